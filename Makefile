@@ -18,7 +18,7 @@ SEED ?= 1
 # Tests start the program and the simulators a thousand times: compiling their sources each time takes as long as the rest.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo bench profile soak test test-unit test-quick model mutants test-cluster test-simulator test-deployers test-image test-visit lint type format chart binaries deployers \
+.PHONY: help setup demo demo-programs try bench profile soak test test-unit test-quick model mutants test-cluster test-simulator test-deployers test-image test-visit lint type format chart binaries deployers \
 	image image-tools scan docs golden lock release-check release-chart clean
 
 help: ## Show this help
@@ -38,8 +38,18 @@ binaries: $(READY) ## Build the embedded cluster's programs (once; minutes) or f
 deployers: $(READY) ## Build the deployers of test-deployers (once; minutes) or find them
 	@$(PY) -m devcluster binaries --deployers
 
-demo: binaries ## Watch a driver migration on a real control plane
+# Programs are built while Python packages are installed. What is installed on the machine and fits is not built.
+demo: ## Watch a driver upgrade on a real control plane
+	@$(MAKE) --silent --no-print-directory -j2 $(READY) demo-programs
 	@$(PY) -m devcluster.demo
+
+demo-programs:
+	@$(PYTHON) -m devcluster.prepare
+
+try: $(READY) ## Watch it on a kind cluster of its own, with the image (needs Docker and kind); the cluster is deleted
+	@$(PY) -m devcluster.tryout --check --image $(IMAGE)
+	@$(MAKE) --no-print-directory image
+	@$(PY) -m devcluster.tryout --image $(IMAGE)
 
 bench: binaries ## Measure docs/performance.md anew, into build/bench (an hour); BENCH=lost-100-1 one part, BENCH="--nodes 9" one of your own
 	@$(PY) -m devcluster.bench $(BENCH)
@@ -92,13 +102,15 @@ chart: $(READY) ## Check the Helm chart and its generated documents
 	$(PY) -m tools.chart_docs --check
 	$(PY) -m tools.reasons --check
 	$(PY) -m tools.examples --check
+	$(PY) -m tools.compatibility --check
 	$(PY) -m devcluster.bench.page --check
 	$(PY) -m yamllint --strict -c tools/ct/lintconf.yaml charts/gpu-operator-post/Chart.yaml charts/gpu-operator-post/values.yaml charts/gpu-operator-post/ci
 
-docs: $(READY) ## Write the generated documents: chart README, schema, reasons, examples, performance
+docs: $(READY) ## Write the generated documents: chart README, schema, reasons, examples, compatibility, performance
 	$(PY) -m tools.chart_docs
 	$(PY) -m tools.reasons
 	$(PY) -m tools.examples
+	$(PY) -m tools.compatibility
 	$(PY) -m devcluster.bench.page
 
 golden: $(READY) ## Write the golden files of the chart: tests.chart.goldenfiles

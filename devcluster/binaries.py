@@ -32,6 +32,9 @@ PROBE_SECONDS = 10.0
 EVERY = (*PROGRAMS, *DRA_DRIVER, *CHECKERS, *DEPLOYERS)
 
 NAMES = tuple(program.name for program in PROGRAMS if program.name not in ON_DEMAND)
+CLUSTER_NAMES = tuple(name for name in NAMES if name not in {"helm3", "helm4"})
+"""What a cluster boots with. A Helm is built where it is first called."""
+DEMO_NAMES = (*CLUSTER_NAMES, "helm4")
 NODE_NAMES = tuple(program.name for program in (*PROGRAMS, *DRA_DRIVER) if program.name not in NAMES)
 """What clusters with a real node take besides."""
 DEPLOYER_NAMES = tuple(program.name for program in DEPLOYERS)

@@ -99,7 +99,7 @@ class Cluster:
         containers; all others still run on the system node. At rest, a fleet that was put into storage
         (`devcluster.etcd`) stays as it is: DaemonSets are not reconciled.
         """
-        programs = binaries.ensure((*binaries.NAMES, *(ON_DEMAND if real_node else ())))
+        programs = binaries.ensure((*binaries.CLUSTER_NAMES, *(ON_DEMAND if real_node else ())))
         self._claim()
         try:
             self._start_guard()

@@ -50,8 +50,14 @@ follow every pod of a large fleet for nothing."""
 NEWEST_SLICES = "v1"
 """The version of resource.k8s.io that is enabled by default; v1beta1 and v1beta2 can still be served."""
 
-BEFORE_SLICES = "1.33"
-"""The newest Kubernetes whose scheduler and controllers do not ask for it; others would wait for ever."""
+ALLOCATION_GATES = ("DynamicResourceAllocation", "DRAAdminAccess", "DRAPrioritizedList", "DRASchedulerFilterTimeout")
+
+WITHOUT_SLICES = (
+    "--emulated-version=1.34",
+    f"--feature-gates={','.join(f'{gate}=false' for gate in ALLOCATION_GATES)}",
+)
+"""Scheduler and controllers would wait for ever for the newest version. Of the versions that they can emulate, 1.34 is
+the only one whose allocation of devices can be turned off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ def _only(slices: str) -> list[str]:
 
 def _before(slices: str) -> list[str]:
     """Behave like a component that does not know the newest version."""
-    return [] if slices == NEWEST_SLICES else [f"--emulated-version={BEFORE_SLICES}"]
+    return [] if slices == NEWEST_SLICES else list(WITHOUT_SLICES)
 
 
 def etcd(state: State, ports: Ports) -> list[str]:

@@ -14,6 +14,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from devcluster.client import path
 from devcluster.cluster import Cluster, ClusterError
@@ -74,8 +75,12 @@ class Command:
 class Demo:
     """One run on one cluster."""
 
-    def __init__(self, cluster: Cluster, nodes: int, show: Show) -> None:
+    operator_flags: tuple[str, ...] = ()
+    """Further flags of Helm for the simulated operator."""
+
+    def __init__(self, cluster: Cluster, nodes: int, show: Show, image: str = IMAGE) -> None:
         self.cluster = cluster
+        self.image = image
         self.nodes = nodes
         self.show = show
         self.hook = Command("hook")
@@ -89,8 +94,7 @@ class Demo:
 
     def prepare(self) -> None:
         """Bring up the fleet on the old driver, with two plugins a node, and our chart."""
-        self.show.say(f"booting a control plane with {self.nodes} GPU nodes")
-        self.cluster.up(nodes=self.nodes, fleet=True)
+        self.boot()
         self._set_knobs()
         self.show.say(f"helm install: GPU operator with driver {OLD}, DRA plugin (twice)")
         self._upgrade_operator(OLD)
@@ -101,6 +105,11 @@ class Demo:
         self._finish(self.hook, self._post())
         if self.hook.exit_code != 0:
             raise DemoError(f"the first install failed: {self.hook.output}")
+
+    def boot(self) -> None:
+        """Bring up the cluster and its simulated nodes."""
+        self.show.say(f"booting a control plane with {self.nodes} GPU nodes")
+        self.cluster.up(nodes=self.nodes, fleet=True)
 
     def migrate(self) -> None:
         """Upgrade the operator, and let the hook and the script run side by side."""
@@ -201,7 +210,10 @@ class Demo:
 
     def _post(self) -> list[str]:
         """Spell the installation of our chart; the namespace keeps it off the script's plugin."""
-        sets = [f"--set=image.repository={IMAGE}", f"--set=plugin.namespace={OUR_NAMESPACE}"]
+        folder, slash, name = self.image.rpartition("/")
+        name, _, tag = name.partition(":")
+        sets = [f"--set=image.repository={folder}{slash}{name}", f"--set=plugin.namespace={OUR_NAMESPACE}"]
+        sets += [f"--set-string=image.tag={tag}"] if tag else []
         sets.append(f"--set=timeout={HOOK_TIMEOUT}")
         release = ["gpu-operator-post", POST, "-n", "gpu-operator"]
         return ["upgrade", "--install", *release, "--reset-values", "--timeout", HOOK_TIMEOUT, *sets]
@@ -213,10 +225,13 @@ class Demo:
             "gpu-operator",
             ("driver.version", version),
             ("driver.upgradePolicy.maxParallelUpgrades", "2"),
+            flags=self.operator_flags,
         )
 
-    def _helm(self, release: str, chart: str, namespace: str, *values: tuple[str, str]) -> None:
-        sets = [f"--set={key}={value}" for key, value in values]
+    def _helm(
+        self, release: str, chart: str, namespace: str, *values: tuple[str, str], flags: tuple[str, ...] = ()
+    ) -> None:
+        sets = [*(f"--set={key}={value}" for key, value in values), *flags]
         place = ["-n", namespace, "--create-namespace"]
         self.cluster.helm("upgrade", "--install", release, chart, *place, "--reset-values", *sets)
 
@@ -242,14 +257,24 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=8)
     nodes = parser.parse_args().nodes
     with tempfile.TemporaryDirectory(prefix="gpu-operator-post-demo-") as folder, Show(time.time()) as show:
-        try:
-            with Cluster(Path(folder) / "cluster") as cluster:
-                demo = Demo(cluster, nodes, show)
-                demo.prepare()
-                demo.migrate()
-                verdict = demo.conclude()
-        except (DemoError, CommandError, ClusterError, ProcessError, TooSlowError, BuildError, ToolchainError) as error:
-            verdict = f"demo: failed {error}"
+        cluster = Cluster(Path(folder) / "cluster")
+        verdict = run(Demo(cluster, nodes, show))
+    finish(verdict)
+
+
+def run(demo: Demo) -> str:
+    """Run the whole story, take the cluster down, and return the line for machines."""
+    try:
+        with demo.cluster:
+            demo.prepare()
+            demo.migrate()
+            return demo.conclude()
+    except (DemoError, CommandError, ClusterError, ProcessError, TooSlowError, BuildError, ToolchainError) as error:
+        return f"demo: failed {error}"
+
+
+def finish(verdict: str) -> NoReturn:
+    """Print the line for machines and end with its result."""
     print(verdict.replace("\n", " "))  # noqa: T201 - this line is the command's result
     sys.exit(0 if verdict.startswith("demo: ok") else 1)
 

@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -76,27 +77,41 @@ def build_all(jobs: Sequence[Job], cache: Path, out: TextIO | None = None) -> No
             return
         go = find_go(cache, out)
         _say(out, f"building {len(missing)} programs from source; the first time takes some minutes")
-        for number, job in enumerate(missing, start=1):
-            _build(job, go, cache, Progress(out, f"{job.name} ({number} of {len(missing)})"))
+        done = 0
+        for _, group in groupby(missing, key=_recipe):
+            together = list(group)
+            numbers = f"{done + 1} to {done + len(together)}" if len(together) > 1 else f"{done + 1}"
+            done += len(together)
+            names = ", ".join(job.name for job in together)
+            _build(together, go, cache, Progress(out, f"{names} ({numbers} of {len(missing)})"))
 
 
-def _build(job: Job, go: Path, cache: Path, progress: Progress) -> None:
-    """Build one program under a temporary name, then move it into place."""
-    log = cache / "log" / f"{job.target.parent.name}.log"
-    for folder in (log.parent, job.target.parent):
+def _recipe(job: Job) -> tuple[object, ...]:
+    """Tell which jobs one command builds. One program is then linked while the next one is compiled."""
+    by_name = job.target.name == job.package.rpartition("/")[2]
+    return (job.source, job.linker_flags, job.tags, job.uses_c, "" if by_name else job.name)
+
+
+def _build(jobs: Sequence[Job], go: Path, cache: Path, progress: Progress) -> None:
+    """Build programs of one recipe under temporary names, then move them into place."""
+    first = jobs[0]
+    log = cache / "log" / f"{first.target.parent.name}.log"
+    unfinished = cache / "bin" / f".unfinished.{os.getpid()}"
+    for folder in (log.parent, unfinished, *(job.target.parent for job in jobs)):
         folder.mkdir(parents=True, exist_ok=True)
-    unfinished = job.target.with_name(f".{job.target.name}.{os.getpid()}")
-    constraints = ["-tags", ",".join(job.tags)] if job.tags else []
-    command = [str(go), "build", *FLAGS, *constraints, "-ldflags", job.linker_flags, "-o", str(unfinished), job.package]
+    constraints = ["-tags", ",".join(first.tags)] if first.tags else []
+    output = str(unfinished / first.target.name) if len(jobs) == 1 else f"{unfinished}/"
+    options = [*FLAGS, *constraints, "-ldflags", first.linker_flags, "-o", output]
     try:
         with log.open("w") as lines:
-            code = _run(command, job, lines, progress)
+            code = _run([str(go), "build", *options, *(job.package for job in jobs)], first, lines, progress)
         if code != 0:
-            raise BuildError(_explanation(job, code, log))
-        _copy_files(job, go)
-        unfinished.rename(job.target)
+            raise BuildError(_explanation(jobs, code, log))
+        for job in jobs:
+            _copy_files(job, go)
+            (unfinished / job.target.name).rename(job.target)
     finally:
-        unfinished.unlink(missing_ok=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
     progress.done()
 
 
@@ -145,11 +160,12 @@ def _run(command: list[str], job: Job, log: TextIO, progress: Progress) -> int:
             process.wait()
 
 
-def _explanation(job: Job, code: int, log: Path) -> str:
+def _explanation(jobs: Sequence[Job], code: int, log: Path) -> str:
     """Say what failed, show why, and where the rest is."""
     tail = "\n".join(f"    {line}" for line in log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
     return (
-        f"building {job.name} failed: `go build {job.package}` in {job.source} ended with {code}\n"
+        f"building {', '.join(job.name for job in jobs)} failed: "
+        f"`go build {' '.join(job.package for job in jobs)}` in {jobs[0].source} ended with {code}\n"
         f"{tail}\n"
         f"  whole log: {log}\n"
         "  the build needs the Go module proxy (GOPROXY) and about 3 GB of disk, the deployers 10 GB more; "

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from devcluster.client import ApiError, path
+from devcluster.programs import KUBERNETES
 
 if TYPE_CHECKING:
     from devcluster.client import Api, Object
@@ -108,8 +109,8 @@ def gpu_node(name: str, *, nic: bool = False) -> Object:
                 "bootID": f"boot-{name}",
                 "containerRuntimeVersion": "containerd://1.7.27",
                 "kernelVersion": KERNEL,
-                "kubeProxyVersion": "v1.36.3",
-                "kubeletVersion": "v1.36.3",
+                "kubeProxyVersion": KUBERNETES,
+                "kubeletVersion": KUBERNETES,
                 "machineID": f"machine-{name}",
                 "operatingSystem": "linux",
                 "osImage": "Ubuntu 22.04.5 LTS",

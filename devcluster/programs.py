@@ -49,19 +49,24 @@ class Program:
         return " ".join(["-s -w", *(f"-X {variable}" for variable in self.variables)])
 
 
+KUBERNETES = "v1.37.2"
+"""The version of the embedded cluster: control plane, kubelet and kubectl."""
+
+
 def _kubernetes(name: str, *probe: str) -> Program:
     """Describe a program of the Kubernetes repository; any patch release of the minor is as good."""
+    major, minor, _ = KUBERNETES.removeprefix("v").split(".")
     return Program(
         name,
         module="kubernetes",
         package=f"k8s.io/kubernetes/cmd/{name}",
-        version="v1.36.3",
-        fits=r"\bv1\.36\.\d+",
+        version=KUBERNETES,
+        fits=rf"\bv{major}\.{minor}\.\d+",
         probe=probe or ("--version",),
         variables=(
-            "k8s.io/component-base/version.gitVersion=v1.36.3",
-            "k8s.io/component-base/version.gitMajor=1",
-            "k8s.io/component-base/version.gitMinor=36",
+            f"k8s.io/component-base/version.gitVersion={KUBERNETES}",
+            f"k8s.io/component-base/version.gitMajor={major}",
+            f"k8s.io/component-base/version.gitMinor={minor}",
         ),
     )
 

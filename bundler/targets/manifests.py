@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bundler.output import Files
     from bundler.releases import Bundle, Release
 
-KUBE_VERSION: Final = "1.32.0"
+KUBE_VERSION: Final = "1.34.0"
 """The oldest that the chart accepts, so that the result does not depend on the Helm that renders it."""
 _TEMPLATE: Final = "{{"
 

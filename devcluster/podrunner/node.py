@@ -14,6 +14,7 @@ from devcluster.client import STRATEGIC_PATCH, Api, ApiError, Object, path
 from devcluster.layout import SYSTEM_NODE
 from devcluster.machines import NODES, create_missing, is_ready
 from devcluster.podrunner.status import LOOPBACK, timestamp
+from devcluster.programs import KUBERNETES
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ def node_status(port: int) -> Object:
             "containerRuntimeVersion": "process://1",
             "kernelVersion": platform.release(),
             "kubeProxyVersion": "",
-            "kubeletVersion": "v1.36.3",
+            "kubeletVersion": KUBERNETES,
             "machineID": "",
             "operatingSystem": "linux",
             "osImage": "this machine",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.lab import Lab
 
-OLDEST: Final = (1, 32)
+OLDEST: Final = (1, 34)
 """What Chart.yaml admits."""
 VARIANTS: Final = sorted((CHART / "ci").glob("*-values.yaml"))
 CONTROLLERS: Final = [one for one in VARIANTS if yaml.safe_load(one.read_text()).get("controller", {}).get("enabled")]
@@ -80,7 +80,7 @@ def test_the_cluster_has_what_the_chart_needs(site: Site) -> None:
     """Kubernetes with dynamic resource allocation, and with admission policies."""
     version = site.read("version")["serverVersion"]
     found = (int(version["major"]), int(re.sub(r"\D.*", "", version["minor"])))
-    assert found >= OLDEST, f"Kubernetes {found[0]}.{found[1]} has no dynamic resource allocation; 1.32 has"
+    assert found >= OLDEST, f"Kubernetes {found[0]}.{found[1]} does not serve resource.k8s.io/v1; 1.34 does"
     served = site.kubectl("api-resources", "--output=name").stdout.split()
     assert "resourceslices.resource.k8s.io" in served, "DRA is not enabled: the API server serves no ResourceSlices"
     assert "validatingadmissionpolicies.admissionregistration.k8s.io" in served, (

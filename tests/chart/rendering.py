@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).parents[2]
 CHART: Final = ROOT / "charts" / "gpu-operator-post"
 RELEASE: Final = "gpu-operator-post"
 NAMESPACE: Final = "gpu-operator"
-KUBE_VERSION: Final = "1.32.0"
+KUBE_VERSION: Final = "1.34.0"
 """The oldest version that the chart admits; each Helm has another default."""
 
 Object = dict[str, Any]

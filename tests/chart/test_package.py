@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 CHANGE_KINDS: Final = frozenset({"added", "changed", "deprecated", "removed", "fixed", "security"})
 """What Artifact Hub knows; it shows no other."""
-SUPPORTED: Final = ("1.32.0", "1.33.4-gke.1245000", "1.34.1-eks-0a1b2c3", "1.36.3", "1.37.0")
-"""From the first version with DRA, under the names that managed services give theirs."""
+SUPPORTED: Final = ("1.34.0", "1.35.4-gke.1245000", "1.36.1-eks-0a1b2c3", "1.37.2")
+"""From the first version with resource.k8s.io/v1, under the names that managed services give theirs."""
 TEMPLATES: Final = CHART / "templates"
 HELPERS: Final = ("_helpers.tpl", "_validate.tpl")
 ROUND_TRIP: Final = re.compile(r"include .*\| *from(Json|Yaml)")
@@ -26,12 +26,12 @@ EXAMPLES: Final = ROOT / "examples" / "values"
 
 
 def test_kubernetes_versions(helms: dict[str, Helm]) -> None:
-    """Versions with DRA are supported; Helm refuses older ones and names both versions."""
+    """Versions with resource.k8s.io/v1 are supported; Helm refuses older ones and names both versions."""
     for version in SUPPORTED:
         assert helms["helm4"].template({}, f"--kube-version={version}").returncode == 0, version
     for name, helm in helms.items():
         assert helm.template({}, f"--kube-version={SUPPORTED[1]}").returncode == 0, name
-        assert "incompatible with Kubernetes v1.31.9" in helm.refuse({}, "--kube-version=1.31.9"), name
+        assert "incompatible with Kubernetes v1.33.9" in helm.refuse({}, "--kube-version=1.33.9"), name
 
 
 def test_chart_metadata_is_complete() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from devcluster import programs
 from tests.chart.rendering import CHART, ROOT
 from tests.release.commands import WORKFLOWS, commands, defined_verbs, scripts, steps, verbs, workflow
 from tools import actionlint, release
@@ -93,6 +94,7 @@ def test_only_publishing_may_write() -> None:
     assert writes == {
         "test": {},
         "image": {},
+        "nvml-mock": {},
         "released": {},
         "nightly": {},
         "release": {
@@ -175,11 +177,13 @@ def test_supported_pythons_are_tested() -> None:
 
 
 def test_supported_clusters_are_tested() -> None:
-    """The oldest that the chart admits and a newer one; each by digest, of the version that its name says."""
+    """Each minor from the oldest that the chart admits; by digest, of the version that its name says."""
     matrix: list[dict[str, Any]] = workflow(IMAGE)["jobs"]["cluster"]["strategy"]["matrix"]["kubernetes"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["kubeVersion"].startswith(f">={matrix[0]['version']}.")
-    assert len(matrix) > 1
+    minors = [int(one["version"].removeprefix("1.")) for one in matrix]
+    assert minors == list(range(minors[0], minors[0] + len(minors)))
+    assert programs.KUBERNETES.startswith(f"v{matrix[-1]['version']}.")
     for one in matrix:
         version = re.escape(one["version"])
         assert re.fullmatch(rf"kindest/node:v{version}\.\d+@sha256:[0-9a-f]{{64}}", one["image"])

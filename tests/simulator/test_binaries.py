@@ -133,9 +133,9 @@ def test_which_versions_fit(tmp_path: Path) -> None:
     """A program of the machine is used if its version is one that the project works with."""
     for number, (name, answer, expected) in enumerate(
         (
-            ("kube-apiserver", "Kubernetes v1.36.0", True),
-            ("kube-apiserver", "Kubernetes v1.35.3", False),
-            ("kubectl", "Client Version: v1.36.3", True),
+            ("kube-apiserver", "Kubernetes v1.37.0", True),
+            ("kube-apiserver", "Kubernetes v1.36.3", False),
+            ("kubectl", "Client Version: v1.37.2", True),
             ("etcd", "etcd Version: 3.6.13", True),
             ("etcd", "etcd Version: 3.5.21", False),
             ("kwok", "kwok version v0.8.0 go1.26.8 (linux/amd64)", True),
@@ -157,7 +157,7 @@ def test_where_a_program_is_taken_from(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
     install(tmp_path / "path", "kubectl", "Client Version: v1.20.0")
     assert binaries.locate(KUBECTL, cache) is None
-    in_path = install(tmp_path / "path", "kubectl", "Client Version: v1.36.1")
+    in_path = install(tmp_path / "path", "kubectl", "Client Version: v1.37.1")
     assert binaries.locate(KUBECTL, cache) == in_path
     cached = binaries.cached_path(KUBECTL, cache)
     cached.parent.mkdir(parents=True)
@@ -165,7 +165,7 @@ def test_where_a_program_is_taken_from(tmp_path: Path, monkeypatch: pytest.Monke
     assert binaries.locate(KUBECTL, cache) == cached
     install(tmp_path / "assets", "kubectl", "Client Version: v1.20.0")
     assert binaries.locate(KUBECTL, cache) == cached
-    assets = install(tmp_path / "assets", "kubectl", "Client Version: v1.36.2")
+    assets = install(tmp_path / "assets", "kubectl", "Client Version: v1.37.3")
     assert binaries.locate(KUBECTL, cache) == assets
 
 

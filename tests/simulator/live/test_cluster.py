@@ -151,7 +151,7 @@ def test_up_that_fails_explains_itself_and_leaves_nothing(tmp_path: Path, monkey
     """A component that dies is named, its last output is shown, and the others are ended."""
     broken = tmp_path / "assets" / "kube-apiserver"
     broken.parent.mkdir()
-    script = '#!/bin/sh\n[ "$1" = --version ] && echo Kubernetes v1.36.0 && exit\necho no disk left >&2\nexit 5\n'
+    script = '#!/bin/sh\n[ "$1" = --version ] && echo Kubernetes v1.37.0 && exit\necho no disk left >&2\nexit 5\n'
     broken.write_text(script)
     broken.chmod(0o755)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(broken.parent))
