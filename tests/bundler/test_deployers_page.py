@@ -56,12 +56,12 @@ def test_versions_are_those_that_are_built() -> None:
 
 
 def test_linked_tests_exist() -> None:
-    """Each cell of both tables has its test (`tests/release` checks the link) or a dash; each test in the text exists."""
+    """Each cell of both tables has a test (`tests/release` checks the link) or a dash; tests in the text exist."""
     for page in PAGES:
         cells = [[cell.strip() for cell in row.strip("|").split("|")[1:]] for row in _rows(page)]
-        assert all(len(row) == 5 and all(cell.startswith("[`test_") or cell == "–" for cell in row) for row in cells), (
-            page
-        )
+        assert all(
+            len(row) == 5 and all(cell.startswith("[`test_") or cell == "\N{EN DASH}" for cell in row) for row in cells
+        ), page
     sources = "".join(file.read_text() for file in (CHECKOUT / "tests" / "deployers").glob("test_*.py"))
     named = set(re.findall(r"`(test_\w+)`", PAGES[1].read_text()))
     assert named
