@@ -112,11 +112,11 @@ class NodeLab(Lab):
         return told
 
     def writes(self, account: str = RELEASE) -> list[str]:
-        """List the writes of the hook's ServiceAccount, or another, as ``verb resource``, events left out."""
+        """List the writes of the hook's ServiceAccount, or another, as ``verb resource``, without Events and status."""
         return [
             f"{each['verb']} {each['objectRef']['resource']}"
             for each in self.audited(account)
-            if each["objectRef"]["resource"] != "events"
+            if each["objectRef"]["resource"] not in ("events", "configmaps")
         ]
 
     def audited(self, account: str = RELEASE) -> list[dict[str, Any]]:
