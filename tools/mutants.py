@@ -34,9 +34,9 @@ def mutmut(*arguments: str) -> str:
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def statuses(*arguments: str) -> dict[str, str]:
-    """Return the mutants that mutmut lists, each with its status."""
-    return dict(re.findall(r"^ *(hook\.\S+): (.+)$", mutmut("results", *arguments), re.MULTILINE))
+def statuses() -> dict[str, str]:
+    """Return all mutants, each with its status."""
+    return dict(re.findall(r"^ *(hook\.\S+): (.+)$", mutmut("results", "--all", "true"), re.MULTILINE))
 
 
 def chosen(names: Iterable[str], most: int, seed: int) -> list[str]:
@@ -60,9 +60,9 @@ def main() -> int:
     given = parser.parse_args()
     workers = f"--max-children={os.cpu_count() or 1}"
     mutmut("run", workers, FEW)
-    sample = chosen(statuses("--all", "true"), given.sample, given.seed)
+    sample = chosen(statuses(), given.sample, given.seed)
     mutmut("run", workers, *sample)
-    found = statuses("--all", "true")
+    found = statuses()
     survived = [name for name in sample if found[name] != KILLED]
     page = PAGE.read_text(encoding="utf-8")
     unnamed = []

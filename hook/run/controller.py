@@ -223,11 +223,16 @@ class Leader:
         self._telemetry.reconciled(state)
         self._reporter.report(state, list(self.loop.subjects.values()))
         if self._status_object is not None and state.lost is None:
-            self._status_object.show(state.decision, snapshots, self._settings, heartbeat=True)
-            run = statusobject.finished(self._status_object.data, state.spec_hashes)
-            if run and state.decision.phase in CALM:
-                self._status_object.note_run(succeededRunId=run)
+            self._show(self._status_object, state, snapshots)
         return self._writer.write(state.status(self._lease.config.identity))
+
+    def _show(self, status_object: StatusObject, state: ControllerState, snapshots: Snapshots) -> None:
+        """Write the status object, if that is due, and the success of a run that a Job delegated."""
+        decision = state.decision
+        if status_object.show(decision, snapshots, self._settings, heartbeat=True) and decision.phase in CALM:
+            run = statusobject.finished(status_object.data, state.spec_hashes)
+            if run:
+                status_object.note_run(succeededRunId=run)
 
 
 class StateReporter:

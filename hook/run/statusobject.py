@@ -9,7 +9,6 @@ A write that fails never fails a run: it is logged once, and repeated with the n
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from enum import StrEnum
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from hook.decide import rollout
+from hook.decide import done, rollout
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
@@ -72,6 +71,9 @@ PHASES: Final = {
 }
 
 
+NO_POLICY: Final = {"driverVersion": "", "operatorChartVersion": "", "observedGeneration": ""}
+
+
 class StatusObject:
     """Writer of one status object."""
 
@@ -97,16 +99,17 @@ class StatusObject:
         self._run = keys
         self._write_run(seconds)
 
-    def show(self, decision: Decision, snapshots: Snapshots, settings: Settings, *, heartbeat: bool = False) -> None:
-        """Write the state after a decision, if that is due."""
+    def show(self, decision: Decision, snapshots: Snapshots, settings: Settings, *, heartbeat: bool = False) -> bool:
+        """Write the state after a decision, if that is due. Return whether it was."""
         phase, waited = _phase(decision), time.monotonic() - self._written_at
         if phase is self._phase and waited < WRITE_SECONDS:
-            return
+            return False
         self._policy = _of_policy(snapshots, settings)
         keys = {**_of_fleet(decision), **self._policy}
         if phase is self._phase and keys == self._written and not (heartbeat and waited >= HEARTBEAT_SECONDS):
-            return
+            return False
         self._write(phase, keys, TIMEOUT_SECONDS)
+        return True
 
     def end(self, decision: Decision, phase: StatusPhase | None = None, seconds: float = TIMEOUT_SECONDS) -> None:
         """Write the end of a run, with retries for at most `seconds`."""
@@ -144,17 +147,13 @@ def _phase(decision: Decision) -> StatusPhase:
     return StatusPhase.PROGRESSING if decision.reason is Reason.DELEGATED else PHASES[decision.phase]
 
 
-TERMINAL: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
-NO_POLICY: Final = {"driverVersion": "", "operatorChartVersion": "", "observedGeneration": ""}
-
-
 def _of_fleet(decision: Decision) -> dict[str, str]:
     """Return the reason, and the number of nodes by state. A node counts once, with its least advanced plugin."""
     states: dict[str, set[NodeState]] = {}
     for status in decision.statuses:
         states.setdefault(status.node, set()).add(status.state)
     excluded = sum(found == {NodeState.EXCLUDED} for found in states.values())
-    verified = sum(NodeState.VERIFIED in found <= TERMINAL for found in states.values())
+    verified = sum(NodeState.VERIFIED in found <= done.TERMINAL for found in states.values())
     eligible = len(states) - excluded
     return {
         "reason": decision.reason,
@@ -185,7 +184,7 @@ def _of_policy(snapshots: Snapshots, settings: Settings) -> dict[str, str]:
 
 def delegated(spec_hashes: Mapping[str, str]) -> str:
     """Return the spec hashes that a Job delegates, as text."""
-    return json.dumps(spec_hashes, sort_keys=True)
+    return msgspec.json.encode(spec_hashes, order="sorted").decode()
 
 
 def finished(data: Mapping[str, str], observed: Mapping[str, str]) -> str:

@@ -74,12 +74,12 @@ def begun(server: Server) -> Cache:
 
 
 @contextlib.contextmanager
-def observed(cluster: Cluster) -> Iterator[tuple[Cache, Server]]:
+def observed(cluster: Cluster) -> Iterator[Cache]:
     """Observe the cluster as it is, with watches that are open and send nothing."""
     with serving(cluster.answer) as server:
         cache = begun(server)
         try:
-            yield cache, server
+            yield cache
         finally:
             cache.stop()
             cluster.deliver.set()
@@ -87,7 +87,7 @@ def observed(cluster: Cluster) -> Iterator[tuple[Cache, Server]]:
 
 def confirmed(cluster: Cluster, happens: Callable[[], object] = lambda: None) -> tuple[list[tuple[str, int]], int]:
     """Read a second time: return the policies that are seen then, and how many full lists of them that took."""
-    with observed(cluster) as (cache, _server), patch.object(confirm, "list_views", wraps=list_views) as spy:
+    with observed(cluster) as cache, patch.object(confirm, "list_views", wraps=list_views) as spy:
         happens()
         seen = cache.read_consistently(10 * PATIENCE)[GPU_OPERATOR.name]
     # Only what the second read lists: an informer may list again by itself.
