@@ -138,8 +138,8 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
         lookup.refuse_what_cannot_be_planned(values["target_window"])
         api = _connect(values)
         snapshots = lookup.read_once(api, settings)
-        pods, unread = lookup.workloads(api, settings, wanted=values["workloads"])
-        made = make_plan(snapshots, settings, api.now(), Options(values["target_window"], pods, unread))
+        pods = lookup.pods(api, settings, snapshots, wanted=values["workloads"])
+        made = make_plan(snapshots, settings, api.now(), Options(values["target_window"], pods))
     except HookError as error:
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(_exit_code(error))

@@ -79,6 +79,8 @@ class UpgradeLabels:
     """``true`` takes a node out of driver upgrades."""
     counts_unavailable: bool
     """The upgrade policy has ``maxUnavailable``, against which nodes count that are cordoned for another reason."""
+    drains: str = ""
+    """Selector of the pods that a drain may remove; the operator adds it to that of the policy."""
     evicts: tuple[str, ...] = ()
     """Prefixes of extended resources. Pods that request one are evicted before the driver reloads."""
 
@@ -221,6 +223,7 @@ GPU_OPERATOR: Final = Stack(
         state=names.UPGRADE_STATE_LABEL,
         skip=names.UPGRADE_SKIP_LABEL,
         counts_unavailable=True,
+        drains=names.DRAIN_SELECTOR,
         evicts=names.GPU_RESOURCE_PREFIXES,
     ),
     plugin=DRA_PLUGIN,
@@ -266,7 +269,12 @@ NETWORK_OPERATOR: Final = Stack(
         wait=names.OFED_WAIT_LABEL,
         safe_load=names.OFED_SAFE_LOAD_ANNOTATION,
     ),
-    upgrade=UpgradeLabels(state=names.OFED_STATE_LABEL, skip=names.OFED_SKIP_LABEL, counts_unavailable=False),
+    upgrade=UpgradeLabels(
+        state=names.OFED_STATE_LABEL,
+        skip=names.OFED_SKIP_LABEL,
+        counts_unavailable=False,
+        drains=names.OFED_DRAIN_SELECTOR,
+    ),
     # The init container accepts any mlx5_core, also that of the host, so it is no proof of freshness (NO).
     plugin=PluginKind(noun="device plugin", names=names.NETWORK_PLUGIN_DAEMONSETS),
     # NO documentation, life cycle management.

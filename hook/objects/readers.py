@@ -18,7 +18,7 @@ from hook.objects import decoding, names, views, wire
 from hook.objects.decoding import Key, MalformedObjectError, interned, moment, reads, utc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from hook.objects.decoding import Raw, Reader
@@ -79,7 +79,7 @@ def daemonset(decoded: wire.Controller) -> views.DaemonSet:
     metadata, spec = decoded.metadata, decoded.spec or wire.Controller.Spec()
     status = decoded.status or wire.Controller.Status()
     template = spec.template or wire.Controller.Template()
-    pod_spec = template.spec or wire.PodSpec()
+    pod_spec = template.spec or wire.TemplateSpec()
     if status.observed_generation and status.desired_number_scheduled is None:
         # A controller that has seen it once writes this also where it is zero.
         raise MalformedObjectError("status.desiredNumberScheduled: missing")
@@ -101,7 +101,17 @@ def daemonset(decoded: wire.Controller) -> views.DaemonSet:
         images={container.name: container.image or "" for container in pod_spec.containers or ()},
         tolerations=tuple(map(_taint, pod_spec.tolerations or ())),
         rolling=spec.update_strategy is None or spec.update_strategy.type != "OnDelete",
+        gates=tuple(sorted({gate for container in pod_spec.containers or () for gate in _gates(container)})),
     )
+
+
+def _gates(container: wire.TemplateContainer) -> Iterator[str]:
+    """Yield the feature gates that a container of NVIDIA's DRA driver turns on."""
+    variables = container.env if isinstance(container.env, list) else ()
+    for variable in variables:
+        if isinstance(variable, dict) and variable.get("name") == names.FEATURE_GATES_VARIABLE:
+            pairs = (pair.partition("=") for pair in str(variable.get("value")).split(","))
+            yield from (name.strip() for name, _equals, value in pairs if value.strip().lower() == "true")
 
 
 @reads(wire.ControllerRevision)

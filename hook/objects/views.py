@@ -84,6 +84,8 @@ class DaemonSet(View, frozen=True):
     tolerations: tuple[Taint, ...]
     rolling: bool
     """Update strategy is RollingUpdate."""
+    gates: tuple[str, ...] = ()
+    """Feature gates that its containers turn on."""
 
     @property
     def observed(self) -> bool:

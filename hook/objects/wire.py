@@ -153,6 +153,15 @@ class PodSpec(Part):
     hostname: Text | None = None
 
 
+class TemplateContainer(Container):
+    env: Any = None
+    """Of any shape, because only plans read it: it makes no DaemonSet malformed."""
+
+
+class TemplateSpec(PodSpec):
+    containers: list[TemplateContainer] | None = None  # type: ignore[assignment] # a list of what it is a list of
+
+
 class ContainerStatus(Part):
     class Run(Part):
         """State of a container that waits, runs or has ended."""
@@ -229,7 +238,7 @@ class Controller(Object):
 
     class Template(Part):
         metadata: Labelled | None = None
-        spec: PodSpec | None = None
+        spec: TemplateSpec | None = None
 
     class Strategy(Part):
         type: Text | None = None

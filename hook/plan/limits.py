@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from hook.objects.drivers import Stack
     from hook.objects.policies import Policy
+    from hook.objects.views import Snapshot
 
 PARALLEL: Final = "maxParallelUpgrades"
 UNAVAILABLE: Final = "maxUnavailable"
@@ -47,6 +48,18 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """How pods are removed from a node: ``podDeletion`` and ``drain`` of a policy."""
+
+    force: bool = False
+    """Pods without a controller are deleted, too."""
+    delete_empty_dir: bool = False
+    """Pods with local data are deleted, too."""
+    selector: str = ""
+    """Label selector of the pods that are drained."""
+
+
+@dataclass(frozen=True, slots=True)
 class UpgradePolicy:
     """How an upgrade controller handles its nodes, as written in a policy."""
 
@@ -58,11 +71,10 @@ class UpgradePolicy:
     """Selector of pods that must complete before a node begins."""
     wait_seconds: int = 0
     """How long they may take; zero means no limit."""
-    force: bool = False
-    """Pods without a controller are deleted, too."""
-    delete_empty_dir: bool = False
-    """Pods with local data are deleted, too."""
-    drains: bool = False
+    deletion: Removal = Removal()
+    """Of GPU pods."""
+    drain: Removal | None = None
+    """Of whole nodes; None if it is not enabled."""
     misplaced: tuple[str, ...] = ()
     """Fields that look like such limits, but that no upgrade controller reads, as ``path=value``."""
 
@@ -80,10 +92,24 @@ def upgrade_policy(policy: Policy, stack: Stack) -> UpgradePolicy:
         unavailable=_limit(found.get(UNAVAILABLE, DEFAULT_UNAVAILABLE)) if limited else "",
         waits_for=_text(waiting.get("podSelector", "")),
         wait_seconds=_number(waiting, "timeoutSeconds", 0),
-        force=deletion.get("force") is True,
-        delete_empty_dir=deletion.get("deleteEmptyDir") is True,
-        drains=drain.get("enable") is True,
+        deletion=_removal(deletion),
+        drain=_removal(drain, stack.upgrade.drains) if drain.get("enable") is True else None,
         misplaced=tuple(sorted(_misplaced(policy, known))[:MOST_MISPLACED]),
+    )
+
+
+def drain_selectors(snapshot: Snapshot, stack: Stack) -> set[str]:
+    """Return the selectors of all drains that the policies of a stack enable."""
+    policies = [upgrade_policy(each, stack) for each in (*(snapshot.policies or ()), *snapshot.pools)]
+    return {policy.drain.selector for policy in policies if policy.drain is not None}
+
+
+def _removal(found: Mapping[str, Any], selector: str = "") -> Removal:
+    own = found.get("podSelector")
+    return Removal(
+        force=found.get("force") is True,
+        delete_empty_dir=found.get("deleteEmptyDir") is True,
+        selector=",".join(filter(None, (own if isinstance(own, str) else "", selector))),
     )
 
 

@@ -1,29 +1,22 @@
-"""What would block or slow an upgrade: pods, disruption budgets, settings; with a remedy each.
-
-The controller evicts with kubectl's drain helper (LIB ``pkg/upgrade/pod_manager.go``). The helper always refuses pods
-of a DaemonSet. It refuses a pod without a controller or with local data unless the policy allows it. It retries a pod
-that a PodDisruptionBudget protects until the time is up. One refused pod fails the upgrade of its node, or causes a
-drain of the node if the policy enables that.
-"""
+"""What would block or slow an upgrade: limits, nodes, pods, settings; with a remedy each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hook.decide.explain import explained, words
 from hook.decide.reasons import Reason
 from hook.format import some
-from hook.objects import wire
-from hook.objects.decoding import Reader, reads
+from hook.objects import names
+from hook.plan.eviction import refused_drain, refused_eviction
 from hook.plan.result import Finding, Obstacle, Severity
 from hook.plan.timing import REQUEUE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from hook.plan.limits import UpgradePolicy
+    from hook.plan.eviction import Pods, Workload
     from hook.plan.pools import Pool
     from hook.plan.result import Budget, PoolPlan
 
@@ -31,83 +24,14 @@ if TYPE_CHECKING:
 BLOCKS, SLOWS, NOTE = Severity.BLOCKS, Severity.SLOWS, Severity.NOTE
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """A running or pending pod that requests GPUs."""
-
-    namespace: str
-    name: str
-    node: str
-    controller: str
-    """Kind of its controlling owner; empty if it has none."""
-    local_data: bool
-    """It has an ``emptyDir`` volume."""
-    labels: dict[str, str] = field(default_factory=dict)
-    protected_by: str = ""
-    """A PodDisruptionBudget that allows no disruption now."""
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-def reader(resources: tuple[str, ...]) -> Reader[Workload | None]:
-    """Return a reader that keeps only scheduled pods that request such resources and have not ended."""
-    return Reader(wire.Pod, partial(_workload, resources))
-
-
-def _workload(resources: tuple[str, ...], pod: wire.Pod) -> Workload | None:
-    spec = pod.spec or wire.PodSpec()
-    if not spec.node_name or pod.status is None or pod.status.phase not in ("Pending", "Running"):
-        return None
-    if not any(name.startswith(resources) for container in spec.containers or () for name in container.resource_names):
-        return None
-    return Workload(
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        node=spec.node_name,
-        controller=pod.metadata.owner.kind or "",
-        local_data=any(volume.empty_dir is not None for volume in spec.volumes or ()),
-        labels=pod.metadata.labels or {},
-    )
-
-
-@reads(wire.DisruptionBudget)
-def disruption_budget(budget: wire.DisruptionBudget) -> wire.DisruptionBudget | None:
-    """Keep a PodDisruptionBudget only if it allows no disruption now."""
-    return budget if budget.exhausted else None
-
-
-def protected(pods: Iterable[Workload], budgets: Iterable[wire.DisruptionBudget]) -> list[Workload]:
-    """Record on each pod the exhausted budget that protects it."""
-    exhausted = list(budgets)
-    return [
-        replace(pod, protected_by=budget.metadata.name)
-        if (budget := next((budget for budget in exhausted if budget.selects(pod.namespace, pod.labels)), None))
-        else pod
-        for pod in pods
-    ]
-
-
-def refusal(pod: Workload, policy: UpgradePolicy) -> str:
-    """Return why the upgrade controller cannot evict a pod; empty if it can."""
-    if pod.controller == "DaemonSet":
-        return "belongs to a DaemonSet, whose pods are not evicted"
-    if pod.local_data and not policy.delete_empty_dir:
-        return "has an emptyDir volume (podDeletion.deleteEmptyDir is off)"
-    if not pod.controller and not policy.force:
-        return "has no controller (podDeletion.force is off)"
-    if pod.protected_by:
-        return f"is protected by PodDisruptionBudget {pod.protected_by}, which allows no disruption now"
-    return ""
-
-
-def obstacles(pool: Pool, plan: PoolPlan, workloads: Sequence[Workload] | None, unread: str) -> tuple[Finding, ...]:
+def obstacles(pool: Pool, plan: PoolPlan, pods: Pods) -> tuple[Finding, ...]:
     """List the obstacles of a pool. Those that block the upgrade come first."""
     found = [
         *_manual(pool),
         *_limits(pool, plan.budget),
         *_nodes(pool, plan.budget),
-        *_pods(pool, workloads, unread),
+        *_pods(pool, pods),
+        *_plugins(pool),
         *_figures(pool, plan),
     ]
     return tuple(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
@@ -226,27 +150,77 @@ def _incomplete(pool: Pool) -> str:
     return ""
 
 
-def _pods(pool: Pool, workloads: Sequence[Workload] | None, unread: str) -> Iterator[Finding]:
-    if not pool.fleet.stack.upgrade.evicts:
-        return
-    if unread:
-        message = f"the plan does not know (all) GPU pods that cannot be evicted: {unread}"
+def _pods(pool: Pool, pods: Pods) -> Iterator[Finding]:
+    if pods.unread and (pool.fleet.stack.upgrade.evicts or pool.policy.drain):
+        message = f"the plan does not know (all) pods that cannot be removed from their node: {pods.unread}"
         yield Finding(Obstacle.PODS_NOT_READ, NOTE, message)
+    refused = _refused(pool, pods.with_gpus, partial(refused_eviction, deletion=pool.policy.deletion))
+    drained = set(pool.nodes)
+    if pool.fleet.stack.upgrade.evicts:
+        # A node is drained only if its GPU pods could not be evicted.
+        drained &= {pod.node for pod, _why in refused}
+        yield from _not_evictable(pool, refused)
+    if pool.policy.drain is not None:
+        every = pods.drained.get(pool.policy.drain.selector, ())
+        refused = _refused(pool, every, partial(refused_drain, drain=pool.policy.drain))
+        yield from _not_drainable(pool, [(pod, why) for pod, why in refused if pod.node in drained])
+
+
+def _refused(pool: Pool, pods: Sequence[Workload], refuse: Callable[[Workload], str]) -> list[tuple[Workload, str]]:
+    """Return the pods on a pool's nodes that cannot be removed, each with the reason."""
     nodes = set(pool.nodes)
-    refused = [(pod, why) for pod in workloads or () if pod.node in nodes and (why := refusal(pod, pool.policy))]
-    if not refused:
-        return
-    names = tuple(sorted({pod.node for pod, _why in refused}))
-    then = "the node is drained instead" if pool.policy.drains else "the upgrade of the node fails"
-    first, why = refused[0]
-    message = f"{len(refused)} GPU pods cannot be evicted, so {then} ({some(names)}); {first} {why}"
-    yield Finding(
-        Obstacle.PODS_NOT_EVICTABLE,
-        SLOWS if pool.policy.drains else BLOCKS,
-        message,
-        f"delete them before the upgrade, or set podDeletion in {pool.where}",
-        names,
-    )
+    return [(pod, why) for pod in pods if pod.node in nodes and (why := refuse(pod))]
+
+
+def _not_evictable(pool: Pool, refused: Sequence[tuple[Workload, str]]) -> Iterator[Finding]:
+    if refused:
+        then = "the node is drained instead" if pool.policy.drain else "the upgrade of the node fails"
+        yield Finding(
+            Obstacle.PODS_NOT_EVICTABLE,
+            SLOWS if pool.policy.drain else BLOCKS,
+            f"{len(refused)} GPU pods cannot be evicted, so {then} ({some(_nodes_of(refused))}); {_first(refused)}",
+            f"delete them before the upgrade, or set podDeletion in {pool.where} "
+            f"(Helm value driver.upgradePolicy.gpuPodDeletion)",
+            _nodes_of(refused),
+        )
+
+
+def _not_drainable(pool: Pool, refused: Sequence[tuple[Workload, str]]) -> Iterator[Finding]:
+    if refused:
+        names = _nodes_of(refused)
+        yield Finding(
+            Obstacle.PODS_NOT_DRAINABLE,
+            BLOCKS,
+            f"{len(refused)} pods cannot be drained, so the upgrade of the node fails ({some(names)}); "
+            f"{_first(refused)}",
+            f"delete them before the upgrade, or set drain.force, drain.deleteEmptyDir or drain.podSelector in "
+            f"{pool.where}",
+            names,
+        )
+
+
+def _nodes_of(refused: Sequence[tuple[Workload, str]]) -> tuple[str, ...]:
+    return tuple(sorted({pod.node for pod, _why in refused}))
+
+
+def _first(refused: Sequence[tuple[Workload, str]]) -> str:
+    pod, why = refused[0]
+    return f"{pod} {why}"
+
+
+def _plugins(pool: Pool) -> Iterator[Finding]:
+    """Yield the plugins that keep the driver open, unless the operator evicts them before it reloads the driver."""
+    for plugin in pool.fleet.plugins.named:
+        gates = [gate for gate in plugin.gates if gate in names.NVML_GATES]
+        if gates and not pool.fleet.context.evicted.get(plugin.uid):
+            yield Finding(
+                Obstacle.PLUGIN_HOLDS_DRIVER,
+                SLOWS,
+                f"{plugin} has the feature gate {' and '.join(gates)}: it keeps NVML open, so the old driver may not "
+                "unload",
+                f"turn the gate off for the upgrade, or let the driver manager evict the plugin "
+                f"({names.EVICTION_LABEL_VARIABLE})",
+            )
 
 
 def _figures(pool: Pool, plan: PoolPlan) -> Iterator[Finding]:

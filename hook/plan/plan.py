@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,7 @@ from hook.decide.fleet import index
 from hook.decide.reasons import Reason
 from hook.format import aligned, as_text, escaped
 from hook.plan import pools, timing
+from hook.plan.eviction import Pods
 from hook.plan.obstacles import obstacles
 from hook.plan.result import NoPlan, Plan, PoolPlan, Range, Target, Timeouts
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from hook.decide.fleet import Fleet
     from hook.decide.result import Blocker
     from hook.objects.views import Snapshot
-    from hook.plan.obstacles import Workload
     from hook.plan.pools import Pool
     from hook.plan.result import Budget, Capacity, Reloads, Spread, Step
 
@@ -50,10 +50,7 @@ class Options:
 
     target: timedelta | None = None
     """The time within which all nodes are to be done, if the user asked for one."""
-    workloads: Sequence[Workload] | None = None
-    """Pods that use GPUs; None if they were not read."""
-    unread: str = ""
-    """Why the pods, or their PodDisruptionBudgets, were not read."""
+    pods: Pods = field(default_factory=Pods)
 
 
 def make_plan(snapshots: Mapping[str, Snapshot], settings: Settings, now: datetime, options: Options) -> Plan:
@@ -118,7 +115,7 @@ def _pool_plan(pool: Pool, options: Options) -> PoolPlan:
         obstacles=(),
         target=None if options.target is None else _target(pool, waiting, budget, step, options.target),
     )
-    return updated(plan, obstacles=obstacles(pool, plan, options.workloads, options.unread))
+    return updated(plan, obstacles=obstacles(pool, plan, options.pods))
 
 
 def _turns(waiting: int, at_once: int, *, first: bool) -> int | None:

@@ -20,7 +20,8 @@ from hook.kube.cache import Cache
 from hook.kube.listing import ListWatch, list_views
 from hook.kube.requests import ListOptions
 from hook.objects.views import Malformed
-from hook.plan.obstacles import disruption_budget, protected, reader
+from hook.plan.eviction import Pods, disruption_budget, protected, reader
+from hook.plan.limits import drain_selectors
 from hook.run import report
 from hook.run.status import list_leases
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from hook.decide.result import Decision, NodeStatus
     from hook.kube.client import Api
     from hook.objects.decoding import Reader
-    from hook.plan.obstacles import Workload
+    from hook.plan.eviction import Workload
     from hook.run.status import LeaseStatus
 
 View = TypeVar("View")
@@ -86,28 +87,34 @@ def refuse_what_cannot_be_planned(target: timedelta | None) -> None:
         raise SettingsError("--target-window must be longer than 0s")
 
 
-def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workload] | None, str]:
-    """List pods with the resources that the upgrade controllers evict pods for; and why anything was not read.
+def pods(api: Api, settings: Settings, snapshots: Snapshots, *, wanted: bool) -> Pods:
+    """List the pods that the upgrade controllers evict or drain, of any namespace; or say why they were not read.
 
-    The pods are in any namespace, and the ServiceAccount of the release may not have the permission to list them.
+    The ServiceAccount of the release may not have the permission to list them.
     """
     resources = tuple(name for stack in chosen(settings) for name in stack.upgrade.evicts)
-    if not wanted or not resources:
-        return None, "--no-workloads"
+    selectors = {selector for stack in chosen(settings) for selector in drain_selectors(snapshots[stack.name], stack)}
+    if not wanted:
+        return Pods(unread="--no-workloads")
     if settings.rbac.namespaces:
-        return None, "only some namespaces are read (rbac.namespaces)"
+        return Pods(unread="only some namespaces are read (rbac.namespaces)")
     try:
-        found = _listed(api, ListOptions(requests.PODS, fields=NOT_OVER), reader(resources))
-        pods = [pod for pod in found if pod is not None]
+        with_gpus = _pods(api, "", reader(resources)) if resources else []
+        drained = {selector: _pods(api, selector, reader()) for selector in sorted(selectors)}
     except PermissionDeniedError as error:
-        return None, str(error)
-    if not pods:
-        return pods, ""
+        return Pods(unread=str(error))
+    if not with_gpus and not any(drained.values()):
+        return Pods()
     try:
-        budgets = _listed(api, ListOptions(requests.DISRUPTION_BUDGETS), disruption_budget)
+        budgets = list(filter(None, _listed(api, ListOptions(requests.DISRUPTION_BUDGETS), disruption_budget)))
     except PermissionDeniedError as error:
-        return pods, str(error)
-    return protected(pods, filter(None, budgets)), ""
+        return Pods(with_gpus, drained, str(error))
+    return Pods(protected(with_gpus, budgets), {each: protected(found, budgets) for each, found in drained.items()})
+
+
+def _pods(api: Api, selector: str, read: Reader[Workload | None]) -> list[Workload]:
+    found = _listed(api, ListOptions(requests.PODS, labels=selector, fields=NOT_OVER), read)
+    return [pod for pod in found if pod is not None]
 
 
 def _listed(api: Api, selection: ListOptions, read: Reader[View]) -> list[View]:

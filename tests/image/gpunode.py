@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from devcluster.gpunode.images import WORKLOAD
-from devcluster.machines import GPU_TAINT
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, OLD, PLUGIN_NAMESPACE
+from devcluster.gpunode.node import DRIVER_ROOT, SOON, GpuNode
+from tests.e2e.lab import ALL_AT_ONCE, OLD, PLUGIN_NAMESPACE
 from tests.image.node import NodeLab
 
 if TYPE_CHECKING:
@@ -15,14 +13,7 @@ if TYPE_CHECKING:
 
     from devcluster.cluster import Cluster
 
-PODS: Final = "/api/v1/namespaces/default/pods"
-CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
-TEMPLATES: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
-SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
-MODULE: Final = "/run/nvidia/module-version"
-GPUS: Final = "gpu.nvidia.com"
 DOMAINS: Final = "compute-domain.nvidia.com"
-GPUS_ALONE: Final = {"gpuResourcesEnabledOverride": True, "resources__computeDomains__enabled": False}
 DOMAINS_ALONE: Final = {
     "resources__gpus__enabled": False,
     # The controller of compute domains is not built here; no one asks for a domain.
@@ -30,25 +21,22 @@ DOMAINS_ALONE: Final = {
     "altProcDevices": "/run/nvidia/devices",
 }
 """Values of NVIDIA's chart."""
-SOON: Final[dict[str, Any]] = {"driver__startupProbe": {"initialDelaySeconds": 1, "periodSeconds": 1}}
 PATIENCE: Final = 180
 """Seconds for what a kubelet, a container runtime and NVIDIA's programs do on a busy machine."""
 
 
-class GpuNodeLab(NodeLab):
-    """One real node with mock GPUs. There is no journal of a simulator: what is true is asked for in containers."""
+class GpuNodeLab(GpuNode, NodeLab):
+    """One real node with mock GPUs, and what is done to it."""
 
     def __init__(self, cluster: Cluster, chart: Path) -> None:
         super().__init__(cluster)
         self._chart = chart
-        template = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": GPUS}}]}}}
-        cluster.create(TEMPLATES, {"metadata": {"name": "gpu"}, "spec": template})
+        self.offer_claims()
 
     def install(self, driver: str, **values: object) -> None:
         """Bring the old driver up, and NVIDIA's chart with what these values add, and wait for its ResourceSlice."""
         self.drive(OLD)
-        chosen = {"nvidiaDriverRoot": "/run/nvidia/driver", **values}
-        self.helm_install("dra-driver", str(self._chart), PLUGIN_NAMESPACE, chosen)
+        self.helm_install("dra-driver", str(self._chart), PLUGIN_NAMESPACE, {"nvidiaDriverRoot": DRIVER_ROOT, **values})
         self.until(lambda: self.devices(driver) != [], f"the plugin publishes {driver}", PATIENCE)
 
     def drive(self, version: str) -> None:
@@ -56,92 +44,3 @@ class GpuNodeLab(NodeLab):
         self.operator(driver=version, **SOON, **ALL_AT_ONCE)
         self.until(lambda: self.driver_ready(version), f"the pod of driver {version} is Ready", PATIENCE)
         self.until(lambda: self.label_states() == {"upgrade-done"}, "the node's upgrade is done", PATIENCE)
-
-    def driver_ready(self, version: str) -> bool:
-        """Whether the only driver pod is one of this version, and Ready."""
-        pods = self.cluster.list(
-            f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector="app.kubernetes.io/component=nvidia-driver"
-        )
-        images = [pod["spec"]["containers"][0]["image"] for pod in pods]
-        return len(pods) == 1 and f":{version}-" in images[0] and _is_ready(pods[0])
-
-    def devices(self, driver: str) -> list[dict[str, Any]]:
-        """Return the devices in the ResourceSlices of a DRA driver."""
-        slices = self.cluster.list(SLICES, fieldSelector=f"spec.driver={driver}")
-        return [device for each in slices for device in each["spec"].get("devices", [])]
-
-    def published(self) -> set[str]:
-        """Return the driver versions that the ResourceSlices of the GPUs name."""
-        return {device["attributes"]["driverVersion"]["version"] for device in self.devices(GPUS)}
-
-    def plugin_pod(self) -> str:
-        """Return the UID of the plugin's only pod."""
-        (pod,) = self.cluster.list(f"/api/v1/namespaces/{PLUGIN_NAMESPACE}/pods")
-        return str(pod["metadata"]["uid"])
-
-    def plugin_age(self) -> float:
-        """Return for how many seconds the plugin's container has run."""
-        (pod,) = self.cluster.list(f"/api/v1/namespaces/{PLUGIN_NAMESPACE}/pods")
-        (status,) = pod["status"]["containerStatuses"]
-        started = datetime.fromisoformat(status["state"]["running"]["startedAt"])
-        return (datetime.now(tz=UTC) - started).total_seconds()
-
-    def claim(self, name: str) -> None:
-        """Create a pod that claims a GPU and stays."""
-        container = {
-            "name": "only",
-            "image": WORKLOAD,
-            "command": ["bash", "-c", "trap 'exit 0' TERM; sleep infinity & wait"],
-            "resources": {"claims": [{"name": "gpu"}]},
-            "volumeMounts": [{"name": "module", "mountPath": MODULE}],
-        }
-        spec = {
-            "containers": [container],
-            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
-            "tolerations": [{"key": GPU_TAINT["key"], "operator": "Exists"}],
-            "terminationGracePeriodSeconds": 1,
-            # The kernel module's version, which all containers of a machine share.
-            "volumes": [{"name": "module", "hostPath": {"path": MODULE, "type": "File"}}],
-        }
-        self.cluster.create(PODS, {"metadata": {"name": name}, "spec": spec})
-
-    def is_running(self, name: str) -> bool:
-        """Whether a pod is Ready."""
-        return _is_ready(self.cluster.get(f"{PODS}/{name}"))
-
-    def failed(self, name: str, *reasons: str) -> bool:
-        """Whether an event of a pod has one of these words."""
-        events = self.cluster.list("/api/v1/namespaces/default/events")
-        messages = [each["message"] for each in events if each["involvedObject"]["name"] == name]
-        return any(reason in message for reason in reasons for message in messages)
-
-    def to_inject(self, name: str, version: str) -> set[str]:
-        """Return what a pod is to have: the device that its claim was given, and the library of a driver."""
-        (status,) = self.cluster.get(f"{PODS}/{name}")["status"]["resourceClaimStatuses"]
-        claim = self.cluster.get(f"{CLAIMS}/{status['resourceClaimName']}")
-        (device,) = claim["status"]["allocation"]["devices"]["results"]
-        minor = device["device"].removeprefix("gpu-")
-        return {f"/dev/nvidia{minor}", "/dev/nvidiactl", f"/usr/lib64/libnvidia-ml.so.{version}"}
-
-    def injected(self, name: str) -> set[str]:
-        """Return the devices, and the library of the driver, that a pod has."""
-        found = self.inside(
-            name, "find", "/dev", "/usr/lib64", "-name", "nvidia*", "-o", "-name", "libnvidia-ml.so.*.*"
-        )
-        return set(found.split())
-
-    def inside(self, name: str, *command: str) -> str:
-        """Run a command in a pod, whatever its exit code, and return what it prints."""
-        return self.cluster.kubectl("exec", name, "--", *command, check=False).stdout
-
-
-def numbers(version: str) -> str:
-    """Spell a driver's version as the plugin does: a semantic version has no leading zeros."""
-    return ".".join(str(int(part)) for part in version.split("."))
-
-
-def _is_ready(pod: dict[str, Any]) -> bool:
-    conditions = pod["status"].get("conditions", [])
-    return "deletionTimestamp" not in pod["metadata"] and any(
-        each["type"] == "Ready" and each["status"] == "True" for each in conditions
-    )

@@ -7,6 +7,7 @@ stand-ins.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from devcluster.gpunode.node import GPUS, GPUS_ALONE, numbers
 from devcluster.layout import CHECKOUT
 from tests.e2e.lab import NEW, OLD
-from tests.image.gpunode import DOMAINS, DOMAINS_ALONE, GPUS, GPUS_ALONE, PATIENCE, numbers
+from tests.image.gpunode import DOMAINS, DOMAINS_ALONE, PATIENCE
 
 if TYPE_CHECKING:
     from tests.image.gpunode import GpuNodeLab
@@ -107,6 +109,19 @@ def test_the_command_line_boots_such_a_node(real_node: None, tmp_path_factory: p
         assert "2 of 2 nodes are Ready" in _devcluster("status", state)
     finally:
         _devcluster("down", state)
+
+
+def test_the_demo_shows_it(real_node: None, tmp_path: Path) -> None:
+    """`make demo REAL=1`: the same upgrade, seen from three pods."""
+    assert real_node is None
+    command = [sys.executable, "-m", "devcluster.realdemo"]
+    told = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, stdout=subprocess.PIPE, text=True,
+        check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stdout
+    assert told.stdout.splitlines()[-1].startswith(f"demo: ok real=1 driver={NEW} restarts=1 "), told.stdout
+    assert f"the ResourceSlice still names {numbers(OLD)}" in told.stdout
 
 
 def _devcluster(*arguments: str) -> str:

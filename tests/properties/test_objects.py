@@ -129,7 +129,7 @@ def shown(decision: Decision) -> None:
 
 def planned(scene: Scene, found: Cluster) -> None:
     """Plan an upgrade of it: whatever the plan says, no terminal obeys anything in it."""
-    made = make_plan(scene.seen(found), scene.settings, LATER, Options(timedelta(hours=2), ()))
+    made = make_plan(scene.seen(found), scene.settings, LATER, Options(timedelta(hours=2)))
     assert all(line.isprintable() for line in plan.table(made))
     json.dumps(plan.as_json(made)).encode()
 

@@ -32,7 +32,7 @@ def planned(recording: Recording, until: float) -> PoolPlan:
         if change.at <= until:
             objects.apply(change)
     seen = replace(objects.seen(until), slices=())
-    (pool,) = make_plan({"gpu": seen}, Settings(), recording.moment(until), Options(workloads=())).pools
+    (pool,) = make_plan({"gpu": seen}, Settings(), recording.moment(until), Options()).pools
     return pool
 
 

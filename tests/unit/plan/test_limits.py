@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from hook.objects import policies
 from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR
-from hook.plan.limits import UpgradePolicy, allowed, available, budget, upgrade_policy
+from hook.plan.limits import Removal, UpgradePolicy, allowed, available, budget, drain_selectors, upgrade_policy
+from tests.fixtures.cluster import cluster
 from tests.fixtures.objects import Object, obj
 from tests.fixtures.planning import fleet, only
 
@@ -42,9 +43,18 @@ def test_everything_is_read() -> None:
         "maxUnavailable": 3,
         "waitForCompletion": {"podSelector": "app=job", "timeoutSeconds": 600},
         "podDeletion": {"force": True, "deleteEmptyDir": True},
-        "drain": {"enable": True},
+        "drain": {"enable": True, "deleteEmptyDir": True, "podSelector": "app=web"},
     }
-    assert UpgradePolicy(0, "3", "app=job", 600, True, True, True) == of(upgrade)
+    drain = Removal(delete_empty_dir=True, selector="app=web,nvidia.com/gpu-driver-upgrade-drain.skip!=true")
+    assert UpgradePolicy(0, "3", "app=job", 600, Removal(force=True, delete_empty_dir=True), drain) == of(upgrade)
+    assert of({"drain": {"enable": True, "podSelector": 7}}).drain == Removal(selector=GPU_OPERATOR.upgrade.drains)
+
+
+def test_the_selectors_of_all_drains_are_found() -> None:
+    """Of policies and of the objects that specify drivers."""
+    found = cluster("gpu-0").change("policy", "spec: {driver: {upgradePolicy: {drain: {enable: true}}}}")
+    assert drain_selectors(found.seen(), GPU_OPERATOR) == {GPU_OPERATOR.upgrade.drains}
+    assert drain_selectors(cluster("gpu-0").seen(), GPU_OPERATOR) == set()
 
 
 def test_each_kind_has_its_own_place_and_defaults() -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-import pytest
-
-from hook.objects import wire
-from hook.objects.decoding import MalformedObjectError
-from hook.plan.obstacles import Workload, disruption_budget, protected, reader
+from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR
+from hook.plan.eviction import Pods, Workload
 from hook.plan.plan import Options
 from hook.plan.result import Obstacle, Severity
 from tests.fixtures.cluster import labelled, not_ready_since
@@ -19,11 +15,6 @@ from tests.fixtures.planning import CORDONED, EVERY, OLD, fleet, limited, obstac
 if TYPE_CHECKING:
     from tests.fixtures.cluster import Cluster
     from tests.fixtures.objects import Object
-
-GPU: Final[Object] = {"name": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-REPLICA_SET: Final[Object] = {"kind": "ReplicaSet", "controller": True}
-MIG: Final[Object] = {"resources": {"requests": {"nvidia.com/mig-1g.5gb": "1"}}}
-READ: Final = reader(("nvidia.com/gpu", "nvidia.com/mig-"))
 
 
 def failed(found: Cluster, *nodes: str) -> Cluster:
@@ -187,119 +178,78 @@ def test_a_limit_in_the_wrong_place_is_reported_where_it_is_missed() -> None:
 # Pods.
 
 
-def pod(*, owner: Object | None = REPLICA_SET, phase: str = "Running", **spec: object) -> Object:
-    """Return a pod that uses a GPU."""
-    owners = [owner] if owner else []
-    metadata = {"namespace": "ml", "name": "train", "uid": "t", "resourceVersion": "1", "ownerReferences": owners}
-    whole = {"nodeName": "gpu-0", "containers": [GPU], **spec}
-    return {"metadata": metadata, "spec": whole, "status": {"phase": phase}}
+PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 
 
-def test_pods_with_gpus_are_read() -> None:
-    """As the upgrade controller finds them: by requests or limits of any container."""
-    for name, found, expected in (
-        ("of a ReplicaSet", pod(), ("ReplicaSet", False)),
-        ("alone", pod(owner=None), ("", False)),
-        ("owned, but not controlled", pod(owner={"kind": "Node"}), ("", False)),
-        ("local data", pod(volumes=[{"name": "a"}, {"emptyDir": {}}]), ("ReplicaSet", True)),
-        ("pending", pod(phase="Pending"), ("ReplicaSet", False)),
-        ("MIG in requests", pod(containers=[{"name": "a"}, {**GPU, **MIG}]), ("ReplicaSet", False)),
-    ):
-        read = READ(found)
-        assert read is not None, name
-        assert expected == (read.controller, read.local_data), name
-
-
-def test_other_pods_are_dropped_as_they_arrive() -> None:
-    """A cluster has many more of them; but a malformed pod is not taken for one of them."""
-    for name, found in (
-        ("no GPU", pod(containers=[{"name": "a", "resources": {"limits": {"cpu": "1"}}}])),
-        ("on no node", pod(nodeName=None)),
-        ("succeeded", pod(phase="Succeeded")),
-        ("failed", pod(phase="Failed")),
-    ):
-        assert READ(found) is None, name
-    with pytest.raises(MalformedObjectError):
-        READ(pod(containers=["x"]))
-
-
-def workload(controller: str = "Job", *, local_data: bool = False, node: str = "gpu-0", pdb: str = "") -> Workload:
+def workload(controller: str = "Job", *, node: str = "gpu-0") -> Workload:
     """Return a pod that uses a GPU, as read."""
-    return replace(Workload("ml", "train", node, controller, local_data), protected_by=pdb)
+    return Workload("ml", "train", node, controller, local_data=False)
 
 
-def test_pods_that_would_not_be_evicted_are_found() -> None:
+def test_gpu_pods_that_would_not_be_evicted_are_found() -> None:
     """One of them fails its node, or has it drained."""
-    force: Object = {"podDeletion": {"force": True}}
+    drain: Object = {"drain": {"enable": True}}
     for name, one, upgrade, severity in (
         ("evictable", workload(), {}, None),
         ("without a controller", workload(""), {}, Severity.BLOCKS),
-        ("without one, by force", workload(""), force, None),
-        ("with local data", workload(local_data=True), {}, Severity.BLOCKS),
-        ("given up", workload(local_data=True), {"podDeletion": {"deleteEmptyDir": True}}, None),
-        ("of a DaemonSet", workload("DaemonSet"), force, Severity.BLOCKS),
-        ("then the node is drained", workload(""), {"drain": {"enable": True}}, Severity.SLOWS),
-        ("protected", workload(pdb="pdb"), {}, Severity.BLOCKS),
-        ("protected from force, too", workload(pdb="pdb"), force, Severity.BLOCKS),
+        ("without one, by force", workload(""), {"podDeletion": {"force": True}}, None),
+        ("then the node is drained", workload(""), drain, Severity.SLOWS),
         ("on a node of no pool", workload("", node="elsewhere"), {}, None),
     ):
-        found = obstacles(only(fleet(2, upgrade), Options(workloads=[one]))).get(Obstacle.PODS_NOT_EVICTABLE)
+        found = obstacles(only(fleet(2, upgrade), Options(pods=Pods([one])))).get(Obstacle.PODS_NOT_EVICTABLE)
         assert severity == (found.severity if found else None), name
         assert found is None or (("gpu-0",), True) == (found.nodes, "ml/train" in found.message), name
 
 
-def expression(operator: str, *values: str, key: str = "app") -> Object:
-    """Return a selector of one expression."""
-    return {"matchExpressions": [{"key": key, "operator": operator, "values": [*values] or None}]}
-
-
-def test_a_budget_without_disruptions_left_protects_its_pods() -> None:
-    """By the rules of label selectors."""
-    train: Object = {"matchLabels": {"app": "train"}}
-    labelled_pod = replace(workload(), labels={"app": "train"})
-    for name, selector, left, held in (
-        ("by a label", train, 0, True),
-        ("never reconciled", train, None, True),
-        ("that allows one", train, 1, False),
-        ("of other labels", {"matchLabels": {"app": "train", "tier": "a"}}, 0, False),
-        ("of another namespace", train, 0, False),
-        ("of every pod", {}, 0, True),
-        ("of no pod", None, 0, False),
-        ("In", expression("In", "train", "serve"), 0, True),
-        ("In others", expression("In", "serve"), 0, False),
-        ("NotIn others", expression("NotIn", "serve"), 0, True),
-        ("NotIn", expression("NotIn", "train"), 0, False),
-        ("NotIn without the label", expression("NotIn", "x", key="none"), 0, True),
-        ("Exists", expression("Exists"), 0, True),
-        ("DoesNotExist", expression("DoesNotExist"), 0, False),
-        ("an unknown operator", expression("Resembles", "train"), 0, False),
+def test_pods_that_would_not_be_drained_are_found() -> None:
+    """The network operator drains each node; the GPU operator one whose GPU pods could not be evicted."""
+    web = Workload("web", "cache", "gpu-0", "", local_data=False)
+    enabled: Object = {"drain": {"enable": True}}
+    gpus, nics = (
+        fleet(2, enabled),
+        upgraded_network("gpu-0").change("policy", {"spec": {"ofedDriver": {"upgradePolicy": enabled}}}),
+    )
+    by_gpus, by_nics = GPU_OPERATOR.upgrade.drains, NETWORK_OPERATOR.upgrade.drains
+    for name, found, pods, expected in (
+        ("GPU pods go", gpus, Pods([workload()], {by_gpus: [web]}), ()),
+        ("they stay", gpus, Pods([workload("")], {by_gpus: [web]}), ("gpu-0",)),
+        ("on another node", gpus, Pods([workload("", node="gpu-1")], {by_gpus: [web]}), ()),
+        ("no drain", fleet(2), Pods([workload("")], {by_gpus: [web]}), ()),
+        ("network", nics, Pods(drained={by_nics: [web]}), ("gpu-0",)),
     ):
-        metadata = {"namespace": "other" if name == "of another namespace" else "ml", "name": "pdb"}
-        status = {} if left is None else {"disruptionsAllowed": left}
-        read = disruption_budget({"metadata": metadata, "spec": {"selector": selector}, "status": status})
-        (found,) = protected([labelled_pod], [read] if read is not None else [])
-        assert ("pdb" if held else "") == found.protected_by, name
+        seen = obstacles(only(found, Options(pods=pods))).get(Obstacle.PODS_NOT_DRAINABLE)
+        assert expected == (seen.nodes if seen else ()), name
+        assert seen is None or "web/cache has no controller (drain.force is off)" in seen.message, name
 
 
-def test_a_selector_that_asks_for_absence_holds_where_the_key_is_absent() -> None:
-    """And an absent key has no value, not an empty one."""
-    for operator, there, absent in (("DoesNotExist", False, True), ("Exists", True, False), ("In", True, False)):
-        wanted = wire.Selector.Requirement("team", operator, ["", "x"])
-        assert (there, absent) == (wanted.met_by({"team": "x"}), wanted.met_by({})), operator
+def test_a_plugin_that_keeps_the_driver_open_is_found() -> None:
+    """By its feature gates, unless the driver manager evicts it."""
+    selecting: Object = {"nodeSelector": {"nvidia.com/gpu.deploy.client": "true"}}
+    for gates, spec, reported in (
+        ("DynamicMIG=true,", {}, True),
+        ("A=true,NVMLDeviceHealthCheck=True", {}, True),
+        ("DynamicMIG=", {}, False),
+        ("DynamicMIG=true", selecting, False),
+    ):
+        env = [{"name": "NODE_NAME", "valueFrom": {}}, {"name": "FEATURE_GATES", "value": gates}, "odd"]
+        template = {"spec": {"containers": [{"name": "gpus", "env": env}], **spec}}
+        found = fleet(2).change("daemonset", {"spec": {"template": template}}, PLUGIN)
+        seen = obstacles(only(found)).get(Obstacle.PLUGIN_HOLDS_DRIVER)
+        assert reported is (seen is not None), (gates, spec)
 
 
 def test_pods_that_were_not_read_are_not_taken_for_none() -> None:
     """The reason is passed on. Pods that were read are evaluated even if their budgets were not."""
-    unread = obstacles(only(fleet(2), Options(unread="permission missing")))
+    unread = obstacles(only(fleet(2), Options(pods=Pods(unread="permission missing"))))
     assert "permission missing" in unread[Obstacle.PODS_NOT_READ].message
-    half = obstacles(only(fleet(2), Options(workloads=[workload("")], unread="permission missing")))
+    half = obstacles(only(fleet(2), Options(pods=Pods([workload("")], unread="permission missing"))))
     assert {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE} <= half.keys()
 
 
 def test_a_stack_that_evicts_no_pods_misses_none() -> None:
     """The network operator drains, or does nothing: there was nothing to read."""
     for found in (network(), upgraded_network("a")):
-        seen = obstacles(only(found, Options(workloads=None, unread="forbidden")))
+        seen = obstacles(only(found, Options(pods=Pods(unread="forbidden"))))
         assert not {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE} & seen.keys()
 
 

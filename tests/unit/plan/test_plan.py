@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 DOCS: Final = Path(__file__).parents[3] / "docs"
 SCHEMA: Final = json.loads((DOCS / "plan.schema.json").read_text(encoding="utf-8"))
-TWO_HOURS: Final = Options(timedelta(hours=2), ())
+TWO_HOURS: Final = Options(timedelta(hours=2))
 MANAGED: Final = {
     "metadata": {
         "name": "nvidia-dra-driver-kubelet-plugin",
@@ -98,7 +98,7 @@ def test_a_malformed_object_is_reported() -> None:
 
 def answer(found: Cluster, minutes: float) -> Target:
     """Ask for a window."""
-    given = only(found, Options(timedelta(minutes=minutes), ())).target
+    given = only(found, Options(timedelta(minutes=minutes))).target
     assert given is not None
     return given
 
@@ -267,7 +267,7 @@ def test_the_table_answers_about_a_window() -> None:
         (fleet(20), 1, "no parallelism is enough"),
         (network(*"abc"), 2, "set maxParallelUpgrades 3 ("),
     ):
-        assert words in table(found, Options(timedelta(minutes=minutes), ())), words
+        assert words in table(found, Options(timedelta(minutes=minutes))), words
     assert ("in 2h" in table(SCENES["plain"]), "in 2h" in table(SCENES["plain"], NOBODY)) == (True, False)
 
 

@@ -1,0 +1,188 @@
+"""``make demo REAL=1``: one driver upgrade seen from pods, with NVIDIA's DRA plugin on a real kubelet and containerd.
+
+Nothing here simulates the plugin: its caches, its errors, its ResourceSlices and the files in containers come from
+NVIDIA's programs. The driver, the kernel module and the GPUs are mocks (`devcluster.nvml`).
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from devcluster import binaries
+from devcluster.cluster import Cluster, ClusterError
+from devcluster.commands import CommandError
+from devcluster.demo import HOOK_TIMEOUT, IMAGE, NEW, OLD, OPERATOR, POST, DemoError, finish
+from devcluster.demoview import Show
+from devcluster.gobuild import BuildError
+from devcluster.gotoolchain import ToolchainError
+from devcluster.gpunode.images import CHART, write_images
+from devcluster.gpunode.node import DRIVER_ROOT, GPUS, GPUS_ALONE, PLUGIN_NAMESPACE, SOON, GpuNode, numbers
+from devcluster.kubelet.node import RealNode, why_not
+from devcluster.patience import TooSlowError
+from devcluster.processes import ProcessError
+from devcluster.programs import DRA_DRIVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE: Final = 180.0
+"""Seconds for what a kubelet, a container runtime and NVIDIA's programs do on a busy machine."""
+LOOK_SECONDS: Final = 0.5
+LIBRARY: Final = "libnvidia-ml.so."
+GREETING: Final = "Driver Version: "
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a pod with a claim came to."""
+
+    when: str
+    """When its claim was prepared."""
+    running: bool
+    libraries: tuple[str, ...]
+    """Versions of the driver's library in the container."""
+    says: str
+    """What `nvidia-smi` says in the container, or why there is none."""
+
+
+class RealDemo(GpuNode):
+    """One upgrade on one node."""
+
+    def __init__(self, cluster: Cluster, chart: Path, show: Show) -> None:
+        self.cluster, self._chart, self._show = cluster, chart, show
+        self._between = ""
+        """What came of the pod whose claim was prepared while the plugin was stale."""
+
+    def prepare(self) -> None:
+        """Bring up the old driver, NVIDIA's DRA driver, our chart, and a pod with a claim."""
+        self.offer_claims()
+        self._show.say(f"helm install: GPU operator with driver {OLD}; NVIDIA's DRA driver chart")
+        self._drive(OLD)
+        self._helm("dra-driver", str(self._chart), PLUGIN_NAMESPACE, nvidiaDriverRoot=DRIVER_ROOT, **GPUS_ALONE)
+        self._until(lambda: self.devices(GPUS) != [], "the plugin publishes its devices")
+        self._show.say(f"the ResourceSlice names driver {', '.join(self.published())}")
+        self._post()
+        self.claim("before")
+        self._until(lambda: self.is_running("before"), "a pod with a claim runs")
+
+    def upgrade(self) -> None:
+        """Upgrade the driver without a restart of the plugin, and claim a GPU."""
+        self._show.say(f"helm upgrade: GPU operator with driver {NEW}")
+        self._drive(NEW)
+        self._show.say(f"driver {NEW} is loaded; the ResourceSlice still names {', '.join(self.published())}")
+        self.claim("between")
+        self._until(lambda: self._why_not("between") != "", "a pod with a new claim runs, or an Event says why not")
+        self._between = self._why_not("between")
+        self._show.say(f"a pod with a new claim: {self._between}")
+
+    def refresh(self) -> None:
+        """Let our chart restart the plugin, and claim a GPU again."""
+        before = self.plugin_pod()
+        self._show.say("helm upgrade: gpu-operator-post")
+        self._post()
+        if self.plugin_pod() == before:
+            raise DemoError("the stale plugin was not restarted")
+        self._until(lambda: self.published() == {numbers(NEW)}, "the plugin publishes the new driver")
+        self._show.say(f"the plugin was restarted; the ResourceSlice names {', '.join(self.published())}")
+        self.claim("after")
+        self._until(lambda: self.is_running("after"), "a pod with a new claim runs")
+
+    def conclude(self) -> str:
+        """Show what each pod has, and return the line for machines."""
+        seen = [
+            self._see("before", "before the upgrade"),
+            self._see("between", "while the plugin was stale"),
+            self._see("after", "after the restart"),
+        ]
+        table = Table(title="What pods with a claim see at the end", title_justify="left")
+        for heading in ("claim was prepared", "pod runs", "library of driver", "nvidia-smi in the pod"):
+            table.add_column(heading)
+        for each in seen:
+            table.add_row(each.when, "yes" if each.running else "no", ", ".join(each.libraries) or "none", each.says)
+        self._show.settle()
+        Console().print(table)
+        after = seen[-1]
+        if after.libraries != (NEW,) or after.says != f"{GREETING}{NEW}":
+            raise DemoError(f"the pod after the restart has {after.libraries or 'no library'}: {after.says}")
+        return f"demo: ok real=1 driver={NEW} restarts=1 pods={sum(each.running for each in seen)}"
+
+    def _see(self, pod: str, when: str) -> Seen:
+        running = self.is_running(pod)
+        if not running:
+            return Seen(when, running, (), self._between)
+        names = (Path(each).name for each in self.injected(pod))
+        libraries = sorted(each.removeprefix(LIBRARY) for each in names if each.startswith(LIBRARY))
+        said = self.inside(pod, "nvidia-smi").splitlines()
+        return Seen(when, running, tuple(libraries), said[0] if said else "nothing")
+
+    def _why_not(self, pod: str) -> str:
+        """Return that a pod runs, or the cause in the first warning that names one."""
+        if self.is_running(pod):
+            return "it runs"
+        causes = (
+            message.rpartition("failed to ")[2].strip() for message in self.warnings(pod) if "failed to " in message
+        )
+        return next((f"failed to {cause}" for cause in causes), "")
+
+    def _drive(self, version: str) -> None:
+        """Ask for a driver, and wait until its pod is Ready and the node's upgrade is done."""
+        policy = {"autoUpgrade": True, "maxParallelUpgrades": 0, "maxUnavailable": "100%"}
+        values = {"driver__version": version, "driver__upgradePolicy": policy, **SOON}
+        self._helm("gpu-operator", OPERATOR, "gpu-operator", **values)
+        self._until(lambda: self.driver_ready(version), f"the pod of driver {version} is Ready")
+        self._until(lambda: self.label_states() == {"upgrade-done"}, "the node's upgrade is done")
+
+    def _post(self) -> None:
+        values = {"image__repository": IMAGE, "plugin__namespace": PLUGIN_NAMESPACE, "timeout": HOOK_TIMEOUT}
+        self._helm("gpu-operator-post", POST, "gpu-operator", **values)
+
+    def _helm(self, release: str, chart: str, namespace: str, **values: object) -> None:
+        sets = [f"--set-json={name.replace('__', '.')}={json.dumps(value)}" for name, value in values.items()]
+        place = ("-n", namespace, "--create-namespace", "--reset-values")
+        self.cluster.helm("upgrade", "--install", release, chart, *place, *sets)
+
+    def _until(self, holds: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            if time.monotonic() > end:
+                raise DemoError(f"not within {PATIENCE:.0f} s: {what}")
+            time.sleep(LOOK_SECONDS)
+
+
+def main() -> None:
+    """Run the demo; the last line is for machines."""
+    if reason := why_not():
+        finish(f"demo: failed REAL=1 needs a real node: {reason}")
+    with tempfile.TemporaryDirectory(prefix="gpu-operator-post-demo-") as folder, Show(time.time()) as show:
+        verdict = run(Path(folder), show)
+    finish(verdict)
+
+
+def run(folder: Path, show: Show) -> str:
+    """Run the whole story, take the cluster down, and return the line for machines."""
+    try:
+        show.say("building or finding the programs: the control plane, containerd, runc and NVIDIA's plugin")
+        programs = binaries.ensure([program.name for program in DRA_DRIVER])
+        images = write_images(folder / "images", programs, (OLD, NEW))
+        with Cluster(folder / "c") as cluster:
+            show.say("booting a control plane and a real node with mock GPUs")
+            cluster.up(nodes=0, real_node=RealNode(images, gpus=True))
+            demo = RealDemo(cluster, programs["gpu-kubelet-plugin"].parent / CHART, show)
+            demo.prepare()
+            demo.upgrade()
+            demo.refresh()
+            return demo.conclude()
+    except (DemoError, CommandError, ClusterError, ProcessError, TooSlowError, BuildError, ToolchainError) as error:
+        return f"demo: failed {error}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Which pods an upgrade controller cannot evict from a node, or drain.
+
+The controller uses kubectl's drain helper for both (LIB ``pkg/upgrade/pod_manager.go``, ``drain_manager.go``). The
+helper refuses a pod without a controller or with local data unless the policy allows it. It retries a pod that a
+PodDisruptionBudget protects until the time is up. An eviction of GPU pods also refuses pods of a DaemonSet; a drain
+passes over them, and over static pods. One refused pod fails the upgrade of its node. If GPU pods are refused and the
+policy enables it, the node is drained instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from hook.objects import wire
+from hook.objects.decoding import Reader, reads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hook.plan.limits import Removal
+
+DAEMONSET: Final = "DaemonSet"
+STATIC: Final = "Node"
+"""Kind of the owner of a static pod's mirror (K8S ``pkg/kubelet/pod/mirror_client.go``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A running or pending pod that an upgrade removes from its node."""
+
+    namespace: str
+    name: str
+    node: str
+    controller: str
+    """Kind of its controlling owner; empty if it has none."""
+    local_data: bool
+    """It has an ``emptyDir`` volume."""
+    labels: dict[str, str] = field(default_factory=dict)
+    protected_by: str = ""
+    """A PodDisruptionBudget that allows no disruption now."""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """What was read of pods."""
+
+    with_gpus: Sequence[Workload] = ()
+    drained: Mapping[str, Sequence[Workload]] = field(default_factory=dict)
+    """By the selector of a drain: the pods that it selects."""
+    unread: str = ""
+    """Why pods, or their PodDisruptionBudgets, were not read."""
+
+
+def reader(resources: tuple[str, ...] | None = None) -> Reader[Workload | None]:
+    """Return a reader that keeps only scheduled pods that request such resources, or any, and have not ended."""
+    return Reader(wire.Pod, partial(_workload, resources))
+
+
+def _workload(resources: tuple[str, ...] | None, pod: wire.Pod) -> Workload | None:
+    spec = pod.spec or wire.PodSpec()
+    if not spec.node_name or pod.status is None or pod.status.phase not in ("Pending", "Running"):
+        return None
+    if resources is not None and not any(
+        name.startswith(resources) for container in spec.containers or () for name in container.resource_names
+    ):
+        return None
+    return Workload(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        node=spec.node_name,
+        controller=pod.metadata.owner.kind or "",
+        local_data=any(volume.empty_dir is not None for volume in spec.volumes or ()),
+        labels=pod.metadata.labels or {},
+    )
+
+
+@reads(wire.DisruptionBudget)
+def disruption_budget(budget: wire.DisruptionBudget) -> wire.DisruptionBudget | None:
+    """Keep a PodDisruptionBudget only if it allows no disruption now."""
+    return budget if budget.exhausted else None
+
+
+def protected(pods: Iterable[Workload], budgets: Iterable[wire.DisruptionBudget]) -> list[Workload]:
+    """Record on each pod the exhausted budget that protects it."""
+    exhausted = list(budgets)
+    return [
+        replace(pod, protected_by=budget.metadata.name)
+        if (budget := next((budget for budget in exhausted if budget.selects(pod.namespace, pod.labels)), None))
+        else pod
+        for pod in pods
+    ]
+
+
+def refused_eviction(pod: Workload, deletion: Removal) -> str:
+    """Return why the upgrade controller cannot evict a GPU pod; empty if it can."""
+    if pod.controller == DAEMONSET:
+        return "belongs to a DaemonSet, whose pods are not evicted"
+    return _refused(pod, deletion, "podDeletion")
+
+
+def refused_drain(pod: Workload, drain: Removal) -> str:
+    """Return why the upgrade controller cannot drain a pod; empty if it can, or if a drain passes over it."""
+    return "" if pod.controller in (DAEMONSET, STATIC) else _refused(pod, drain, "drain")
+
+
+def _refused(pod: Workload, options: Removal, name: str) -> str:
+    if pod.local_data and not options.delete_empty_dir:
+        return f"has an emptyDir volume ({name}.deleteEmptyDir is off)"
+    if not pod.controller and not options.force:
+        return f"has no controller ({name}.force is off)"
+    if pod.protected_by:
+        return f"is protected by PodDisruptionBudget {pod.protected_by}, which allows no disruption now"
+    return ""
