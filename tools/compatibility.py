@@ -124,7 +124,7 @@ Nothing here was run.
 - **DRA driver 25.x**, whose DaemonSet is called `nvidia-dra-driver-gpu-kubelet-plugin`: `plugin.names` has both names.
 - **Managed Kubernetes** (GKE, EKS, AKS, OpenShift) of these versions. [Certify your cluster](certify.md) before you
   depend on it.
-- **Other versions of the deployment tools**, if they run hooks as these do. [What each one does](deployers.md).
+- **Other versions of the deployment tools**, if they run hooks as these do. [Tools](dev/deployment-tools.md).
 
 ## Not supported
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEAD = "| deployment tool, as run |"
-PAGES = [CHECKOUT / "README.md", CHECKOUT / "docs" / "deployers.md"]
+PAGES = [CHECKOUT / "README.md", CHECKOUT / "docs" / "dev" / "deployment-tools.md"]
 HELMS, FLUX, ARGO_CD = ("helm3", "helm4"), ("helm-controller", "source-controller"), ("argocd",)
 HELMFILE = ("helmfile", "helm-diff", "helm4")
 NAMED = {

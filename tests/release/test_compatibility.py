@@ -35,7 +35,7 @@ def test_every_recording_is_described() -> None:
 
 def test_readme_and_deployers_page_name_the_tested_versions() -> None:
     """Their tables are written by hand."""
-    for page in (PAGE.parents[1] / "README.md", PAGE.parent / "deployers.md"):
+    for page in (PAGE.parents[1] / "README.md", PAGE.parent / "dev" / "deployment-tools.md"):
         text = page.read_text()
         for title, program in (
             (r"Argo CD (\d+\.\d+\.\d+)", "argocd"),
