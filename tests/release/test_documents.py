@@ -34,7 +34,7 @@ def _anchors(path: Path) -> Iterator[str]:
 def test_standard_files_exist() -> None:
     """GitHub and people look for them by name."""
     names = {str(path.relative_to(ROOT)) for path in documents()}
-    assert {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/architecture.md"} <= names
+    assert {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/how-it-works.md"} <= names
     assert "Apache License" in (ROOT / "LICENSE").read_text()
 
 

@@ -69,7 +69,7 @@ def test_the_page_lists_every_reason_as_the_code_explains_it() -> None:
         assert f"| `{event}` | {event.explanation.meaning} |" in page, event
     assert next(iter(Reason)) in reasons.CHAPTERS
     assert [reason for reason in Reason if reason in reasons.CHAPTERS] == list(reasons.CHAPTERS)
-    for document in ("README.md", "docs/operations.md"):
+    for document in ("README.md", "docs/monitoring.md"):
         assert "reasons.md" in (ROOT / document).read_text(encoding="utf-8"), document
 
 
