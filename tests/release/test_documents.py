@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 
+from tests.chart.promql import engine
 from tests.chart.rendering import CHART, ROOT
 from tests.release.commands import documents
 from tools import reference
@@ -122,6 +123,17 @@ def test_pasted_values_are_valid(page: str, helm: Helm) -> None:
         assert helm.render(each).config["expect"] == {"driverVersion": "", **each["expect"]}
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
     assert set(re.findall(r"(?:version:|targetRevision:|tag:) (\d+\.\d+\.\d+)", text)) == {version}
+
+
+def test_queries_of_the_dashboard_are_valid() -> None:
+    """Prometheus reads each of them, and the page documents each of their metrics."""
+    text = (ROOT / "docs" / "monitoring.md").read_text()
+    documented = set(re.findall(r"^\| `(gpu_operator_post_\w+)` \|", text, re.MULTILINE))
+    section = text.partition("\n## Dashboard\n")[2].partition("\n## ")[0]
+    queries = [query for row in section.splitlines() if row.startswith("| ") for query in re.findall(r"`([^`]+)`", row)]
+    names = {found["metric"].removesuffix("_bucket") for query in queries for found in engine().selectors(query)}
+    assert len(queries) > 5
+    assert {name for name in names if not name.startswith("process_")} <= documented
 
 
 def test_the_reference_is_up_to_date() -> None:
