@@ -104,14 +104,16 @@ chart: $(READY) ## Check the Helm chart and its generated documents
 	$(PY) -m tools.reasons --check
 	$(PY) -m tools.examples --check
 	$(PY) -m tools.compatibility --check
+	$(PY) -m tools.reference --check
 	$(PY) -m devcluster.bench.page --check
 	$(PY) -m yamllint --strict -c tools/ct/lintconf.yaml charts/gpu-operator-post/Chart.yaml charts/gpu-operator-post/values.yaml charts/gpu-operator-post/ci
 
-docs: $(READY) ## Write the generated documents: chart README, schema, reasons, examples, compatibility, performance
+docs: $(READY) ## Write the generated documents: chart README, schema, reasons, reference, examples, compatibility, performance
 	$(PY) -m tools.chart_docs
 	$(PY) -m tools.reasons
 	$(PY) -m tools.examples
 	$(PY) -m tools.compatibility
+	$(PY) -m tools.reference
 	$(PY) -m devcluster.bench.page
 
 golden: $(READY) ## Write the golden files of the chart: tests.chart.goldenfiles

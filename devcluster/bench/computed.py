@@ -1,7 +1,7 @@
 """What times nearer to real ones would make of the figures: computed, not measured. Pure.
 
 A run with real times takes a night: the real upgrade controller looks again after two minutes (measured on the real
-operator, docs/architecture.md), so that a node takes that long. What a way loses follows from when it acts, so it can
+operator, docs/how-it-works.md), so that a node takes that long. What a way loses follows from when it acts, so it can
 be computed; the same sums are held against what was measured with the short times.
 """
 

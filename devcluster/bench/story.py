@@ -105,7 +105,7 @@ The fleet is put straight into etcd, and no controller is at work. The quiet tim
 waits besides until the operator was quiet for 15 s. Lists come in pages of 50, and each object is sent once: one list a
 kind. Memory is the peak of the process alone, and the goal is 64 MiB at 5,000 nodes; `kubectl get pods -A -o json` of
 the same fleet stands beside it for scale. Where time and memory go, and what pages and decoder save:
-[profile](performance-profile.md).
+[profile](dev/performance-profile.md).
 """,
     "waiting": """
 ## Waiting
@@ -124,7 +124,7 @@ A controller (`controller.enabled`) of the same fleet, with the same changes, af
 
 From the start of the process to its first connection to the API server. Before it, a node pulls the image's layers:
 "pull" is their size, compressed as for a registry, of an image that was built from these sources on the base that is
-named. [image.md](image.md) says what fills it (`make image`, which counts a million bytes as one MB); "not measured":
+named. [Image](dev/image.md) says what fills it (`make image`, which counts a million bytes as one MB); "not measured":
 no image could be built on that machine.
 """,
 }

@@ -6,7 +6,7 @@ first restart is immediate. Each further one waits twice as long as the previous
 again once a plugin was verified on the node and its driver has been reloaded since.
 
 The history is in memory only, so a new leader starts with an empty one: at most one extra restart per process that
-ends. Only the kubelet's backoff limits a process that ends again and again (docs/reliability.md, "Not survived").
+ends. Only the kubelet's backoff limits a process that ends again and again (docs/dev/reliability.md, "Not survived").
 """
 
 from __future__ import annotations

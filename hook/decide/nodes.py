@@ -1,6 +1,6 @@
 """Evaluate one node: whether it is eligible, whether its driver is settled, then the freshness of its plugins.
 
-The guard clauses each return a reason. Signals about the whole cluster are wrong at times (see docs/architecture.md),
+The guard clauses each return a reason. Signals about the whole cluster are wrong at times (see docs/how-it-works.md),
 so each node is evaluated by itself. A node is refreshed as soon as it is settled, not when the last node is.
 """
 

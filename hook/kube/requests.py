@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hook.objects.drivers import PolicyKind
 
 PAGE_SIZE: Final = 50
-"""Objects per page. More cost memory, fewer cost requests (docs/performance-profile.md)."""
+"""Objects per page. More cost memory, fewer cost requests (docs/dev/performance-profile.md)."""
 
 OBJECTS: Final[Mapping[str, str]] = {"accept": "application/json"}
 METADATA_ONLY: Final[Mapping[str, str]] = {

@@ -1,6 +1,6 @@
 """The driver stacks: a table with one row per stack, and what its columns mean.
 
-No other module depends on the name of a stack. To add a stack, see docs/adding-a-stack.md: it needs a row here, a
+No other module depends on the name of a stack. To add a stack, see docs/dev/adding-a-driver.md: it needs a row here, a
 reader of its policy in ``policies.py``, fixtures and an RBAC rule.
 """
 

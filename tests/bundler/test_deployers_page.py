@@ -1,4 +1,4 @@
-"""The tables of deployment tools name the versions that the tests build, and tests that exist."""
+"""The table of deployment tools names the versions that the tests build, and tests that exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEAD = "| deployment tool, as run |"
-PAGES = [CHECKOUT / "README.md", CHECKOUT / "docs" / "deployers.md"]
+PAGE = CHECKOUT / "docs" / "dev" / "deployment-tools.md"
 HELMS, FLUX, ARGO_CD = ("helm3", "helm4"), ("helm-controller", "source-controller"), ("argocd",)
 HELMFILE = ("helmfile", "helm-diff", "helm4")
 NAMED = {
@@ -48,21 +48,19 @@ def _rows(page: Path) -> Iterator[str]:
 def test_versions_are_those_that_are_built() -> None:
     """Each row names exactly the versions that devcluster builds for it."""
     versions = {program.name: program.version.removeprefix("v") for program in (*PROGRAMS, *DEPLOYERS)}
-    for page in PAGES:
-        for (start, programs), row in zip(NAMED.items(), _rows(page), strict=True):
-            cell = row.split("|")[1].strip()
-            assert cell.startswith(start), page
-            assert {versions[name] for name in programs} == set(re.findall(r"\d+\.\d+\.\d+", cell)), page
+    for (start, programs), row in zip(NAMED.items(), _rows(PAGE), strict=True):
+        cell = row.split("|")[1].strip()
+        assert cell.startswith(start)
+        assert {versions[name] for name in programs} == set(re.findall(r"\d+\.\d+\.\d+", cell))
 
 
 def test_linked_tests_exist() -> None:
-    """Each cell of both tables has a test (`tests/release` checks the link) or a dash; tests in the text exist."""
-    for page in PAGES:
-        cells = [[cell.strip() for cell in row.strip("|").split("|")[1:]] for row in _rows(page)]
-        assert all(
-            len(row) == 5 and all(cell.startswith("[`test_") or cell == "\N{EN DASH}" for cell in row) for row in cells
-        ), page
+    """Each cell of the table has a test (`tests/release` checks the link) or a dash; tests in the text exist."""
+    cells = [[cell.strip() for cell in row.strip("|").split("|")[1:]] for row in _rows(PAGE)]
+    assert all(
+        len(row) == 5 and all(cell.startswith("[`test_") or cell == "\N{EN DASH}" for cell in row) for row in cells
+    )
     sources = "".join(file.read_text() for file in (CHECKOUT / "tests" / "deployers").glob("test_*.py"))
-    named = set(re.findall(r"`(test_\w+)`", PAGES[1].read_text()))
+    named = set(re.findall(r"`(test_\w+)`", PAGE.read_text()))
     assert named
     assert [name for name in named if f"def {name}(" not in sources] == []

@@ -31,7 +31,7 @@ LONG_POD: Final = f"{'r' * 53}-gp-fx2x4z"
 """Of the longest release name: Kubernetes appends five characters to the first 58 of what it would be called."""
 TARGET: Final = frozenset({"namespace", "pod"})
 """Labels that a PodMonitor adds to all that it scrapes."""
-DOCS: Final = ROOT / "docs" / "operations.md"
+DOCS: Final = ROOT / "docs" / "monitoring.md"
 
 Case = tuple[str, list[str], tuple[int, int] | None]
 """An alert, series, and the first and last minute in which it fires, if any."""
@@ -192,7 +192,7 @@ def test_each_alert_says_what_to_do(helm: Helm) -> None:
         assert {"summary", "description", "runbook_url"} == set(texts), name
         assert len(texts["summary"]) < 70 < len(texts["description"]), name
         page, _, anchor = texts["runbook_url"].partition("#")
-        assert page == "docs/operations.md", name
+        assert page == "docs/monitoring.md", name
         assert anchor in runbooks, name
 
 
@@ -216,7 +216,7 @@ def test_runbooks_of_a_mirror(helm: Helm) -> None:
     given = {**RULES, "controller.prometheusRule.docsUrl": "https://wiki.example/gpu/"}
     rule = helm.render(given).one("PrometheusRule")
     urls = [alert["annotations"]["runbook_url"] for alert in rule["spec"]["groups"][0]["rules"]]
-    assert "https://wiki.example/gpu/operations.md#gpuoperatorpostblind" in urls
+    assert "https://wiki.example/gpu/monitoring.md#gpuoperatorpostblind" in urls
 
 
 def test_a_rollout_waits_for_the_last_node(helm: Helm) -> None:

@@ -267,13 +267,13 @@ def test_memory_is_bounded_by_the_fleet(shown: Shown) -> None:
 
 
 def test_each_metric_is_documented(shown: Shown) -> None:
-    """The table in docs/operations.md has every metric with its labels, and no other."""
+    """The table in docs/monitoring.md has every metric with its labels, and no other."""
     shown.look(stale())
     shown.counters.failed(NotFoundError("no"), "list", "nodes")
     shown.counters.watch_ended("pods", "Ended")
     rows = [
         line.split("|")
-        for line in (Path(__file__).parents[2] / "docs/operations.md").read_text().splitlines()
+        for line in (Path(__file__).parents[2] / "docs/monitoring.md").read_text().splitlines()
         if "`gpu_oper" in line
     ]
     documented = {

@@ -39,7 +39,7 @@ OBJECTS: Final = 80
 """Mutations of a scene. Thousands were tried while this was written; these are for what changes later."""
 MUTANTS: Final = 400
 """Histories until a broken rule must have shown. Measured over 20 seeds, the most that any of them took is in the table
-of docs/reliability.md: less than a tenth of this."""
+of docs/dev/reliability.md: less than a tenth of this."""
 
 
 def examples(usual: int, phases: Sequence[Phase] = ALL_PHASES) -> settings:

@@ -27,7 +27,7 @@ SEED: Final = 7
 """Of the histories; any would do."""
 EVERY: Final = {**FAMILIES, **ENDLESS}
 TRIED: Final = budget.sample(MUTANTS)
-PAGE: Final = Path(__file__).parents[2] / "docs" / "reliability.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "dev" / "reliability.md"
 
 
 def is_noticed(mutant: Mutant, most: int = budget.MUTANTS) -> bool:

@@ -1,18 +1,29 @@
-"""Documents: their links work, and they have no placeholders."""
+"""Documents: their links work, what can be pasted from them is valid, and they have no placeholders."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tests.chart.rendering import ROOT
+import pytest
+import yaml
+
+from tests.chart.promql import engine
+from tests.chart.rendering import CHART, ROOT
 from tests.release.commands import documents
+from tools import reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LINK: Final = re.compile(r"\]\((?!https?://|mailto:)([^)\s]+)\)")
+    from tests.chart.rendering import Helm
+
+LINK: Final = re.compile(r"\]\((?!https?://|mailto:|\.\./\.\./actions/)([^)\s]+)\)")
+"""Links to files. Those to GitHub's own pages of the repository have a test of their own."""
+WORKFLOW: Final = re.compile(r"\]\(\.\./\.\./actions/workflows/([\w.-]+)(?:/badge\.svg)?\)")
+YAML: Final = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LONGEST_README: Final = 150
 PROOF: Final = re.compile(r"\[`(test_\w+)`\]\(([^)\s#]+\.py)\)")
 FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PLACEHOLDER: Final = re.compile(
@@ -34,7 +45,7 @@ def _anchors(path: Path) -> Iterator[str]:
 def test_standard_files_exist() -> None:
     """GitHub and people look for them by name."""
     names = {str(path.relative_to(ROOT)) for path in documents()}
-    assert {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/architecture.md"} <= names
+    assert {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/how-it-works.md"} <= names
     assert "Apache License" in (ROOT / "LICENSE").read_text()
 
 
@@ -75,10 +86,57 @@ def test_commands_read_the_leader() -> None:
     assert {path: found for path, text in texts.items() if (found := ONE_OF_SEVERAL.findall(text))} == {}
 
 
-def test_when_to_use_what_takes_five_lines() -> None:
-    """The choice among Job, controller and both takes five lines of text, none of them wrapped."""
-    _, _, section = (ROOT / "README.md").read_text().partition("\n## Job, controller, or both\n\n")
-    choices, _, _ = section.partition("\n\n")
-    lines = choices.splitlines()
-    assert 4 <= len(lines) <= 5
-    assert all(line.startswith("- ") and len(line) <= 120 for line in lines)
+def test_the_readme_is_short_and_answers_first() -> None:
+    """It has at most 150 lines, and what a newcomer asks comes before how to install."""
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= LONGEST_README
+    titles = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert titles[:4] == ["The problem", "Do I need this?", "Am I affected?", "Install"]
+    assert all((ROOT / ".github" / "workflows" / name).is_file() for name in WORKFLOW.findall(text))
+
+
+def test_every_page_is_in_the_index() -> None:
+    """docs/README.md links each page below docs, apart from single decisions."""
+    index = (ROOT / "docs" / "README.md").read_text()
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert [page for page in pages if f"({page})" not in index and not page.startswith("dev/decisions/")] == [
+        "README.md"
+    ]
+
+
+def _values(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the values of our chart in a helmfile, a HelmRelease or an Application."""
+    releases = [each for each in document.get("releases", ()) if each["name"] == "gpu-operator-post"]
+    spec = document.get("spec", {})
+    found = [value for release in releases for value in release["values"]]
+    return [*found, *filter(None, (spec.get("values"), spec.get("source", {}).get("helm", {}).get("valuesObject")))]
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/install/{tool}.md" for tool in ("helmfile", "flux", "argocd"))])
+def test_pasted_values_are_valid(page: str, helm: Helm) -> None:
+    """The chart accepts the values of each block, and the versions are those of the chart."""
+    text = (ROOT / page).read_text()
+    documents = [document for block in YAML.findall(text) for document in yaml.safe_load_all(block)]
+    values = [each for document in documents for each in _values(document)]
+    assert values
+    for each in values:
+        assert helm.render(each).config["expect"] == {"driverVersion": "", **each["expect"]}
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
+    assert set(re.findall(r"(?:version:|targetRevision:|tag:) (\d+\.\d+\.\d+)", text)) == {version}
+
+
+def test_queries_of_the_dashboard_are_valid() -> None:
+    """Prometheus reads each of them, and the page documents each of their metrics."""
+    text = (ROOT / "docs" / "monitoring.md").read_text()
+    documented = set(re.findall(r"^\| `(gpu_operator_post_\w+)` \|", text, re.MULTILINE))
+    section = text.partition("\n## Dashboard\n")[2].partition("\n## ")[0]
+    queries = [query for row in section.splitlines() if row.startswith("| ") for query in re.findall(r"`([^`]+)`", row)]
+    names = {found["metric"].removesuffix("_bucket") for query in queries for found in engine().selectors(query)}
+    assert len(queries) > 5
+    assert {name for name in names if not name.startswith("process_")} <= documented
+
+
+def test_the_reference_is_up_to_date() -> None:
+    """`make docs` would not change it."""
+    for name, text in reference.pages().items():
+        assert (reference.FOLDER / name).read_text() == text, f"{name}: run make docs"

@@ -13,9 +13,9 @@ from tests.chart.rendering import ROOT
 from tests.release.prose import prose
 
 HERE: Final = Path(__file__).parent
-FOLDERS: Final = ("hook", "bundler", "devcluster", "tools", "charts", "docs", "examples")
-SUFFIXES: Final = frozenset({".py", ".md", ".yaml", ".tpl", ".txt", ".sh"})
-SINGLE: Final = ("*.md", "Makefile", "Dockerfile", "pyproject.toml")
+FOLDERS: Final = ("hook", "bundler", "devcluster", "tools", "charts", "docs", "examples", ".github")
+SUFFIXES: Final = frozenset({".py", ".md", ".yaml", ".yml", ".tpl", ".txt", ".sh"})
+SINGLE: Final = ("*.md", "*.yaml", "*.yml", "Makefile", "Dockerfile", "pyproject.toml")
 
 
 def _lines(name: str) -> list[str]:

@@ -83,7 +83,7 @@ def test_a_change_of_a_figure_or_of_a_file_is_noticed(tmp_path: Path) -> None:
         assert [name] == files.outdated()
         files.write()
     data = (tmp_path / DATA).read_text(encoding="utf-8")
-    (tmp_path / DATA).write_text(data.replace("12345.0", "12346.0"), encoding="utf-8")
+    (tmp_path / DATA).write_text(data.replace("700.0", "710.0"), encoding="utf-8")
     assert {PAGE, README} <= set(files.outdated())
 
 

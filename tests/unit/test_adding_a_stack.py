@@ -1,4 +1,4 @@
-"""A third driver stack is a row, a reader, a few names and a fixture set: all steps of docs/adding-a-stack.md."""
+"""A third driver stack is a row, a reader, a few names and a fixture set: all steps of docs/dev/adding-a-driver.md."""
 
 from __future__ import annotations
 

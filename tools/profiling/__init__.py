@@ -1,1 +1,1 @@
-"""Where the time and the memory of a run go, and what its pages and its decoder save: docs/performance-profile.md."""
+"""Where the time and the memory of a run go, and what pages and decoder save: docs/dev/performance-profile.md."""

@@ -1,7 +1,7 @@
 """Measure what the program's pages and its decoder save, and where the rest goes: ``python -m tools.profiling``.
 
 Every run finds nothing to do on the same fleet at rest, as in ``make bench BENCH=no-op-1000``, one after the other, in
-turn; only such runs compare. Prints the tables of docs/performance-profile.md.
+turn; only such runs compare. Prints the tables of docs/dev/performance-profile.md.
 """
 
 from __future__ import annotations

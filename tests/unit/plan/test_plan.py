@@ -278,5 +278,5 @@ def test_terminal_escapes_in_names_are_shown() -> None:
 
 
 def test_nothing_to_plan_is_reported_as_by_a_run() -> None:
-    """With the reason that docs/reasons.md explains."""
+    """With the reason that docs/troubleshooting.md explains."""
     assert f"gpu: nothing to plan ({Reason.NO_POLICY})" in table(EMPTY)

@@ -31,7 +31,7 @@ ASKED_SECONDS: Final = 7
 """More than a write is tried for (5 s), so that a run has to remember it between two decisions."""
 OUT_OF_REACH_SECONDS: Final = 20
 BLIND_SECONDS: Final = 90
-"""What docs/reliability.md says: a minute and up to 14 s of a watch, and 15 s of patience with it."""
+"""What docs/dev/reliability.md says: a minute and up to 14 s of a watch, and 15 s of patience with it."""
 SURVIVORS: Final = ("cut", "hole", "throttled", "unavailable", "garbage", "lost", "balancer", "refused", "plain")
 LATE_SECONDS: Final = 130
 STARTERS: Final = {"nobody": "refused", "stranger": "kubernetes.example", "page": "404"}
