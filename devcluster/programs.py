@@ -227,7 +227,7 @@ DEPLOYERS = (
         "source-controller",
         module="helm",
         package=_SOURCE_CONTROLLER,
-        version="v1.9.1",
+        version="v1.9.3",
         release=_SOURCE_CONTROLLER,
         files=("config/crd/bases/*.yaml",),
     ),
