@@ -235,10 +235,10 @@ DEPLOYERS = (
         "argocd",
         module="argocd",
         package=".",
-        version="v3.2.0",
-        variables=(f"{_ARGO_CD}/common.version=3.2.0",),
+        version="v3.6.1",
+        variables=(f"{_ARGO_CD}/common.version=3.6.1",),
         release=_ARGO_CD,
-        files=("manifests/crds/*-crd.yaml",),
+        files=("manifests/crds/*-crd.yaml", "hack/git-verify-wrapper.sh"),
     ),
     Program(
         "helm-diff",

@@ -68,7 +68,7 @@ TESTED: Final = (
         "v1.10.1",
         "From 1.9.4 it needs `github.com/fluxcd/pkg/artifact` 0.18.2, which the proxy does not serve.",
     ),
-    Tested("argocd", "Argo CD", _TOOLS, "v3.6.1", "3.2 is out of support. 3.6 needs Go 1.27 and was not tested yet."),
+    Tested("argocd", "Argo CD", _TOOLS, "v3.6.1"),
     Tested("ct", "chart-testing", "`make test`", "v3.14.0"),
     Tested(
         "containerd",
