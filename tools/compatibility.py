@@ -66,9 +66,9 @@ TESTED: Final = (
         "Flux: source-controller",
         _TOOLS,
         "v1.10.1",
-        "1.9.3 was not tested yet. Later ones need a `github.com/fluxcd/pkg/artifact` that the proxy does not serve.",
+        "From 1.9.4 it needs `github.com/fluxcd/pkg/artifact` 0.18.2, which the proxy does not serve.",
     ),
-    Tested("argocd", "Argo CD", _TOOLS, "v3.6.1", "3.2 is out of support. 3.6 needs Go 1.27 and was not tested yet."),
+    Tested("argocd", "Argo CD", _TOOLS, "v3.6.1"),
     Tested("ct", "chart-testing", "`make test`", "v3.14.0"),
     Tested(
         "containerd",

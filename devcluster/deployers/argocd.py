@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -24,7 +26,6 @@ from devcluster.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from devcluster.cluster import Cluster
 
@@ -83,7 +84,7 @@ class ArgoCd:
         self.cluster.launch(name, [str(self._program), role, *flags], self._environment())
 
     def _environment(self) -> dict[str, str]:
-        """Keep files below the state directory; the only helm in reach is Helm 3, which Argo CD 3.2 calls."""
+        """Keep files below the state directory; Argo CD 3.6 calls Helm 4, and a script of its own about signatures."""
         tools = self.folder / "bin"
         folders = {name: self.folder / name for name in FOLDERS}
         for each in (tools, *folders.values()):
@@ -91,7 +92,9 @@ class ArgoCd:
         (folders["ssh"] / "ssh_known_hosts").touch()
         helm = tools / "helm"
         if not helm.is_symlink():
-            helm.symlink_to(self.cluster.binary("helm3"))
+            helm.symlink_to(self.cluster.binary("helm4"))
+            verify = Path(shutil.copy(self._program.parent / "git-verify-wrapper.sh", tools))
+            verify.chmod(0o755)
         return {
             "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             "HOME": str(folders["home"]),

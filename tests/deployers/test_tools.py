@@ -183,7 +183,7 @@ def test_recovery(story: Story) -> None:
 def test_digest_in_the_version(story: Story) -> None:
     """From an OCIRepository the chart's version has a `+` and a digest, which no label may have."""
     assert story.recovery.outcome.succeeded
-    config = story.bench.cluster.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{FLUX_NAME}")
+    config = story.bench.cluster.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{FLUX_NAME}-status")
     assert re.fullmatch(rf"{RELEASE}-[0-9.]+_[0-9a-f]+", config["metadata"]["labels"]["helm.sh/chart"])
 
 

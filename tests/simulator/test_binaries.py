@@ -212,11 +212,12 @@ def test_a_warm_start_only_looks_at_files(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_every_version_is_exact() -> None:
-    """Each program's version is in its module's go.mod, but for our own; the oldest Go builds every module."""
+    """Each program's version is in its module's go.mod, but for our own. The oldest Go builds all but Argo CD."""
     for program in binaries.EVERY:
         go_mod = (binaries.TOOLS / program.module / "go.mod").read_text() if program.name != "pause" else ""
         assert program.name == "pause" or f" {program.version}\n" in go_mod, program.name
-    lines = [re.findall(r"^go (\S+)$", file.read_text(), re.MULTILINE) for file in binaries.TOOLS.rglob("go.mod")]
+    files = [file for file in binaries.TOOLS.rglob("go.mod") if file.parent.name != "argocd"]
+    lines = [re.findall(r"^go (\S+)$", file.read_text(), re.MULTILINE) for file in files]
     newest = max(tuple(map(int, line.split("."))) for (line,) in lines)
     assert newest == gotoolchain.OLDEST
     assert tuple(map(int, gotoolchain.pinned_version().split("."))) >= gotoolchain.OLDEST

@@ -5,7 +5,7 @@ go 1.26.6
 require (
 	github.com/databus23/helm-diff/v3 v3.9.11
 	github.com/fluxcd/helm-controller v1.6.4
-	github.com/fluxcd/source-controller v1.9.1
+	github.com/fluxcd/source-controller v1.9.3
 	github.com/helmfile/helmfile v1.8.0
 	helm.sh/helm/v3 v3.22.0
 	helm.sh/helm/v4 v4.3.1
@@ -159,7 +159,7 @@ require (
 	github.com/fluxcd/pkg/ssh v0.25.0 // indirect
 	github.com/fluxcd/pkg/tar v1.2.0 // indirect
 	github.com/fluxcd/pkg/version v0.16.0 // indirect
-	github.com/fluxcd/source-controller/api v1.9.1 // indirect
+	github.com/fluxcd/source-controller/api v1.9.3 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/fujiwara/tfstate-lookup v1.12.1 // indirect
 	github.com/gaganhr94/docker-credential-acr v1.0.2 // indirect
