@@ -7,23 +7,11 @@ from typing import TYPE_CHECKING, Final
 from tests.chart.rendering import container_of, pod_of
 
 if TYPE_CHECKING:
-    from tests.chart.rendering import Helm, Object, Values
+    from tests.chart.rendering import Helm, Values
 
 BOTH: Final[Values] = {"controller.enabled": True}
-ALONE: Final[Values] = {**BOTH, "job.enabled": False}
 PLAIN: Final[Values] = {"hook.enabled": False}
 NAME: Final = "gpu-operator-post-controller"
-SHARED: Final[Values] = {
-    "tolerations": [{"key": "a", "operator": "Exists"}],
-    "priorityClassName": "high",
-    "runtimeClassName": "gvisor",
-    "imagePullSecrets": ["a"],
-    "image.digest": f"sha256:{'0' * 64}",
-    "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy"}],
-    "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
-    "extraVolumeMounts": [{"name": "ca", "mountPath": "/ca"}],
-    "serviceAccount.automountServiceAccountToken": False,
-}
 OF_A_RUN: Final[tuple[Values, ...]] = (
     {"trigger": "v26.7.0"},
     {"expect.chartVersion": "v26.7.0"},
@@ -34,33 +22,22 @@ OF_A_RUN: Final[tuple[Values, ...]] = (
 )
 
 
-def test_nothing_of_it_is_rendered_by_default(helm: Helm) -> None:
-    """There is neither the Deployment nor an account, a role or a policy for it."""
-    rendered = helm.render()
-    assert rendered.all("Deployment") == []
-    assert not [item for item in rendered.objects if NAME in str(item)]
+OF_PODS: Final[Values] = {
+    "tolerations": [{"key": "a", "operator": "Exists"}],
+    "priorityClassName": "high",
+    "runtimeClassName": "gvisor",
+}
+OF_CONTAINERS: Final[Values] = {
+    "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy"}],
+    "extraVolumeMounts": [{"name": "ca", "mountPath": "/ca"}],
+}
+VOLUMES: Final = [{"name": "ca", "configMap": {"name": "ca"}}]
 
 
 def test_it_does_not_change_the_job(helm: Helm) -> None:
     """The Job stays as it is, and a plain Job keeps its name."""
     for mode in ({}, PLAIN):
         assert helm.render(mode).job == helm.render({**mode, **BOTH}).job, mode
-
-
-def test_it_can_stand_alone(helm: Helm) -> None:
-    """There is no Job, nor what only the Job needs: its account, its roles."""
-    rendered = helm.render(ALONE)
-    assert rendered.all("Job") == []
-    for kind in ("Deployment", "ServiceAccount", "Role", "RoleBinding"):
-        assert rendered.one(kind)["metadata"]["name"] == NAME
-    assert rendered.one("ClusterRole")["metadata"]["name"] == f"gpu-operator:{NAME}"
-
-
-def test_its_deployment(helm: Helm) -> None:
-    """It has one pod, and never an old one next to a new one, which would only wait for the Lease."""
-    spec = helm.render(BOTH).controller["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
-    assert helm.render({**BOTH, "controller.replicas": 2}).controller["spec"]["replicas"] == 2
 
 
 def test_its_selector_matches_only_its_own_pods(helm: Helm) -> None:
@@ -78,32 +55,20 @@ def test_its_selector_matches_only_its_own_pods(helm: Helm) -> None:
 
 
 def test_its_pod_differs_from_the_jobs_only_where_it_must(helm: Helm) -> None:
-    """Image, security, placement, volumes and environment are set once, for both."""
-    rendered = helm.render({**BOTH, **SHARED})
-    controller = pod_of(rendered.controller)
-    assert _differences(rendered.pod, controller) == {"restartPolicy", "serviceAccountName", "containers"}
-    own = {"args", "env", "resources", "ports", "livenessProbe", "readinessProbe"}
-    assert _differences(rendered.container, container_of(rendered.controller)) == own
-    assert (controller["restartPolicy"], controller["serviceAccountName"]) == ("Always", NAME)
-
-
-def _differences(first: Object, second: Object) -> set[str]:
-    return {key for key in first.keys() | second.keys() if first.get(key) != second.get(key)}
-
-
-def test_its_arguments_and_probes(helm: Helm) -> None:
-    """The probes use the port of the metrics. Liveness has a minute; readiness reports within seconds."""
-    container = container_of(helm.render(BOTH).controller)
-    own = [f"--workload-name={NAME}", "--listen=:8080", "--lease-name=gpu-operator-post"]
-    where = ["--lease-namespace=gpu-operator", "--status-name=gpu-operator-post-status"]
-    assert container["args"] == ["controller", *own, *where]
-    (port,) = container["ports"]
-    assert (port["name"], port["containerPort"]) == ("metrics", 8080)
-    patience = {}
-    for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
-        assert container[probe]["httpGet"] == {"path": path, "port": "metrics"}
-        patience[probe] = container[probe]["periodSeconds"] * container[probe]["failureThreshold"]
-    assert patience["livenessProbe"] >= 60 > patience["readinessProbe"]
+    """Image, security, placement, volumes and environment are set once, for both, and reach both as they are."""
+    rendered = helm.render({**BOTH, **OF_PODS, **OF_CONTAINERS, "extraVolumes": VOLUMES, "controller.replicas": 2})
+    job, pod = rendered.pod, pod_of(rendered.controller)
+    of_job, container = rendered.container, container_of(rendered.controller)
+    assert {key for key in job | pod if job.get(key) != pod.get(key)} == {
+        "restartPolicy", "serviceAccountName", "containers"
+    }  # fmt: skip
+    assert {key for key in of_job | container if of_job.get(key) != container.get(key)} == {
+        "args", "env", "resources", "ports", "livenessProbe", "readinessProbe"
+    }  # fmt: skip
+    assert (OF_PODS | {"volumes": VOLUMES}).items() <= pod.items()
+    for each in (of_job, container):
+        assert (each["env"][1:2], each["volumeMounts"]) == tuple(OF_CONTAINERS.values())
+    assert rendered.controller["spec"]["replicas"] == 2
 
 
 def test_its_pod_has_labels_annotations_and_resources_of_its_own(helm: Helm) -> None:
@@ -126,24 +91,16 @@ def test_settings_of_a_run_do_not_restart_it(helm: Helm) -> None:
         assert helm.render({**BOTH, **change}).controller["spec"] == before, change
 
 
-def test_a_job_that_delegates_knows_the_lease(helm: Helm) -> None:
-    """In both modes it gets the name of the Lease that the controller holds."""
-    for mode in ({}, PLAIN):
-        rendered = helm.render({**BOTH, **mode, "job.mode": "delegate"})
-        lease = [arg for arg in container_of(rendered.controller)["args"] if arg.startswith("--lease-")]
-        assert len(lease) == 2
-        assert set(lease) <= set(rendered.container["args"]), mode
-        assert rendered.config["job"]["mode"] == "delegate", mode
-
-
 def test_network_policies_admit_its_metrics(helm: Helm) -> None:
-    """Nothing reaches the Job, and only one port of the controller is reached; both reach the API server."""
-    rendered = helm.render({**BOTH, "podNetworkPolicy.enabled": True})
+    """Nothing reaches the Job, and only one port of the controller is reached; both reach what the user sets."""
+    egress = [{"to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]}]
+    rendered = helm.render({**BOTH, "podNetworkPolicy.enabled": True, "podNetworkPolicy.egress": egress})
     everyone, metrics = (policy["spec"] for policy in rendered.all("NetworkPolicy"))
     labels = [each["spec"]["template"]["metadata"]["labels"] for each in (rendered.job, rendered.controller)]
     for policy, expected in ((everyone, [True, True]), (metrics, [False, True])):
         selector = policy["podSelector"]["matchLabels"].items()
         assert [selector <= pod.items() for pod in labels] == expected
+    assert (everyone["policyTypes"], everyone["egress"]) == (["Ingress", "Egress"], egress)
     assert "ingress" not in everyone
     assert metrics["policyTypes"] == ["Ingress"]
     assert metrics["ingress"] == [{"ports": [{"port": "metrics", "protocol": "TCP"}]}]
