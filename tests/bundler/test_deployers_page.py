@@ -55,14 +55,10 @@ def test_versions_are_those_that_are_built() -> None:
             assert {versions[name] for name in programs} == set(re.findall(r"\d+\.\d+\.\d+", cell)), page
 
 
-def test_linked_tests_exist() -> None:
-    """Each cell of both tables has a test (`tests/release` checks the link) or a dash; tests in the text exist."""
+def test_cells_link_to_tests() -> None:
+    """Each cell of both tables has a test (`tests/release` checks the link) or a dash."""
     for page in PAGES:
-        cells = [[cell.strip() for cell in row.strip("|").split("|")[1:]] for row in _rows(page)]
-        assert all(
-            len(row) == 5 and all(cell.startswith("[`test_") or cell == "\N{EN DASH}" for cell in row) for row in cells
-        ), page
-    sources = "".join(file.read_text() for file in (CHECKOUT / "tests" / "deployers").glob("test_*.py"))
-    named = set(re.findall(r"`(test_\w+)`", PAGES[1].read_text()))
-    assert named
-    assert [name for name in named if f"def {name}(" not in sources] == []
+        for row in _rows(page):
+            cells = [cell.strip() for cell in row.strip("|").split("|")[1:]]
+            assert len(cells) == 5, row
+            assert all(cell.startswith("[`test_") or cell == "\N{EN DASH}" for cell in cells), row

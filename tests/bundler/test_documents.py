@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bundler.documents import InputError, at, parse, read, to_yaml
+from bundler.documents import InputError, parse, read, to_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +70,6 @@ def test_scalars_are_what_they_are_for_helm(tmp_path: Path, helms: dict[str, Hel
 
 READ = {
     "v:": None,
-    "v: |\n  a\n  b\n": "a\nb\n",
     "a: &x {b: 1, c: 2}\nv: {<<: *x, c: 3}": {"b": 1, "c": 3},
     "v: {<<: [{a: 1}, {a: 2, b: 2}]}": {"a": 1, "b": 2},
     "p: {x: &x {<<: &a {k: 1}, k: 2}}\nv: {<<: *x}": {"k": 2},
@@ -81,15 +80,11 @@ READ = {
 
 
 def test_read(tmp_path: Path) -> None:
-    """Blocks, merged mappings, JSON and a byte order mark are read as by Helm."""
+    """Merged mappings, JSON, a byte order mark and an empty document are read as by Helm."""
     file = tmp_path / "f.yaml"
     for text, expected in READ.items():
         file.write_text(text)
         assert expected == read(file)["v"], text
-
-
-def test_empty() -> None:
-    """An empty document is no values, as for Helm."""
     for text in ("", "---\n", "null\n", "# nothing\n"):
         assert {} == parse(text, "f"), text
 
@@ -101,34 +96,24 @@ _BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
 
 REFUSED = {
     "a: 1\na: 2": "duplicate key 'a' (line 2, column 1)",
-    "a: {b: {c: 1, c: 2}}": "duplicate key 'c' (line 1, column 15)",
-    '{"a": 1, "a": 2}': "duplicate key 'a'",
     "{<<: {a: 1}, <<: {b: 2}}": "duplicate key '<<'",
     "a:\n  - {1: 2}": "a key is not a text: quote it (line 2, column 6)",
     "no: 1": "a key is not a text",
-    "? [a]\n: 1": "a key is not a text",
     "a: .nan": "JSON cannot hold",
     "a: 1e999": "JSON cannot hold",
-    "a: !!timestamp x": "JSON cannot hold",
     "a: !!set {b}": "JSON cannot hold",
     'a: "\\ud800"': "JSON cannot hold",
-    "a: !!int x": "JSON cannot hold",
-    "a: !!bool x": "JSON cannot hold",
     "a: !!int ''": "JSON cannot hold",
     "a: !secret x": "could not determine a constructor for the tag '!secret' (line 1, column 4)",
     "a: !!python/object/apply:os.system [id]": "could not determine a constructor",
     "<<: 1": "expected a mapping or list of mappings for merging",
     "a: &x [*x]": "the document nests too deeply",
-    "a: &x {b: *x}": "the document nests too deeply",
     _BOMB: "the document is too large",
     "a: " + "[" * 100 + "]" * 100: "the document nests too deeply",
-    "[" * 1000: "the document nests too deeply",
     "a: b: c": "f: cannot read the document: mapping values are not allowed here (line 1, column 5)",
     "a: *x": "undefined alias",
-    "a: \x01": "f: cannot read the document",
     "a: 1\n---\nb: 2": "another document",
     "- a": "f: the document: Expected `object`, got `array`",
-    "7": "f: the document: Expected `object`, got `int`",
 }
 
 
@@ -143,16 +128,11 @@ def test_refused() -> None:
 
 def test_no_text(tmp_path: Path) -> None:
     """Bytes that are no UTF-8, and files that cannot be read, are named."""
-    file = tmp_path / "f.yaml"
-    file.write_bytes(b"a: \xff")
-    with pytest.raises(InputError, match="not UTF-8"):
-        read(file)
-    with pytest.raises(InputError, match="cannot read the file"):
-        read(tmp_path / "nowhere.yaml")
-    with pytest.raises(InputError, match="cannot read the file"):
-        read(tmp_path)
-
-
-def test_place() -> None:
-    """Places are readable."""
-    assert "a[1].b-c['d.e/f']" == at(at(at(at("a", 1), "b-c"), "d.e/f"), "x").removesuffix(".x")
+    (tmp_path / "f.yaml").write_bytes(b"a: \xff")
+    for name, complaint in (
+        ("f.yaml", "not UTF-8"),
+        ("nowhere.yaml", "cannot read the file"),
+        ("", "cannot read the file"),
+    ):
+        with pytest.raises(InputError, match=complaint):
+            read(tmp_path / name)

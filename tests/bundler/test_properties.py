@@ -11,10 +11,10 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.bundler.program import DRA, OPERATOR, POST, RECIPE, TOOLS, contents, recipe, run
+from tests.bundler.program import DRA, OPERATOR, POST, RECIPE, TOOLS, recipe, run
 
 EXAMPLES: Final = 50
-"""Each tries four commands. Thousands were tried while this was written."""
+"""Each tries three commands. Thousands were tried while this was written."""
 GOOD: Final = recipe(RECIPE)
 JSON: Final = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -62,40 +62,24 @@ def damaged(draw: st.DrawFn) -> object:
 
 
 def _try(text: bytes, tool: str) -> None:
-    """Try all three commands on a recipe, and then again where a bundle is already."""
+    """Try all three commands on a recipe."""
     with tempfile.TemporaryDirectory() as workspace:
-        folder = Path(workspace)
-        file = folder / "recipe.yaml"
+        file, target = Path(workspace) / "recipe.yaml", Path(workspace) / "bundle"
         file.write_bytes(text)
-        target = folder / "bundle"
-        arguments = ("bundle", "--recipe", file, "--deployer", tool, "--output", target)
-        for done in (
-            run("trigger", "derive", "--recipe", file),
-            run("trigger", "check", "--recipe", file, "--values", file),
-            bundled := run(*arguments),
-        ):
+        for words in (("trigger", "derive"), ("trigger", "check", "--values", file),
+                      ("bundle", "--deployer", tool, "--output", target)):  # fmt: skip
+            done = run(*words, "--recipe", file)
             assert done.code in (0, 1, 2)
             assert (done.code == 0) == (done.err == "")
             assert "Traceback" not in done.err
-        assert bundled.code in (0, 2)
-        assert target.exists() == (bundled.code == 0)
-        before = contents(target) if target.exists() else {}
-        assert bundled.code == run(*arguments, "--force").code
-        assert before == (contents(target) if target.exists() else {})
-        assert {"recipe.yaml", "bundle"} >= {each.name for each in folder.iterdir()}
+        assert target.exists() == (done.code == 0)
+        assert {"recipe.yaml", "bundle"} >= {each.name for each in Path(workspace).iterdir()}
 
 
 @settings(max_examples=EXAMPLES)
 @given(damaged(), st.sampled_from(TOOLS))
 def test_damaged_recipe(document: object, tool: str) -> None:
     """A good recipe with something wrong in it."""
-    _try(json.dumps(document).encode(), tool)
-
-
-@settings(max_examples=EXAMPLES)
-@given(JSON, st.sampled_from(TOOLS))
-def test_any_document(document: object, tool: str) -> None:
-    """Anything that JSON can write, and what Python's writer adds to it."""
     _try(json.dumps(document).encode(), tool)
 
 

@@ -70,9 +70,9 @@ class Account:
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": [] if really else ["All"], **more}
         return self._try("DELETE", url_path, options, really=really)
 
-    def delete_by_query(self, url_path: str, **options: str) -> Answer:
+    def delete_by_query(self, url_path: str, query: str) -> Answer:
         """Delete an object with its options in the address, where the API server reads them too."""
-        return self._try("DELETE", url_path, None, query=options)
+        return self._try("DELETE", f"{url_path}?{query}", None)
 
     def evict(self, namespace: str, pod: str) -> Answer:
         """Request an eviction."""
@@ -96,17 +96,9 @@ class Account:
         """Merge a patch into an object."""
         return self._try("PATCH", url_path, body, really=really)
 
-    def _try(
-        self,
-        method: str,
-        url_path: str,
-        body: Object | None,
-        *,
-        really: bool = False,
-        query: dict[str, str] | None = None,
-    ) -> Answer:
+    def _try(self, method: str, url_path: str, body: Object | None, *, really: bool = False) -> Answer:
         access = replace(Access.from_kubeconfig(self.cluster.kubeconfig), token=self.token)
-        params = {**(query or {}), **({} if really else {"dryRun": "All"})}
+        params = {} if really else {"dryRun": "All"}
         content_type = MERGE_PATCH if method == "PATCH" else "application/json"
 
         async def ask(_: Api) -> None:
@@ -275,9 +267,9 @@ def assert_answers(subtests: pytest.Subtests, allowed: dict[str, Answer], denied
             assert answer.denied, answer
 
 
-def assert_no_warnings(cluster: Cluster, names: list[str], parts: tuple[str, ...] = PARTS) -> None:
+def assert_no_warnings(cluster: Cluster, names: list[str]) -> None:
     """Wait until the API server has checked the types of every expression, and accept no warning."""
-    wanted = {f"{HOME}.{name}.{part}" for name in names for part in parts}
+    wanted = {f"{HOME}.{name}.{part}" for name in names for part in PARTS}
 
     def statuses() -> list[dict[str, Any]]:
         items = cluster.list(path(GROUP, "validatingadmissionpolicies"))
