@@ -42,27 +42,6 @@ def _program(folder: Path, name: str, *works: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_which_program_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Docker if it can have the base, else buildah, which needs no registry. No machine is all of these: scripts."""
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.delenv("BASE_IMAGE", raising=False)
-    both = ("from", "rm")
-    for docker, buildah, chosen in (
-        (("info", "inspect"), both, "docker"),
-        (("info", "pull"), both, "docker"),
-        (("info",), both, "buildah"),
-        ((), both, "buildah"),
-        (("info",), (), ""),
-    ):
-        _program(tmp_path, "docker", *docker)
-        _program(tmp_path, "buildah", *buildah)
-        if chosen:
-            assert image.find_builder() == chosen, docker
-        else:
-            with pytest.raises(CannotBuildError):
-                image.find_builder()
-
-
 def test_buildah_gets_the_base_by_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Older ones know neither a tag with a digest nor a stage in an argument. A base of the user's comes first."""
     _program(tmp_path, "buildah", "pull")

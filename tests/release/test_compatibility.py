@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from devcluster import programs
 from devcluster.binaries import DEPLOYER_NAMES
 from tools import compatibility
@@ -31,17 +29,3 @@ def test_every_recording_is_described() -> None:
     """By what happened in it; and no description is left over."""
     names = {file.stem.partition("-")[2] for file in RECORDINGS.glob("v*.jsonl")}
     assert names == set(SCENARIOS)
-
-
-def test_readme_and_deployers_page_name_the_tested_versions() -> None:
-    """Their tables are written by hand."""
-    for page in (PAGE.parents[1] / "README.md", PAGE.parent / "deployers.md"):
-        text = page.read_text()
-        for title, program in (
-            (r"Argo CD (\d+\.\d+\.\d+)", "argocd"),
-            (r"helm-controller (\d+\.\d+\.\d+)", "helm-controller"),
-            (r"source-controller (\d+\.\d+\.\d+)", "source-controller"),
-            (r"helmfile (\d+\.\d+\.\d+)", "helmfile"),
-            (r"helm-diff (\d+\.\d+\.\d+)", "helm-diff"),
-        ):
-            assert set(re.findall(title, text)) == {version_of(program).removeprefix("v")}, (page.name, program)

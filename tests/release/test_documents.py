@@ -31,13 +31,6 @@ def _anchors(path: Path) -> Iterator[str]:
         yield re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-def test_standard_files_exist() -> None:
-    """GitHub and people look for them by name."""
-    names = {str(path.relative_to(ROOT)) for path in documents()}
-    assert {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/architecture.md"} <= names
-    assert "Apache License" in (ROOT / "LICENSE").read_text()
-
-
 def test_every_folder_of_tests_is_explained() -> None:
     """CONTRIBUTING.md says what each is for."""
     explained = set(re.findall(r"`tests/(\w+)`", (ROOT / "CONTRIBUTING.md").read_text()))
@@ -73,12 +66,3 @@ def test_commands_read_the_leader() -> None:
     """They select the pods by label, or name the one that is meant: a Deployment's name leads to any replica."""
     texts = {path: path.read_text() for path in (*documents(), NOTES)}
     assert {path: found for path, text in texts.items() if (found := ONE_OF_SEVERAL.findall(text))} == {}
-
-
-def test_when_to_use_what_takes_five_lines() -> None:
-    """The choice among Job, controller and both takes five lines of text, none of them wrapped."""
-    _, _, section = (ROOT / "README.md").read_text().partition("\n## Job, controller, or both\n\n")
-    choices, _, _ = section.partition("\n\n")
-    lines = choices.splitlines()
-    assert 4 <= len(lines) <= 5
-    assert all(line.startswith("- ") and len(line) <= 120 for line in lines)
