@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +14,6 @@ from bundler.documents import InputError, parse, read, to_yaml
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.chart.rendering import Helm
 
 _TRAPS = (
     "1e3 0755 1_000 0x1F 0b1 off y No NULL ~ 1:30 2026-11-21 .inf .5 5. +1 = << -a 580.10 v26.7.0 # ' !t &a *a a:b @"
@@ -39,33 +37,6 @@ def test_what_is_written_reads_the_same(value: dict[str, Any]) -> None:
 _MERGES = "a0: &a0 {x: 1}\n" + "\n".join(
     f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * 9)}]}}" for level in range(1, 9)
 )
-
-
-SCALARS = (
-    "1e3 1e+06 1E3 .5 5. +1 -7 0 007 0644 -0644 089 0o17 0x1F 0b11 1_000 1_000.5 26.70 1. 1.e+2 +.5 0.0 -0 1e-3 12e03 "
-    "123456789012 0_7 08 e3 .e3 1:30 190:20:30 2026-11-21 2001-12-14t21:59:43.10-05:00 on off yes No true TRUE ~ null "
-    "Null 580.10 v26.7.0 = _1 '1' !!str 1"
-)
-"""Plain scalars that YAML readers disagree about; Helm and this program must read them the same way."""
-
-
-def test_scalars_are_what_they_are_for_helm(tmp_path: Path, helms: dict[str, Helm]) -> None:
-    """Both real Helms read each scalar as the program does: the same number, text, boolean or null."""
-    (tmp_path / "templates").mkdir()
-    (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: x\nversion: 1.0.0\n")
-    (tmp_path / "templates" / "values.yaml").write_text("values: {{ toJson .Values.list }}\n")
-    scalars = [*SCALARS.removesuffix(" !!str 1").split(), "!!str 1"]
-    text = "list:\n" + "".join(f"- {scalar}\n" for scalar in scalars)
-    (tmp_path / "given.yaml").write_text(text)
-    ours = parse(text, "f")["list"]
-    assert isinstance(ours, list)
-    for name, helm in helms.items():
-        done = helm.run("template", "x", str(tmp_path), f"--values={tmp_path / 'given.yaml'}")
-        assert 0 == done.returncode, done.stderr
-        theirs = json.loads(done.stdout.partition("values: ")[2])
-        for scalar, our, their in zip(scalars, ours, theirs, strict=True):
-            assert our == their, f"{scalar}: {name}"
-            assert isinstance(our, str | bool | None) == isinstance(their, str | bool | None), f"{scalar}: {name}"
 
 
 READ = {

@@ -170,14 +170,6 @@ def _specification(manifests: Manifests) -> str:
     return text.replace(job["metadata"]["name"], "JOB")
 
 
-def _event_targets(found: Found) -> list[str]:
-    """Return the objects that also get Events, written as `Found.shown_on` is; these kinds take an s in the plural."""
-    return [
-        f"{each['kind'].lower()}s.{each['apiVersion'].partition('/')[0]}/{each['namespace']}/{each['name']}"
-        for each in found.values["eventTargets"]
-    ]
-
-
 def test_same_job(tmp_path: Path, helm: Helm, subtests: pytest.Subtests) -> None:
     """It is a hook, or a plain Job that the tool waits for; Flux and Argo CD show failures on their own objects."""
     for flag, hook in (("--hook", HOOK_ANNOTATIONS), ("--no-hook", None)):
@@ -199,9 +191,9 @@ def test_same_job(tmp_path: Path, helm: Helm, subtests: pytest.Subtests) -> None
                 assert "helm.sh/hook" not in tracked["metadata"].get("annotations", {})
                 pods = render(found[DRA], target, helm).one("DaemonSet")["spec"]["template"]
                 assert pods["metadata"]["annotations"][KEY] == "v26.3.3"
-                assert (tool in {"helm", "helmfile"}) == (post.shown_on == "") == ("eventTargets" not in post.values)
+                assert (tool in {"helm", "helmfile"}) == (post.shown_on is None) == ("eventTargets" not in post.values)
                 if post.shown_on:
-                    assert _event_targets(post) == [post.shown_on]
+                    assert post.values["eventTargets"] == [post.shown_on]
                     assert manifests.config["eventTargets"] == post.values["eventTargets"]
                     # Nothing that a project might forbid, or that needs a namespace which may be missing.
                     namespaces = {each["metadata"].get("namespace", post.namespace) for each in manifests.objects}
@@ -288,7 +280,8 @@ def test_values_at_install_time(tmp_path: Path, helms: dict[str, Helm]) -> None:
             "--set-json", f'{DRA}.kubeletPlugin.podAnnotations={{"{KEY}": "v1"}}', "--set", "argocd.project=gpus",
             "--set", f"{DRA}.nameOverride=our-dra", "--set", "argocd.namespace=gitops",
         )  # fmt: skip
-        assert [f"applications.argoproj.io/gitops/{POST}"] == _event_targets(after[POST]) == [after[POST].shown_on]
+        assert after[POST].values["eventTargets"] == [after[POST].shown_on]
+        assert after[POST].values["eventTargets"][0]["namespace"] == "gitops"
         nowhere = read("argocd-helm", folder, helm, "--set-json", f"{POST}.eventTargets=[]")
         assert nowhere[POST].values["eventTargets"] == []
         elsewhere = read("argocd-helm", folder, helm, "--set", "argocd.server=https://other.example")

@@ -74,23 +74,19 @@ class Account:
         """Delete an object with its options in the address, where the API server reads them too."""
         return self._try("DELETE", f"{url_path}?{query}", None)
 
-    def evict(self, namespace: str, pod: str) -> Answer:
-        """Request an eviction."""
-        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}
-        return self._try("POST", path("v1", "pods", namespace=namespace, name=pod, subresource="eviction"), body)
+    def evict(self, pod: str) -> Answer:
+        """Request an eviction of the pod at a path."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.rpartition("/")[2]}}
+        return self._try("POST", f"{pod}/eviction", body)
 
     def get(self, url_path: str) -> Answer:
         """Read an object."""
         return self._try("GET", url_path, None, really=True)
 
     def create(self, url_path: str, body: Object, *, really: bool = False) -> Answer:
-        """Create an object."""
-        return self._try("POST", url_path, body, really=really)
-
-    def make(self, url_path: str, body: Object) -> None:
-        """Create an object, unless an earlier try of a test has."""
-        answer = self.create(url_path, body, really=True)
-        assert answer.code in {200, 409}, answer
+        """Create an object; one that an earlier try of a test has created is kept."""
+        answer = self._try("POST", url_path, body, really=really)
+        return Answer(200) if really and answer.code == 409 else answer
 
     def patch(self, url_path: str, body: Object, *, really: bool = False) -> Answer:
         """Merge a patch into an object."""
@@ -121,18 +117,16 @@ def administrator(cluster: Cluster) -> Account:
 
 def account_of_chart(cluster: Cluster, name: str, values: Values, more: Sequence[Object] = ()) -> Account:
     """Apply the chart without its workloads, and act as the Job's account, with further rights from elsewhere."""
-    install(cluster, name, values)
+    rendered = Helm(cluster.binary("helm4")).render({"fullnameOverride": name, **values})
+    apply(cluster, [item for item in rendered.objects if item["kind"] not in {"Job", "Deployment"}])
     return acting_as(cluster, name, more)
 
 
-def install(cluster: Cluster, name: str, values: Values) -> None:
-    """Apply the chart without its workloads."""
-    rendered = Helm(cluster.binary("helm4")).render({"fullnameOverride": name, **values})
-    apply(cluster, [item for item in rendered.objects if item["kind"] not in {"Job", "Deployment"}])
-
-
 def acting_as(cluster: Cluster, name: str, more: Sequence[Object] = (), namespace: str = HOME) -> Account:
-    """Act as a ServiceAccount, with further rights from elsewhere."""
+    """Act as a ServiceAccount, with further rights from elsewhere. It is created unless the chart has created it."""
+    if namespace != HOME:
+        metadata = {"name": name, "namespace": namespace}
+        apply(cluster, [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}])
     if more:
         role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"more-{namespace}-{name}"}
         common = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": role["name"]}}
@@ -144,12 +138,6 @@ def acting_as(cluster: Cluster, name: str, more: Sequence[Object] = (), namespac
     return Account(cluster, str(answer["status"]["token"]))
 
 
-def with_rights(cluster: Cluster, namespace: str, name: str, rules: Sequence[Object]) -> Account:
-    """Create an account that does not belong to the chart, with its own rights."""
-    apply(cluster, [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}])
-    return acting_as(cluster, name, rules, namespace)
-
-
 def apply(cluster: Cluster, items: Iterable[Object]) -> None:
     """Create objects, as an administrator does."""
     manifest = {"apiVersion": "v1", "kind": "List", "items": list(items)}
@@ -159,6 +147,7 @@ def apply(cluster: Cluster, items: Iterable[Object]) -> None:
 def scene() -> list[Object]:
     """Return plugins and driver clients, what looks like one, and what does not."""
     exporter = _workload("DaemonSet", OTHER, "exporter")
+    bare = {"name": "bare", "namespace": OTHER, "labels": {"tier": "profiling"}}
     # As some vendors set it: to delete such a pod is not to force it.
     exporter["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 0
     return [
@@ -173,12 +162,7 @@ def scene() -> list[Object]:
         _workload("DaemonSet", OTHER, "ofed", tier="profiling", **{"nvidia.com/ofed-driver": ""}),
         _workload("DaemonSet", OTHER, "toolkit", tier="profiling", app="nvidia-container-toolkit-daemonset"),
         _workload("ReplicaSet", OTHER, PLUGIN),
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "bare", "namespace": OTHER, "labels": {"tier": "profiling"}},
-            "spec": _pod("main"),
-        },
+        {"apiVersion": "v1", "kind": "Pod", "metadata": bare, "spec": _pod("main")},
     ]
 
 
@@ -230,8 +214,7 @@ def scheduled(cluster: Cluster, namespace: str, name: str) -> str:
 def in_effect(account: Account, pod: str, daemonset: str) -> None:
     """Wait until both policies of an account deny."""
     until(lambda: account.delete(pod).denied, "the policy for pods is in effect")
-    patch = {"metadata": {"labels": {"a": "b"}}}
-    until(lambda: account.patch(daemonset, patch).denied, "the policy for DaemonSets is in effect")
+    until(lambda: account.patch(daemonset, image("x")).denied, "the policy for DaemonSets is in effect")
 
 
 def as_it_is(cluster: Cluster, pod: str) -> dict[str, str]:

@@ -17,7 +17,6 @@ from hook.config import EventTarget
 from hook.decide.reasons import Reason
 from hook.kube.client import connect
 from hook.kube.events import COMPONENT, EventRecorder, TargetResolver
-from tests.chart.cluster import scene
 from tests.chart.cluster.scene import (
     ALONE,
     DRA,
@@ -29,6 +28,7 @@ from tests.chart.cluster.scene import (
     PLUGIN,
     SOURCES,
     Account,
+    Answer,
     account_of_chart,
     acting_as,
     administrator,
@@ -40,17 +40,15 @@ from tests.chart.cluster.scene import (
     event,
     image,
     in_effect,
-    install,
     pod_of,
+    scene,
     scheduled,
     until,
-    with_rights,
-)
+)  # fmt: skip
 from tests.e2e.identity import kubeconfig_of
 
 if TYPE_CHECKING:
     from devcluster.cluster import Cluster
-    from tests.chart.cluster.scene import Answer
     from tests.chart.rendering import Object, Values
 
 pytestmark = pytest.mark.e2e
@@ -65,7 +63,7 @@ PODS_ALONE: Final = path("v1", "pods", namespace=ALONE)
 def _scene(cluster: Cluster) -> None:
     """Boot the control plane; pods need not run to be deleted. Each test has its own accounts."""
     cluster.up(nodes=1)
-    apply(cluster, scene.scene())
+    apply(cluster, scene())
 
 
 def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None:
@@ -100,8 +98,8 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
         "a plugin outside of plugin.namespace": narrow.delete(namesake),
         "a plugin outside of the scope": scoped.delete(namesake),
         "a collection with an innocent pod": everywhere.delete(path("v1", "pods", namespace=DRA), really=True),
-        "an eviction of a plugin": everywhere.evict(DRA, plugin.rpartition("/")[2]),
-        "an eviction of another pod": everywhere.evict(OTHER, "bare"),
+        "an eviction of a plugin": everywhere.evict(plugin),
+        "an eviction of another pod": everywhere.evict(bare),
         **{f"{name} with a client's labels": everywhere.delete(pod_of(cluster, OTHER, name)) for name in SOURCES},
     }
     assert_answers(subtests, allowed, denied)
@@ -115,8 +113,7 @@ def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
     limited = account_of_chart(cluster, "limited", {})
     until(lambda: limited.delete(innocent).denied, "the policy is in effect")
     others = {
-        "an account of the same name elsewhere": with_rights(cluster, OTHER, "limited", MORE),
-        "another account next to it": with_rights(cluster, HOME, "limited-too", MORE),
+        "an account of the same name elsewhere": acting_as(cluster, "limited", MORE, OTHER),
         "an administrator": administrator(cluster),
     }
     unlimited = account_of_chart(cluster, "unlimited", {"rbac.admissionPolicy.enabled": False})
@@ -126,7 +123,7 @@ def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
         allowed[f"{who} deletes a pod"] = account.delete(innocent)
         allowed[f"{who} forces it"] = account.delete(innocent, gracePeriodSeconds=0)
     for who, account in others.items():
-        allowed[f"{who} evicts a pod"] = account.evict(DRA, innocent.rpartition("/")[2])
+        allowed[f"{who} evicts a pod"] = account.evict(innocent)
         allowed[f"{who} changes a DaemonSet"] = account.patch(daemonset(DRA, "innocent"), image("x"))
     assert_answers(subtests, allowed, {})
     assert_no_warnings(cluster, ["limited"])
@@ -179,9 +176,9 @@ def _template(**metadata: object) -> dict[str, Any]:
 def test_which_events_it_may_write(cluster: Cluster, subtests: pytest.Subtests) -> None:
     """It may write its own, on Jobs and DaemonSets, and their counts; those of others are evidence and stay."""
     recorder, everybody = account_of_chart(cluster, "recorder", {}), administrator(cluster)
-    everybody.make(EVENTS, event("theirs", **KUBELETS))
+    everybody.create(EVENTS, event("theirs", **KUBELETS), really=True)
     until(lambda: recorder.create(EVENTS, event("try", **KUBELETS)).denied, "the policy is in effect")
-    recorder.make(EVENTS, event("own"))
+    recorder.create(EVENTS, event("own"), really=True)
     own, theirs = (path("v1", "events", namespace=DRA, name=name) for name in ("own", "theirs"))
     again = {"message": "again", "count": 2}
     allowed = {
@@ -215,15 +212,15 @@ DELEGATE: Final[Values] = {"controller.enabled": True, "job.mode": "delegate"}
 def test_what_a_controller_may_do(cluster: Cluster, subtests: pytest.Subtests) -> None:
     """It may do what the Job may, under the same rules; and use one Lease, whatever else it was granted."""
     innocent, plugin = pod_of(cluster, DRA, "innocent"), scheduled(cluster, DRA, PLUGIN)
-    install(cluster, "leader", DELEGATE)
-    job, controller = acting_as(cluster, "leader", ANY_LEASE), acting_as(cluster, "leader-controller", ANY_LEASE)
+    job = account_of_chart(cluster, "leader", DELEGATE, ANY_LEASE)
+    controller = acting_as(cluster, "leader-controller", ANY_LEASE)
     in_effect(controller, innocent, daemonset(DRA, "innocent"))
     everybody = administrator(cluster)
     for name in ("leader", "others"):
-        everybody.make(_leases(HOME), _lease(name))
+        everybody.create(_leases(HOME), _lease(name), really=True)
     own, others = (path(LEASES, "leases", namespace=HOME, name=name) for name in ("leader", "others"))
     state, settings = (path("v1", "configmaps", namespace=HOME, name=name) for name in ("leader-status", "settings"))
-    everybody.make(path("v1", "configmaps", namespace=HOME), {"metadata": {"name": "settings"}})
+    everybody.create(path("v1", "configmaps", namespace=HOME), {"metadata": {"name": "settings"}}, really=True)
     until(lambda: controller.patch(others, HELD).denied, "the policy for Leases is in effect")
     allowed = {
         "a plugin": controller.delete(plugin, preconditions=as_it_is(cluster, plugin)),
