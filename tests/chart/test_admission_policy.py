@@ -10,7 +10,7 @@ from hook.decide.clients import plugin_names
 from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
-    from tests.chart.rendering import Helm, Manifests, Object, Values
+    from tests.chart.rendering import Helm, Manifests, Object
 
 POLICY: Final = "ValidatingAdmissionPolicy"
 GROUP: Final = "admissionregistration.k8s.io/v1"
@@ -18,9 +18,6 @@ ASKED: Final = f"--api-versions={GROUP}/ValidatingWebhookConfiguration"
 SERVED: Final = f"--api-versions={GROUP}/{POLICY}"
 FLUX: Final = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "namespace": "flux-system"}
 TARGETS: Final = [{**FLUX, "name": "post"}, {**FLUX, "name": "other"}]
-BOTH: Final[Values] = {"controller.enabled": True}
-ALONE: Final[Values] = {**BOTH, "job.enabled": False}
-PARTS: Final = ("pods", "daemonsets", "events", "own")
 
 
 def _policies(rendered: Manifests) -> list[Object]:
@@ -46,17 +43,6 @@ def test_the_policies_name_the_plugins_that_the_program_looks_for(helm: Helm) ->
         for policy in _policies(rendered)[:2]:
             found = _list(policy, "daemonSets")
             assert found == [{"name": name, "namespace": "dra"} for name in expected], (drivers, names)
-
-
-def test_the_policies_name_the_driver_clients(helm: Helm) -> None:
-    """They are named by namespace and name, or by labels; the namespaces of the scope limit all of them."""
-    labels: list[Object] = [{"k": "v", "l": "w"}, {"k": ""}]
-    clients = [{"namespace": "a", "name": "b"}, {"labels": labels[0]}, {"driver": "gpu", "labels": labels[1]}]
-    scope = {"rbac.scope": "namespace", "rbac.namespaces": ["a"]}
-    for policy in _policies(helm.render({**scope, "driverClients": clients, "plugin.names": ["mine"]}))[:2]:
-        assert _list(policy, "daemonSets") == [{"name": "mine", "namespace": ""}, {"name": "b", "namespace": "a"}]
-        assert _list(policy, "labelSets") == labels
-        assert _list(policy, "namespaces") == ["a"]
 
 
 def test_the_policies_know_the_prerequisites_of_every_driver(helm: Helm) -> None:
@@ -95,34 +81,3 @@ def test_it_is_left_out_only_on_request(helm: Helm) -> None:
     for values in ({"rbac.admissionPolicy.enabled": False}, {"rbac.create": False}):
         for objects in (helm.render(values, *options).objects for options in ((), (ASKED,))):
             assert not [item for item in objects if item["kind"].startswith(POLICY)], values
-
-
-def test_every_policy_is_bound_and_denies_our_accounts_alone(helm: Helm) -> None:
-    """One list of users in each policy; its name has the namespace, which holds no dot, so no two releases meet."""
-    names = [f"gpu-operator.gpu-operator-post.{part}" for part in PARTS]
-    for values, accounts in (
-        ({"serviceAccount.name": "mine"}, ["mine"]),
-        (BOTH, ["gpu-operator-post", "gpu-operator-post-controller"]),
-        (ALONE, ["gpu-operator-post-controller"]),
-    ):
-        rendered = helm.render(values)
-        assert names == [policy["metadata"]["name"] for policy in _policies(rendered)], values
-        bindings = [item["spec"] for item in rendered.all(f"{POLICY}Binding")]
-        assert bindings == [{"policyName": name, "validationActions": ["Deny"]} for name in names], values
-        users = json.dumps([f"system:serviceaccount:gpu-operator:{account}" for account in accounts])
-        for policy in _policies(rendered):
-            (condition,) = policy["spec"]["matchConditions"]
-            assert condition["expression"] == f"request.userInfo.username in {users.replace(', ', ',')}", values
-            assert policy["spec"]["failurePolicy"] == "Fail"
-
-
-def test_events_are_allowed_on_workloads_and_event_targets(helm: Helm) -> None:
-    """Event targets are named by API version, kind, namespace and name; without a Job, no event target gets Events."""
-    for values, kinds, targets in (
-        ({}, ["DaemonSet", "Job"], []),
-        (BOTH, ["DaemonSet", "Job", "Deployment"], []),
-        ({"eventTargets": TARGETS}, ["DaemonSet", "Job"], TARGETS),
-        ({**ALONE, "eventTargets": TARGETS}, ["DaemonSet", "Deployment"], []),
-    ):
-        (policy,) = [item for item in _policies(helm.render(values)) if item["metadata"]["name"].endswith(".events")]
-        assert (_list(policy, "kinds"), _list(policy, "eventTargets")) == (kinds, targets), values

@@ -1,4 +1,4 @@
-"""The Job and its pod: as a hook and plain, image, security, placement, and how it fails."""
+"""Job and controller: as a hook and plain, image, security, and how the Job fails. The golden files show the rest."""
 
 from __future__ import annotations
 
@@ -27,6 +27,15 @@ NEW_NAME: Final[tuple[Values, ...]] = (
     {"image.tag": "next"},
     {"podLabels": {"a": "b"}},
     {"ttlSecondsAfterFinished": 0},
+)
+BOTH: Final[Values] = {"controller.enabled": True}
+OF_A_RUN: Final[tuple[Values, ...]] = (
+    {"trigger": "v26.7.0"},
+    {"expect.chartVersion": "v26.7.0"},
+    {"timeout": "2h"},
+    {"job.mode": "delegate"},
+    {"job.enabled": False},
+    {"jobLabels": {"a": "b"}},
 )
 SAME_NAME: Final[tuple[Values, ...]] = (
     {"jobAnnotations": {"a": "b"}},
@@ -62,21 +71,6 @@ def test_hook_annotations(helm: Helm) -> None:
     )
     for values, options, expected in cases:
         assert helm.render(values, *options).job["metadata"].get("annotations") == expected, (values, options)
-
-
-def test_labels_and_annotations_of_users_reach_job_and_pod(helm: Helm) -> None:
-    """Job and pod have separate settings; the common labels are on both."""
-    own: Values = {
-        **{f"{name}Labels": {name: "l"} for name in ("job", "pod", "common")},
-        **{f"{name}Annotations": {name: "a"} for name in ("job", "pod")},
-    }
-    for mode in ({}, PLAIN):
-        job = helm.render({**mode, **own}).job
-        pod = job["spec"]["template"]["metadata"]
-        assert {"job": "l", "common": "l"}.items() <= job["metadata"]["labels"].items(), mode
-        assert {"job": "a"}.items() <= job["metadata"]["annotations"].items(), mode
-        assert {"pod": "l", "common": "l"}.items() <= pod["labels"].items(), mode
-        assert pod["annotations"] == {"pod": "a"}, mode
 
 
 def test_the_name_of_the_job(helm: Helm) -> None:
@@ -117,15 +111,6 @@ def test_image_reference(helm: Helm) -> None:
     assert helm.render({"image.pullPolicy": "Always"}).container["imagePullPolicy"] == "Always"
 
 
-def test_pull_secrets_reach_pod_and_service_account_once_each(helm: Helm) -> None:
-    """Both need them, for injected containers. Without any there is no field, which GitOps tools would report."""
-    rendered = helm.render({"imagePullSecrets": ["a", {"name": "b"}], "global.imagePullSecrets": [{"name": "a"}, "c"]})
-    for found in (rendered.pod, rendered.one("ServiceAccount")):
-        assert found["imagePullSecrets"] == [{"name": "a"}, {"name": "c"}, {"name": "b"}]
-    for found in (helm.render().pod, helm.render().one("ServiceAccount")):
-        assert "imagePullSecrets" not in found
-
-
 def test_the_pod_passes_the_restricted_pod_security_standard(helm: Helm) -> None:
     """Each control is stated, with a read-only root file system; no user is, because OpenShift assigns one."""
     rendered = helm.render()
@@ -138,10 +123,10 @@ def test_the_pod_passes_the_restricted_pod_security_standard(helm: Helm) -> None
     assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & rendered.pod.keys()
 
 
-def test_null_clears_a_default_and_zero_is_a_value(helm: Helm) -> None:
-    """Helm merges maps, so an empty one could not clear anything."""
-    cleared = ("affinity", "nodeSelector", "podSecurityContext", "resources")
-    rendered = helm.render({**dict.fromkeys(cleared, None), "backoffLimit": 0, "ttlSecondsAfterFinished": 0})
-    assert not {"affinity", "nodeSelector", "securityContext"} & rendered.pod.keys()
-    assert "resources" not in rendered.container
-    assert (rendered.job["spec"]["backoffLimit"], rendered.job["spec"]["ttlSecondsAfterFinished"]) == (0, 0)
+def test_job_and_controller_do_not_change_each_other(helm: Helm) -> None:
+    """A plain Job keeps its name. An upgrade of the operator changes settings of a run: no controller restarts then."""
+    for mode in ({}, PLAIN):
+        assert helm.render(mode).job == helm.render({**mode, **BOTH}).job, mode
+    before = helm.render(BOTH).controller["spec"]
+    for change in OF_A_RUN:
+        assert helm.render({**BOTH, **change}).controller["spec"] == before, change

@@ -69,15 +69,6 @@ def test_a_digest_in_the_version_of_the_chart(helm: Helm, tmp_path: Path) -> Non
     assert first == second == helm.render(plain).job["spec"]
 
 
-def test_labels_of_users_break_no_selector(helm: Helm) -> None:
-    """Our labels override theirs, and no label is written twice."""
-    own = {"app.kubernetes.io/name": "x", "team": "gpu"}
-    rendered = helm.render({"commonLabels": own, "podNetworkPolicy.enabled": True})
-    selector = rendered.one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"]
-    assert selector.items() <= rendered.job["spec"]["template"]["metadata"]["labels"].items()
-    assert [item["kind"] for item in rendered.objects if item["metadata"]["labels"]["team"] != "gpu"] == []
-
-
 def test_any_change_of_the_hook_shows_in_an_ordinary_object(helm: Helm) -> None:
     """GitOps tools do not compare hooks. The ConfigMap has a hash of the Job's specification and the trigger."""
     changes: tuple[Values, ...] = (

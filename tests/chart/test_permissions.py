@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hook.objects.drivers import STACKS
 from tests.chart.needs import OWN, READ, Role, permissions
-from tests.chart.rendering import NAMESPACE, RELEASE, ROOT, pod_of
+from tests.chart.rendering import NAMESPACE, RELEASE, ROOT
 from tests.e2e.identity import Right, rights
 
 if TYPE_CHECKING:
@@ -158,58 +158,25 @@ def test_two_releases_of_one_name_share_no_object(helm: Helm) -> None:
     assert set(first) & set(second) == set()
 
 
-def test_permissions_and_accounts_can_be_left_to_others(helm: Helm) -> None:
-    """There is no role and no binding; each pod runs as the account that was named, with its annotations."""
-    named: Values = {"serviceAccount.name": "mine", "controller.serviceAccount.name": "other"}
-    without: Values = {f"{part}serviceAccount.create": False for part in ("", "controller.")}
-    rendered = helm.render({**BOTH, **named, **without, "rbac.create": False})
-    assert {item["kind"] for item in rendered.objects} == {"ConfigMap", "Job", "Deployment"}
-    own: Values = {f"{key.removesuffix('name')}annotations": {"a": name} for key, name in named.items()}
-    created = helm.render({**BOTH, **named, **own, "serviceAccount.automountServiceAccountToken": False})
-    accounts = {item["metadata"]["name"]: item["metadata"]["annotations"] for item in created.all("ServiceAccount")}
-    assert accounts == {"mine": {"a": "mine"}, "other": {"a": "other"}}
-    for workloads in (rendered, created):
-        pods = [pod_of(workload) for workload in (workloads.job, workloads.controller)]
-        assert [pod["serviceAccountName"] for pod in pods] == ["mine", "other"]
-    assert [pod["automountServiceAccountToken"] for pod in pods] == [False, False]
-    assert created.roles_of("mine")
-    assert created.roles_of("other")
-
-
-def _target_roles(rendered: Manifests, account: str) -> dict[str, Object]:
-    """Return the roles that let an account read event targets, by namespace."""
-    found = (role for role in rendered.roles_of(account) if _rights(role) & READ_TARGETS)
-    return {role["metadata"].get("namespace", ""): role for role in found}
+def test_permissions_can_be_left_to_others(helm: Helm) -> None:
+    """There is no role and no binding; the pod runs as the account that was named."""
+    rendered = helm.render({"rbac.create": False, "serviceAccount.create": False, "serviceAccount.name": "mine"})
+    assert {item["kind"] for item in rendered.objects} == {"ConfigMap", "Job"}
+    assert rendered.pod["serviceAccountName"] == "mine"
 
 
 def test_event_targets_may_be_read_by_name(helm: Helm) -> None:
-    """Only the Job may, unless it writes no Events. A Role in a namespace that is missing would fail the release.
-
-    So a ClusterRole grants it, and with namespace scope a Role in each, with Events where no other role allows them.
-    """
+    """Only the Job may, unless it writes no Events. By default a Role in a missing namespace would fail the release."""
     without: Values = {"job.enabled": False, "controller.enabled": True}
     for values in ({"dryRun": True}, without, {"rbac.create": False}):
         for scope in ({}, SCOPED):
             rendered = helm.render({**scope, "eventTargets": TARGETS, **values})
             assert not _rights(*rendered.all("ClusterRole"), *rendered.all("Role")) & READ_TARGETS, values
-    argocd, flux = [["a"], ["b"]], [[RELEASE]]
-    here = {**FLUX, "name": RELEASE, "namespace": NAMESPACE}
-    scoped: Values = {"rbac.scope": "namespace"}
-    for values, targets, expected, with_events in (
-        ({}, TARGETS, {"": [*flux, *argocd]}, {""}),
-        (SCOPED, TARGETS, {"flux-system": flux, "argocd": argocd}, {"flux-system", "argocd"}),
-        ({**scoped, "rbac.namespaces": ["argocd"]}, TARGETS, {"flux-system": flux, "argocd": argocd}, {"flux-system"}),
-        (SCOPED, [here], {NAMESPACE: flux}, set()),
-    ):
-        rendered = helm.render({**BOTH, **values, "eventTargets": targets})
-        roles = _target_roles(rendered, RELEASE)
-        names = {
-            namespace: [rule["resourceNames"] for rule in role["rules"] if rights([rule]) & READ_TARGETS]
-            for namespace, role in roles.items()
-        }
-        assert names == expected, values
-        assert {namespace for namespace, role in roles.items() if _rights(role) >= EVENTS} == with_events, values
-        assert not _target_roles(rendered, CONTROLLER), values
+    rendered = helm.render({"eventTargets": TARGETS, **BOTH})
+    assert {namespace for _, namespace in _keys(rendered.objects)} == {NAMESPACE}
+    assert not _rights(*rendered.roles_of(CONTROLLER)) & READ_TARGETS
+    rules = [rule for role in rendered.roles_of(RELEASE) for rule in role["rules"] if rights([rule]) & READ_TARGETS]
+    assert [rule["resourceNames"] for rule in rules] == [[RELEASE], ["a"], ["b"]]
 
 
 def _keys(objects: list[Object] | tuple[Object, ...], default: str = NAMESPACE) -> list[tuple[str, str]]:
