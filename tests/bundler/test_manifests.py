@@ -11,9 +11,7 @@ from tests.bundler.program import (
     IMAGE,
     KEY,
     LOCAL_CHARTS,
-    OPERATOR,
     POST,
-    RECIPE,
     bundle,
     changed,
     contents,
@@ -48,24 +46,6 @@ def test_manifests(tmp_path: Path, helm: Helm, helms: dict[str, Helm]) -> None:
     assert all(each["metadata"].get("namespace", "gpu-operator") == "gpu-operator" for each in objects.values())
     dra = load(folder / f"{DRA}.values.yaml")
     assert {pod: {"podAnnotations": {KEY: "v26.3.3"}} for pod in ("controller", "kubeletPlugin")} == dra
-
-
-def test_job_takes_another_name(tmp_path: Path, helm: Helm) -> None:
-    """Each version and driver of the operator gives it one; a version restarts the DRA driver too."""
-    arguments = (CHART, f"--helm={helm.binary}", f"--values={POST}={write(tmp_path / 'image.yaml', IMAGE)}")
-    driver = write(tmp_path / "driver.yaml", {"driver": {"version": "580.126.20"}})
-    bumped = changed(tmp_path / "bumped.yaml", OPERATOR, version="v26.7.0")
-    names = set[str]()
-    for name, version, more, file in (
-        ("before", "v26.3.3", (), RECIPE),
-        ("driver", "v26.3.3", (f"--values={OPERATOR}={driver}",), RECIPE),
-        ("bumped", "v26.7.0", (), bumped),
-    ):
-        folder = bundle("manifests", tmp_path / name, *arguments, *more, recipe=file)
-        objects = yaml.safe_load_all((folder / f"{POST}.yaml").read_text())
-        names |= {each["metadata"]["name"] for each in objects if each["kind"] == "Job"}
-        assert load(folder / f"{DRA}.values.yaml")["kubeletPlugin"]["podAnnotations"] == {KEY: version}, name
-    assert len(names) == 3
 
 
 def test_refuses(tmp_path: Path, helm: Helm) -> None:

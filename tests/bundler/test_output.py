@@ -12,7 +12,6 @@ import pytest
 from bundler import output
 from bundler.output import OutputError
 from tests.bundler.program import (
-    LOCAL_CHARTS,
     OLD_RECIPE,
     OPERATOR,
     OURS,
@@ -190,11 +189,3 @@ def test_values_file_that_leads_out(tmp_path: Path) -> None:
     file = changed(tmp_path / "r.yaml", OPERATOR, valuesFile="../secret.yaml")
     complaint = "componentRefs[0].valuesFile: '../secret.yaml' leads out of"
     refuse("helm", tmp_path / "bundle", complaint, "--data", tmp_path / "data", recipe=file)
-
-
-def test_flags_without_effect(tmp_path: Path) -> None:
-    """Flags for a component that is switched off get a note."""
-    off = changed(tmp_path / "off.yaml", "nvidia-dra-driver-gpu", overrides={"enabled": False})
-    chart = f"--chart={POST}={LOCAL_CHARTS[POST]}"
-    done = run("bundle", "--recipe", off, "--deployer=helm", "--output", tmp_path / "bundle", chart)
-    assert "note: the flags for gpu-operator-post have no effect" in done.out

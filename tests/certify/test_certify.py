@@ -83,13 +83,6 @@ def test_the_cluster_has_what_the_chart_needs(site: Site) -> None:
     )
 
 
-def test_the_api_server_accepts_the_chart(site: Site) -> None:
-    """Every object, as it would be installed, without installing it; as it is, and with a controller."""
-    for flags in ((), ("--set=controller.enabled=true,dryRun=false",)):
-        done = site.run_helm("install", "accepted", str(site.chart), *site.settings, *flags, "--dry-run=server")
-        assert done.returncode == 0, (flags, done.stderr)
-
-
 def test_the_account_may_do_what_it_needs_and_no_more(site: Site, embedded: Lab | None) -> None:
     """Each right as the API server answers for it. With its own token: a plugin's pod could be deleted, another not."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bystander"}, "spec": HARMLESS}

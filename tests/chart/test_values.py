@@ -161,23 +161,6 @@ def test_the_generated_files_are_up_to_date(tmp_path: Path, capsys: pytest.Captu
     assert (chart / "values.yaml").read_text() == text
 
 
-def test_values_that_contradict_the_program_cannot_be_generated(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each value is documented, each setting has a value, and its default and schema are the program's."""
-    stall = "stallTimeout: 30m\n"
-    for number, (old, new, sentence) in enumerate((
-        ("# PriorityClass of the pod.\n", "\n", "priorityClassName has no comment"),
-        (stall, "\n", "no value for the settings stallTimeout"),
-        (stall, "stallTimeout: 31m\n", "the default of stallTimeout is not the program's"),
-        ("\ntimeout: 25m\n", "\ntimeout: 25\n", "the default of timeout is refused"),
-        ("logLevel: info\n", "# @schema {enum: [info]}\nlogLevel: info\n", "logLevel is a setting of the program"),
-    )):  # fmt: skip
-        chart = _copy(tmp_path / str(number), old, new)
-        assert chart_docs.main([f"--chart={chart}"]) == 1, sentence
-        assert sentence in capsys.readouterr().err
-
-
 def _copy(folder: Path, old: str, new: str) -> Path:
     """Copy the chart and change its values.yaml."""
     chart = folder / "chart"
