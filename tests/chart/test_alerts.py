@@ -177,16 +177,3 @@ def test_each_alert_says_what_to_do(helm: Helm) -> None:
 def test_a_rollout_waits_for_the_last_node(helm: Helm) -> None:
     """With strategy rollout-restart plugins are stale until the last node is done: that alone raises no alert."""
     assert set(_alerts(helm)) - set(_alerts(helm, "rollout-restart")) == {"GPUOperatorPostPluginStale"}
-
-
-def test_labels_for_a_prometheus_that_selects(helm: Helm) -> None:
-    """They are added to ours, which stay as they are. You can keep the runbooks elsewhere."""
-    for kind in ("podMonitor", "prometheusRule"):
-        given = {"enabled": True, "labels": {"release": "prom", "helm.sh/chart": "mine"}}
-        rendered = helm.render({**CONTROLLER, f"controller.{kind}": given})
-        labels = rendered.one(f"{kind[0].upper()}{kind[1:]}")["metadata"]["labels"]
-        assert labels["release"] == "prom", kind
-        assert labels["helm.sh/chart"].startswith("gpu-operator-post-"), kind
-    given = {**RULES, "controller.prometheusRule.docsUrl": "https://wiki.example/gpu/"}
-    rule = helm.render(given).one("PrometheusRule")
-    assert "https://wiki.example/gpu/operations.md#gpuoperatorpostblind" in str(rule)
