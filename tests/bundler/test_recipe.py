@@ -31,7 +31,6 @@ HEADERS: Final[tuple[tuple[Document, str], ...]] = (
     ({"kind": None}, "r.yaml: the document: Object missing required field `kind`"),
     ({"kind": "Deployment"}, "r.yaml: kind: Invalid enum value 'Deployment'"),
     ({"kind": "RecipeMetadata"}, "a RecipeMetadata is not resolved"),
-    ({"apiVersion": None}, "missing required field `apiVersion`"),
     ({"apiVersion": "apps/v1"}, "r.yaml: apiVersion"),
     ({"componentRefs": None}, "missing required field `componentRefs`"),
     ({"componentRefs": [{"name": 1}]}, "r.yaml: componentRefs[0].name: Expected `str`"),
@@ -40,15 +39,11 @@ COMPONENTS: Final[tuple[tuple[Document, str | None], ...]] = (
     ({"version": None}, "componentRefs[0].version: it is missing or empty (gpu-operator)"),
     ({"version": 26.7}, "componentRefs[0].version: Expected `str`, got `float`: quote it"),
     ({"version": "latest"}, "componentRefs[0].version: Expected `str` matching regex"),
-    ({"version": "v1; rm -rf /"}, "componentRefs[0].version: Expected"),
     ({"namespace": "GPU_operator"}, "componentRefs[0].namespace"),
-    ({"chart": "../x"}, "componentRefs[0].chart"),
-    ({"source": "file:///etc"}, "componentRefs[0].source"),
     ({"source": "https://a.b/$(id)"}, "componentRefs[0].source"),
     ({"type": "Kustomize"}, "componentRefs[0].type: Expected `str` matching regex"),
     ({"version": "v1\n"}, "componentRefs[0].version: Expected"),
     ({"type": "HELM", "path": 7, "enabled": "yes"}, None),
-    ({"overrides": ["x"]}, "componentRefs[0].overrides: Expected `object`"),
     ({"overrides": {"enabled": "false"}}, "componentRefs[0].overrides.enabled: Expected `bool`"),
 )
 VALUES: Final[tuple[tuple[Document, str], ...]] = (

@@ -122,19 +122,16 @@ def account_of_chart(cluster: Cluster, name: str, values: Values, more: Sequence
     return acting_as(cluster, name, more)
 
 
-def acting_as(cluster: Cluster, name: str, more: Sequence[Object] = (), namespace: str = HOME) -> Account:
-    """Act as a ServiceAccount, with further rights from elsewhere. It is created unless the chart has created it."""
-    if namespace != HOME:
-        metadata = {"name": name, "namespace": namespace}
-        apply(cluster, [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}])
+def acting_as(cluster: Cluster, name: str, more: Sequence[Object] = ()) -> Account:
+    """Act as a ServiceAccount of the chart, with further rights from elsewhere."""
     if more:
-        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"more-{namespace}-{name}"}
+        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"more-{name}"}
         common = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": role["name"]}}
-        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": HOME}
         binding = {**common, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]}
         apply(cluster, [{**common, "kind": "ClusterRole", "rules": list(more)}, binding])
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = cluster.create(path("v1", "serviceaccounts", namespace=namespace, name=name, subresource="token"), request)
+    answer = cluster.create(path("v1", "serviceaccounts", namespace=HOME, name=name, subresource="token"), request)
     return Account(cluster, str(answer["status"]["token"]))
 
 

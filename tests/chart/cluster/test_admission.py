@@ -7,7 +7,6 @@ refuses what is refused.
 from __future__ import annotations
 
 import uuid
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -83,6 +82,7 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
         "the plugin in plugin.namespace": narrow.delete(plugin),
         "the plugin in a namespace of the scope": scoped.delete(plugin),
         "all pods of a namespace that are plugins": everywhere.delete(PODS_ALONE),
+        "another pod by an administrator": administrator(cluster).delete(innocent),
         "a plugin as the program does": everywhere.delete(plugin, preconditions=as_it_is(cluster, plugin)),
     }
     denied = {
@@ -103,36 +103,9 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
         **{f"{name} with a client's labels": everywhere.delete(pod_of(cluster, OTHER, name)) for name in SOURCES},
     }
     assert_answers(subtests, allowed, denied)
+    assert_no_warnings(cluster, ["everywhere", "narrow", "scoped"])
     assert cluster.get(innocent)["metadata"].get("deletionTimestamp") is None
     assert everywhere.delete(namesake, really=True).code == 200
-
-
-def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
-    """It concerns only its own ServiceAccount; where it is turned off, RBAC alone decides."""
-    innocent = pod_of(cluster, DRA, "innocent")
-    limited = account_of_chart(cluster, "limited", {})
-    until(lambda: limited.delete(innocent).denied, "the policy is in effect")
-    others = {
-        "an account of the same name elsewhere": acting_as(cluster, "limited", MORE, OTHER),
-        "an administrator": administrator(cluster),
-    }
-    unlimited = account_of_chart(cluster, "unlimited", {"rbac.admissionPolicy.enabled": False})
-    allowed: dict[str, Answer] = {}
-    for who, account in {**others, "the same account without the policy": unlimited}.items():
-        until(partial(_by_rbac, account, innocent), "the role is in effect")
-        allowed[f"{who} deletes a pod"] = account.delete(innocent)
-        allowed[f"{who} forces it"] = account.delete(innocent, gracePeriodSeconds=0)
-    for who, account in others.items():
-        allowed[f"{who} evicts a pod"] = account.evict(innocent)
-        allowed[f"{who} changes a DaemonSet"] = account.patch(daemonset(DRA, "innocent"), image("x"))
-    assert_answers(subtests, allowed, {})
-    assert_no_warnings(cluster, ["limited"])
-
-
-def _by_rbac(account: Account, pod: str) -> bool:
-    """Return whether RBAC lets an account delete a pod, whatever the admission policy then decides."""
-    answer = account.delete(pod)
-    return answer.code == 200 or answer.denied
 
 
 def test_what_it_may_change_of_a_daemonset(cluster: Cluster, subtests: pytest.Subtests) -> None:
