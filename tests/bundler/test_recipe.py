@@ -40,6 +40,7 @@ COMPONENTS: Final[tuple[tuple[Document, str | None], ...]] = (
     ({"version": 26.7}, "componentRefs[0].version: Expected `str`, got `float`: quote it"),
     ({"version": "latest"}, "componentRefs[0].version: Expected `str` matching regex"),
     ({"namespace": "GPU_operator"}, "componentRefs[0].namespace"),
+    ({"chart": "../x"}, "componentRefs[0].chart"),
     ({"source": "https://a.b/$(id)"}, "componentRefs[0].source"),
     ({"type": "Kustomize"}, "componentRefs[0].type: Expected `str` matching regex"),
     ({"version": "v1\n"}, "componentRefs[0].version: Expected"),
