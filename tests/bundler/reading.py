@@ -44,8 +44,8 @@ class Found:
     """Whether it must wait for Jobs."""
     after: tuple[str, ...] = ()
     """What it comes after, as the tool writes it."""
-    shown_on: str = ""
-    """The object in which the tool shows how the release stands, if it has one: kind, namespace and name."""
+    shown_on: Object | None = None
+    """The object in which the tool shows how the release stands, if it has one, as `eventTargets` names it."""
 
 
 def read(tool: str, folder: Path, helm: Helm, *sets: str) -> dict[str, Found]:
@@ -176,10 +176,11 @@ def _flux(folder: Path) -> Iterable[Found]:
         )
 
 
-def _called(each: Object) -> str:
-    """Return an object with its plural, group, namespace and name, as permissions do."""
-    group, _, _ = each["apiVersion"].partition("/")
-    return f"{each['kind'].lower()}s.{group}/{each['metadata']['namespace']}/{each['metadata']['name']}"
+def _called(each: Object) -> Object:
+    """Return what names an object."""
+    metadata = each["metadata"]
+    named = {"namespace": metadata["namespace"], "name": metadata["name"]}
+    return {"apiVersion": each["apiVersion"], "kind": each["kind"], **named}
 
 
 def _application(each: Object) -> Found:

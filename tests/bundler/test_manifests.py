@@ -11,7 +11,6 @@ from tests.bundler.program import (
     IMAGE,
     KEY,
     LOCAL_CHARTS,
-    OPERATOR,
     POST,
     bundle,
     changed,
@@ -47,37 +46,6 @@ def test_manifests(tmp_path: Path, helm: Helm, helms: dict[str, Helm]) -> None:
     assert all(each["metadata"].get("namespace", "gpu-operator") == "gpu-operator" for each in objects.values())
     dra = load(folder / f"{DRA}.values.yaml")
     assert {pod: {"podAnnotations": {KEY: "v26.3.3"}} for pod in ("controller", "kubeletPlugin")} == dra
-
-
-def test_a_controller_alone(tmp_path: Path, helm: Helm) -> None:
-    """Without a Job there is only the Deployment and what it needs."""
-    post = write(tmp_path / "post.yaml", {**IMAGE, "controller": {"enabled": True}, "job": {"enabled": False}})
-    arguments = (CHART, f"--helm={helm.binary}", f"--values={POST}={post}")
-    text = (bundle("manifests", tmp_path / "bundle", *arguments) / f"{POST}.yaml").read_text()
-    kinds = {each["kind"] for each in yaml.safe_load_all(text)}
-    assert {"Deployment", "ServiceAccount", "ClusterRole", "Role"} <= kinds
-    assert "Job" not in kinds
-
-
-def test_job_takes_another_name(tmp_path: Path, helm: Helm) -> None:
-    """Each version and driver of the operator gives it one; a version restarts the DRA driver too."""
-    arguments = (CHART, f"--helm={helm.binary}", f"--values={POST}={write(tmp_path / 'image.yaml', IMAGE)}")
-    driver = write(tmp_path / "driver.yaml", {"driver": {"version": "580.126.20"}})
-    bumped = changed(tmp_path / "bumped.yaml", OPERATOR, version="v26.7.0")
-    folders = [
-        bundle("manifests", tmp_path / "before", *arguments),
-        bundle("manifests", tmp_path / "driver", *arguments, f"--values={OPERATOR}={driver}"),
-        bundle("manifests", tmp_path / "bumped", *arguments, recipe=bumped),
-    ]
-    names = [
-        each["metadata"]["name"]
-        for folder in folders
-        for each in yaml.safe_load_all((folder / f"{POST}.yaml").read_text())
-        if each["kind"] == "Job"
-    ]
-    assert 3 == len(set(names))
-    annotated = [load(folder / f"{DRA}.values.yaml")["kubeletPlugin"]["podAnnotations"] for folder in folders]
-    assert [{KEY: version} for version in ("v26.3.3", "v26.3.3", "v26.7.0")] == annotated
 
 
 def test_refuses(tmp_path: Path, helm: Helm) -> None:

@@ -32,7 +32,7 @@ from tests.bundler.program import (
     write,
 )
 from tests.bundler.reading import Found, load, read, render
-from tests.chart.rendering import HOOK_ANNOTATIONS, config_of, container_of
+from tests.chart.rendering import HOOK_ANNOTATIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,11 +90,6 @@ CASES: Final[dict[str, Case]] = {
         {DRA: {f"{pod}.podAnnotations": {KEY: "v26.3.3"} for pod in ("controller", "kubeletPlugin")},
          POST: {"plugin": MISSING}}
     ),
-    "another version of the operator restarts the DRA driver": Case(
-        {DRA: {f"{pod}.podAnnotations": {KEY: "v26.7.0"} for pod in ("controller", "kubeletPlugin")},
-         POST: {"expect.chartVersion": "v26.7.0"}},
-        recipe={OPERATOR: {"version": "v26.7.0"}},
-    ),
     "derived values replace those of users, and everything else stays": Case(
         {DRA: {"controller": KEPT, "kubeletPlugin": KEPT},
          POST: {"expect": {"chartVersion": "v26.3.3", "driverVersion": "580.105.08"}, "hook.enabled": False,
@@ -109,8 +104,7 @@ CASES: Final[dict[str, Case]] = {
     "permissions in namespaces do not reach the tool's namespace": Case(
         {POST: {"eventTargets": MISSING}}, {POST: {"rbac": {"scope": "namespace", "namespaces": ["a"]}}}
     ),
-    "values choose no event target": Case({POST: {"eventTargets": []}}, {POST: {"eventTargets": []}}),
-    "values choose an event target": Case({POST: {"eventTargets": [TARGET]}}, {POST: {"eventTargets": [TARGET]}}),
+    "values choose event targets": Case({POST: {"eventTargets": [TARGET]}}, {POST: {"eventTargets": [TARGET]}}),
     "values rename the plugin": Case({POST: {"plugin": OURS}}, flags=(), recipe=RENAMED),
     "the chart's name renames the plugin": Case({POST: {"plugin": OURS}}, flags=(), recipe=OTHER_CHART),
     "a copied chart has a name of its own": Case(
@@ -176,14 +170,6 @@ def _specification(manifests: Manifests) -> str:
     return text.replace(job["metadata"]["name"], "JOB")
 
 
-def _event_targets(found: Found) -> list[str]:
-    """Return the objects that also get Events, written as `Found.shown_on` is; these kinds take an s in the plural."""
-    return [
-        f"{each['kind'].lower()}s.{each['apiVersion'].partition('/')[0]}/{each['namespace']}/{each['name']}"
-        for each in found.values["eventTargets"]
-    ]
-
-
 def test_same_job(tmp_path: Path, helm: Helm, subtests: pytest.Subtests) -> None:
     """It is a hook, or a plain Job that the tool waits for; Flux and Argo CD show failures on their own objects."""
     for flag, hook in (("--hook", HOOK_ANNOTATIONS), ("--no-hook", None)):
@@ -205,9 +191,9 @@ def test_same_job(tmp_path: Path, helm: Helm, subtests: pytest.Subtests) -> None
                 assert "helm.sh/hook" not in tracked["metadata"].get("annotations", {})
                 pods = render(found[DRA], target, helm).one("DaemonSet")["spec"]["template"]
                 assert pods["metadata"]["annotations"][KEY] == "v26.3.3"
-                assert (tool in {"helm", "helmfile"}) == (post.shown_on == "") == ("eventTargets" not in post.values)
+                assert (tool in {"helm", "helmfile"}) == (post.shown_on is None) == ("eventTargets" not in post.values)
                 if post.shown_on:
-                    assert _event_targets(post) == [post.shown_on]
+                    assert post.values["eventTargets"] == [post.shown_on]
                     assert manifests.config["eventTargets"] == post.values["eventTargets"]
                     # Nothing that a project might forbid, or that needs a namespace which may be missing.
                     namespaces = {each["metadata"].get("namespace", post.namespace) for each in manifests.objects}
@@ -215,87 +201,51 @@ def test_same_job(tmp_path: Path, helm: Helm, subtests: pytest.Subtests) -> None
         assert len(specifications) == 1, flag
 
 
-def test_same_controller(tmp_path: Path, helm: Helm) -> None:
-    """Values enable it, next to a hook or a plain Job, which delegate to it."""
-    values = {"controller": {"enabled": True, "maxUnavailable": "10%"}, "job": {"mode": "delegate"}}
-    given = _given(tmp_path / "given", {POST: values})
-    specifications = set()
-    for tool, flag in zip(TOOLS, ("--hook", "--no-hook") * len(TOOLS), strict=False):
-        manifests = render(_made(tool, tmp_path / tool, helm, *given, flag)[POST], tmp_path / tool, helm)
-        assert manifests.config["job"] == {"mode": "delegate"}, tool
-        assert config_of(container_of(manifests.controller))["controller"]["maxUnavailable"] == "10%", tool
-        specifications.add(repr(manifests.controller["spec"]))
-    assert len(specifications) == 1
-
-
-def test_without_one_of_the_two(tmp_path: Path, helm: Helm, subtests: pytest.Subtests) -> None:
+def test_without_one_of_the_two(tmp_path: Path, helm: Helm) -> None:
     """Without DRA driver or operator there is nothing to refresh: the other comes alone, and there is no note."""
     for off, gate in ((DRA, "enabled"), (DRA, "install"), (OPERATOR, "enabled")):
         file = changed(tmp_path / f"{off}-{gate}.yaml", off, overrides={gate: False})
         for tool in TOOLS:
-            with subtests.test(f"{off}.{gate}: {tool}"):
-                target = tmp_path / off / gate / tool
-                done = run("bundle", "--recipe", file, "--deployer", tool, "--output", target, ours="")
-                assert done == Ended(0, f"{len(contents(target))} files in {target}\n", "")
-                found = read(tool, target, helm)
-                if off == OPERATOR:
-                    assert {name: each.values for name, each in found.items()} == {DRA: {"nameOverride": DRA}}
-                    continue
-                assert list(found) == [OPERATOR]
-                for name, content in contents(target).items():
-                    assert KEY.encode() not in content, name
-                    assert name == "README.md" or POST.encode() not in content, name
-
-
-def test_order(tmp_path: Path, helm: Helm) -> None:
-    """The operator comes first, then the run, then the DRA driver, as each tool writes it."""
-    expected: dict[str, list[tuple[str, ...]]] = {
-        "helm": [(), (OPERATOR,), (POST,)],
-        "helmfile": [(), ("gpu-operator/gpu-operator",), ("gpu-operator/gpu-operator-post",)],
-        "flux": [(), (OPERATOR,), (POST,)],
-        "argocd": [("0",), ("1",), ("2",)],
-        "argocd-helm": [("0",), ("1",), ("2",)],
-    }
-    for tool, after in expected.items():
-        found = read(tool, bundle(tool, tmp_path / tool), helm)
-        assert [OPERATOR, POST, DRA] == list(found), tool
-        assert after == [release.after for release in found.values()], tool
-        assert [each.namespace for each in found.values()] == ["gpu-operator", "gpu-operator", "nvidia-dra-driver"]
+            target = tmp_path / off / gate / tool
+            done = run("bundle", "--recipe", file, "--deployer", tool, "--output", target, ours="")
+            assert done == Ended(0, f"{len(contents(target))} files in {target}\n", ""), tool
+            found = read(tool, target, helm)
+            if off == OPERATOR:
+                assert {name: each.values for name, each in found.items()} == {DRA: {"nameOverride": DRA}}, tool
+                continue
+            assert list(found) == [OPERATOR], tool
+            for name, content in contents(target).items():
+                assert KEY.encode() not in content, f"{tool}: {name}"
+                assert name == "README.md" or POST.encode() not in content, f"{tool}: {name}"
 
 
 def test_tools_get_enough_time(tmp_path: Path, helm: Helm) -> None:
     """Each tool with a limit gets two minutes more than the run, whose timeout comes from the flag, then the values."""
-    limits = {
-        "25m": {"helm": "27m", "helmfile": "1620", "flux": "27m"},
-        "1h58m": {"helm": "2h", "helmfile": "7200", "flux": "2h"},
-        "3h20m10s": {"helm": "12130s", "helmfile": "12130", "flux": "12130s"},
-    }
-    for timeout, expected in limits.items():
+    given = _given(tmp_path / "given", {POST: {"timeout": "2h"}})
+    for timeout, more, expected in (
+        ("1h58m", (*given, "--timeout=1h58m"), {"helm": "2h", "helmfile": "7200", "flux": "2h"}),
+        ("3h20m10s", ("--timeout=3h20m10s",), {"helm": "12130s", "helmfile": "12130", "flux": "12130s"}),
+        ("2h", given, {"helm": "122m", "helmfile": "7320", "flux": "122m"}),
+    ):
         for tool in TOOLS:
-            found = _made(tool, tmp_path / timeout / tool, helm, f"--timeout={timeout}")
+            found = _made(tool, tmp_path / timeout / tool, helm, *more)
             assert (found[POST].values["timeout"], found[POST].timeout) == (timeout, expected.get(tool, "")), tool
             assert (found[OPERATOR].timeout, found[DRA].timeout) == ("", ""), tool
-    given = _given(tmp_path / "given", {POST: {"timeout": "2h"}})
-    for more, expected_pair in (((), ("2h", "122m")), (("--timeout=10m",), ("10m", "12m"))):
-        post = _made("flux", tmp_path / expected_pair[0], helm, *given, *more)[POST]
-        assert (post.values["timeout"], post.timeout) == expected_pair
 
 
-def test_trigger_follows_the_operators_values(tmp_path: Path, helm: Helm, subtests: pytest.Subtests) -> None:
+def test_trigger_follows_the_operators_values(tmp_path: Path, helm: Helm) -> None:
     """A new driver alone changes the trigger, so that a GitOps tool syncs; nothing new leaves it as it is."""
     values = _given(tmp_path / "given", {OPERATOR: {"driver": {"version": "580.126.20"}}})
     newer = changed(tmp_path / "newer.yaml", OPERATOR, version="v26.7.0")
     for tool in TOOLS:
-        with subtests.test(tool):
-            before, same, after = (
-                _made(tool, tmp_path / tool / name, helm, *more)[POST].values
-                for name, more in (("before", ()), ("same", ()), ("after", values))
-            )
-            assert before == same
-            assert before["trigger"] != after["trigger"]
-            assert after["expect"]["driverVersion"] == "580.126.20"
-            upgraded = _made(tool, tmp_path / tool / "newer", helm, recipe=newer)[POST].values
-            assert upgraded["trigger"].startswith("v26.7.0-")
+        before, same = (_made(tool, tmp_path / tool / name, helm)[POST].values for name in ("before", "same"))
+        after = _made(tool, tmp_path / tool / "after", helm, *values)[POST].values
+        assert before == same, tool
+        assert before["trigger"] != after["trigger"], tool
+        assert after["expect"]["driverVersion"] == "580.126.20", tool
+        upgraded = _made(tool, tmp_path / tool / "newer", helm, recipe=newer)
+        assert upgraded[POST].values["trigger"].startswith("v26.7.0-"), tool
+        assert upgraded[DRA].values["controller"]["podAnnotations"] == {KEY: "v26.7.0"}, tool
 
 
 def test_values_at_install_time(tmp_path: Path, helms: dict[str, Helm]) -> None:
@@ -305,61 +255,54 @@ def test_values_at_install_time(tmp_path: Path, helms: dict[str, Helm]) -> None:
         before = read("argocd-helm", folder, helm)
         after = read(
             "argocd-helm", folder, helm,
-            "--set", "gpu-operator.driver.version=580.126.20", "--set", "gpu-operator.driver.upgradePolicy=null",
+            "--set", "gpu-operator.driver.version=580.126.20", "--set", f"{DRA}.nameOverride=our-dra",
             "--set", f"{DRA}.controller.podAnnotations.mine=kept,{POST}.expect.chartVersion=v1,{POST}.timeout=2h",
-            "--set-json", f'{DRA}.kubeletPlugin.podAnnotations={{"{KEY}": "v1"}}', "--set", "argocd.project=gpus",
-            "--set", f"{DRA}.nameOverride=our-dra", "--set", "argocd.namespace=gitops",
+            "--set-json", f'{DRA}.kubeletPlugin.podAnnotations={{"{KEY}": "v1"}}', "--set", "argocd.namespace=gitops",
         )  # fmt: skip
-        assert [f"applications.argoproj.io/gitops/{POST}"] == _event_targets(after[POST]) == [after[POST].shown_on]
-        nowhere = read("argocd-helm", folder, helm, "--set-json", f"{POST}.eventTargets=[]")
-        assert nowhere[POST].values["eventTargets"] == []
-        elsewhere = read("argocd-helm", folder, helm, "--set", "argocd.server=https://other.example")
-        assert "eventTargets" not in elsewhere[POST].values
-        assert after[POST].values["plugin"] == OURS
         assert before[POST].values["trigger"] != after[POST].values["trigger"]
-        assert after[POST].values["expect"] == {"chartVersion": "v26.3.3", "driverVersion": "580.126.20"}
-        assert after[POST].values["timeout"] == "2h"
+        expected = {
+            "plugin": OURS, "timeout": "2h", "eventTargets": [after[POST].shown_on],
+            "expect": {"chartVersion": "v26.3.3", "driverVersion": "580.126.20"},
+        }  # fmt: skip
+        assert expected.items() <= after[POST].values.items()
+        assert after[POST].values["eventTargets"][0]["namespace"] == "gitops"
         assert after[DRA].values["controller"]["podAnnotations"] == {KEY: "v26.3.3", "mine": "kept"}
         assert after[DRA].values["kubeletPlugin"]["podAnnotations"] == {KEY: "v26.3.3"}
+        elsewhere = read("argocd-helm", folder, helm, "--set", "argocd.server=https://other.example")
+        assert "eventTargets" not in elsewhere[POST].values
 
 
-def test_charts_of_the_recipe(tmp_path: Path, helm: Helm, subtests: pytest.Subtests) -> None:
+def test_charts_of_the_recipe(tmp_path: Path, helm: Helm) -> None:
     """Charts come from where the recipe or a flag says, in that version, in the form that the tool reads."""
     flags = (f"--chart={POST}=http://charts.example/ours/", "--post-version=9.9.9", f"--chart={OPERATOR}={SOURCE}")
     ngc = "https://helm.ngc.nvidia.com/nvidia"
     dra = "oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu"
     for tool in TOOLS:
-        with subtests.test(tool):
-            found = read(tool, bundle(tool, tmp_path / tool / "bundle", recipe=OLD_RECIPE), helm)
-            charts = [f"{ngc} gpu-operator", f"{SOURCE}/{POST}", f"{ngc} nvidia-dra-driver-gpu"]
-            assert [found[name].chart for name in (OPERATOR, POST, DRA)] == charts
-            assert [release.version for release in found.values()] == ["v25.10.1", "0.1.0", "25.12.0"]
-            other = read(tool, bundle(tool, tmp_path / tool / "other", *flags), helm)
-            charts = [f"{SOURCE}/gpu-operator", "http://charts.example/ours gpu-operator-post", dra]
-            assert [other[name].chart for name in (OPERATOR, POST, DRA)] == charts
-            assert other[POST].version == "9.9.9"
+        found = read(tool, bundle(tool, tmp_path / tool / "bundle", recipe=OLD_RECIPE), helm)
+        charts = [f"{ngc} gpu-operator", f"{SOURCE}/{POST}", f"{ngc} nvidia-dra-driver-gpu"]
+        assert [found[name].chart for name in (OPERATOR, POST, DRA)] == charts, tool
+        assert [release.version for release in found.values()] == ["v25.10.1", "0.1.0", "25.12.0"], tool
+        other = read(tool, bundle(tool, tmp_path / tool / "other", *flags), helm)
+        charts = [f"{SOURCE}/gpu-operator", "http://charts.example/ours gpu-operator-post", dra]
+        assert [other[name].chart for name in (OPERATOR, POST, DRA)] == charts, tool
+        assert other[POST].version == "9.9.9", tool
 
 
 def test_recipe_that_names_our_chart(tmp_path: Path, helm: Helm) -> None:
     """A recipe may contain our release as a component, or switch it off."""
-    document = recipe()
-    ours = {"name": POST, "source": "https://charts.example", "version": "2.0.0"}
-    document["componentRefs"].append(ours | {"overrides": {"strategy": "rollout-restart"}})
-
-    def made(tool: str, name: str) -> dict[str, Found]:
-        file = write(tmp_path / f"{name}.yaml", document)
-        return read(tool, bundle(tool, tmp_path / name / tool, recipe=file, ours=""), helm)
-
-    found = made("flux", "first")
-    assert (found[POST].chart, found[POST].version) == ("https://charts.example gpu-operator-post", "2.0.0")
-    assert found[POST].values["strategy"] == "rollout-restart"
-    assert [found[name].namespace for name in (OPERATOR, POST)] == ["gpu-operator", "gpu-operator"]
-    component(document, POST)["namespace"] = "elsewhere"
+    ours = {"name": POST, "source": "https://charts.example", "version": "2.0.0", "namespace": "elsewhere"}
     for tool in TOOLS:
-        assert made(tool, "namespace")[POST].namespace == "elsewhere", tool
-    component(document, POST)["overrides"] = {"enabled": False}
-    found = made("flux", "off")
-    assert (list(found), found[DRA].after) == ([OPERATOR, DRA], (OPERATOR,))
+        for enabled, expected in ((True, [OPERATOR, POST, DRA]), (False, [OPERATOR, DRA])):
+            document = recipe()
+            overrides = {"strategy": "rollout-restart", "enabled": enabled}
+            document["componentRefs"].append({**ours, "overrides": overrides})
+            file = write(tmp_path / f"{enabled}.yaml", document)
+            found = read(tool, bundle(tool, tmp_path / tool / str(enabled), recipe=file, ours=""), helm)
+            assert list(found) == expected, tool
+            if enabled:
+                post = found[POST]
+                shown = (post.chart, post.version, post.namespace, post.values["strategy"])
+                assert shown == (f"https://charts.example {POST}", "2.0.0", "elsewhere", "rollout-restart"), tool
 
 
 def test_our_chart_has_no_default_source(tmp_path: Path) -> None:
@@ -379,6 +322,9 @@ def test_copied_charts_come_from_git(tmp_path: Path, helm: Helm) -> None:
         for text in (b"ssh://git@git.example/stack.git", b"prod"):
             assert any(text in content for content in contents(folder).values()), tool
         refuse(tool, tmp_path / "refused", "--git-url", chart)
+    parent = load(tmp_path / "argocd" / "app-of-apps.yaml")["spec"]["source"]
+    assert (parent["path"], parent["directory"]) == ("clusters/one", {"recurse": True, "include": "*/application.yaml"})
+    assert not (bundle("argocd", tmp_path / "alone") / "app-of-apps.yaml").exists()
 
 
 def test_copied_chart_of_another_version(tmp_path: Path) -> None:
@@ -406,24 +352,6 @@ def test_the_version_of_the_parent_chart_is_that_of_its_content(tmp_path: Path) 
     ]
     assert len(folders) == len({load(folder / "Chart.yaml")["version"] for folder in folders})
     assert contents(folders[0]) == contents(bundle("argocd-helm", tmp_path / "again"))
-
-
-def test_helmfile_documents_the_variable(tmp_path: Path) -> None:
-    """Without it `helmfile apply` fails with Helm 4, so two places that users read name it."""
-    folder = bundle("helmfile", tmp_path / "bundle")
-    for name in ("README.md", "helmfile.yaml"):
-        assert "HELM_DIFF_USE_UPGRADE_DRY_RUN=true" in (folder / name).read_text()
-
-
-def test_parent_application(tmp_path: Path, helm: Helm) -> None:
-    """With a repository Argo CD also gets a parent that finds only the Applications in the folder."""
-    folder = bundle("argocd", tmp_path / "bundle", *COPIED, "--git-path=stack")
-    parent = load(folder / "app-of-apps.yaml")["spec"]["source"]
-    found = [parent[key] for key in ("repoURL", "path", "targetRevision")]
-    assert found == ["https://git.example/stack.git", "stack", "main"]
-    assert parent["directory"] == {"recurse": True, "include": "*/application.yaml"}
-    assert not (bundle("argocd", tmp_path / "alone") / "app-of-apps.yaml").exists()
-    assert list(read("argocd", folder, helm)) == [OPERATOR, POST, DRA]
 
 
 def test_kustomize_accepts_it(tmp_path: Path) -> None:

@@ -30,88 +30,60 @@ def _refused(tmp_path: Path, document: object, *more: str) -> str:
 HEADERS: Final[tuple[tuple[Document, str], ...]] = (
     ({"kind": None}, "r.yaml: the document: Object missing required field `kind`"),
     ({"kind": "Deployment"}, "r.yaml: kind: Invalid enum value 'Deployment'"),
-    ({"kind": 7}, "r.yaml: kind: Expected `str`, got `int`: quote it"),
     ({"kind": "RecipeMetadata"}, "a RecipeMetadata is not resolved"),
-    ({"apiVersion": None}, "missing required field `apiVersion`"),
     ({"apiVersion": "apps/v1"}, "r.yaml: apiVersion"),
-    ({"apiVersion": "aicr.run"}, "r.yaml: apiVersion"),
     ({"componentRefs": None}, "missing required field `componentRefs`"),
-    ({"componentRefs": {}}, "componentRefs: Expected `array`, got `object`"),
-    ({"componentRefs": ["x"]}, "r.yaml: componentRefs[0]: Expected `object`"),
     ({"componentRefs": [{"name": 1}]}, "r.yaml: componentRefs[0].name: Expected `str`"),
 )
 COMPONENTS: Final[tuple[tuple[Document, str | None], ...]] = (
     ({"version": None}, "componentRefs[0].version: it is missing or empty (gpu-operator)"),
-    ({"version": ""}, "componentRefs[0].version: it is missing or empty"),
     ({"version": 26.7}, "componentRefs[0].version: Expected `str`, got `float`: quote it"),
-    ({"version": ["v1"]}, "componentRefs[0].version: Expected `str`, got `array`"),
     ({"version": "latest"}, "componentRefs[0].version: Expected `str` matching regex"),
-    ({"version": " v26.7.0"}, "componentRefs[0].version: Expected"),
-    ({"version": "v1; rm -rf /"}, "componentRefs[0].version: Expected"),
     ({"namespace": "GPU_operator"}, "componentRefs[0].namespace"),
     ({"chart": "../x"}, "componentRefs[0].chart"),
-    ({"source": "file:///etc"}, "componentRefs[0].source"),
     ({"source": "https://a.b/$(id)"}, "componentRefs[0].source"),
     ({"type": "Kustomize"}, "componentRefs[0].type: Expected `str` matching regex"),
     ({"version": "v1\n"}, "componentRefs[0].version: Expected"),
     ({"type": "HELM", "path": 7, "enabled": "yes"}, None),
-    ({"overrides": []}, None),
-    ({"overrides": ["x"]}, "componentRefs[0].overrides: Expected `object`"),
     ({"overrides": {"enabled": "false"}}, "componentRefs[0].overrides.enabled: Expected `bool`"),
 )
 VALUES: Final[tuple[tuple[Document, str], ...]] = (
     ({"driver": {"version": 580.1}}, "driver.version: Expected `str`, got `float`: quote it"),
-    ({"driver": "x"}, "driver: Expected `object`, got `str`"),
     ({"driver": {"version": "1", "nvidiaDriverCRD": 1}}, "driver: nvidiaDriverCRD: Expected `object`"),
 )
 
 
-def test_header(tmp_path: Path) -> None:
-    """A document that is no resolved recipe is refused."""
+def test_wrong_shapes(tmp_path: Path) -> None:
+    """What is no resolved recipe, or has another shape, is refused with its place; unused fields may be wrong."""
     for fields, complaint in HEADERS:
         document = {key: value for key, value in {**recipe(), **fields}.items() if value is not None}
         assert complaint in _refused(tmp_path, document), fields
-
-
-def test_component(tmp_path: Path) -> None:
-    """A component whose fields have another shape is refused with its place; fields that are not used may be wrong."""
-    for fields, complaint in COMPONENTS:
+    for fields, expected in COMPONENTS:
         document = recipe()
         ref = component(document, OPERATOR) | fields
         document["componentRefs"][0] = {key: value for key, value in ref.items() if value is not None}
-        if complaint is None:
+        if expected is None:
             assert run("trigger", "derive", "--recipe", write(tmp_path / "r.yaml", document)).code == 0, fields
         else:
-            assert complaint in _refused(tmp_path, document), fields
-
-
-def test_twice(tmp_path: Path) -> None:
-    """Two components of one name are refused."""
+            assert expected in _refused(tmp_path, document), fields
     document = recipe()
     document["componentRefs"].append(component(document, DRA))
     assert "componentRefs[2].name: duplicate component nvidia-dra-driver-gpu" in _refused(tmp_path, document)
 
 
 def test_needed_for_a_bundle(tmp_path: Path) -> None:
-    """A bundle needs fields that the trigger does not."""
+    """A bundle needs fields that the trigger does not, one of both components, and values of the operator's shape."""
+    target = tmp_path / "bundle"
     for field in ("namespace", "source"):
         file = changed(tmp_path / "r.yaml", DRA, **{field: None})
         assert run("trigger", "derive", "--recipe", file).code == 0, field
         complaint = f"componentRefs[1].{field}: it is missing or empty (nvidia-dra-driver-gpu)"
-        refuse("helm", tmp_path / "bundle", complaint, recipe=file)
-
-
-def test_nothing_to_bundle(tmp_path: Path) -> None:
-    """A recipe without either component is refused."""
+        refuse("helm", target, complaint, recipe=file)
     file = write(tmp_path / "r.yaml", {**recipe(), "componentRefs": []})
-    refuse("helm", tmp_path / "bundle", "neither gpu-operator nor nvidia-dra-driver-gpu is enabled", recipe=file)
-
-
-def test_values_that_are_read(tmp_path: Path) -> None:
-    """Values of another shape than the operator's chart has are refused."""
+    refuse("helm", target, "neither gpu-operator nor nvidia-dra-driver-gpu is enabled", recipe=file)
     for overrides, complaint in VALUES:
         file = changed(tmp_path / "r.yaml", OPERATOR, overrides=overrides)
-        refuse("helm", tmp_path / "bundle", f"values of gpu-operator: {complaint}", recipe=file)
+        refuse("helm", target, f"values of gpu-operator: {complaint}", recipe=file)
 
 
 def test_other_components_are_not_judged(tmp_path: Path) -> None:
@@ -138,14 +110,12 @@ def test_what_a_bundle_has_no_room_for(tmp_path: Path) -> None:
 def test_what_aicrs_own_recipe_loses(tmp_path: Path) -> None:
     """A recipe as AICR printed it; where the bundle holds no release of ours, none of AICR's is replaced."""
     document = recipe(OLD_RECIPE)
-    done = run("bundle", "--recipe", OLD_RECIPE, "--deployer=helm", "--output", tmp_path / "bundle")
-    assert "note: componentRefs[1].manifestFiles of gpu-operator is not in the bundle" in done.out
-    assert REPLACED in done.out
     component(document, DRA)["overrides"] = {"enabled": False}
     off = write(tmp_path / "off.yaml", document)
-    done = run("bundle", "--recipe", off, "--deployer=helm", "--output", tmp_path / "off")
-    assert "componentRefs[1].manifestFiles" in done.out
-    assert REPLACED not in done.out
+    for file, replaced in ((OLD_RECIPE, True), (off, False)):
+        done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / str(replaced))
+        assert "componentRefs[1].manifestFiles of gpu-operator is not in the bundle" in done.out
+        assert (REPLACED in done.out) is replaced
 
 
 def test_file_that_is_not_there(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import os
 import shlex
 import subprocess
 
-import pytest
-
 from devcluster.layout import CHECKOUT
 
 INHERITED = ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL", "KUBECONFIG", "IMAGE")
@@ -16,33 +14,26 @@ SOMEBODYS = "/somebody/prod"
 IMAGE = "registry.example/image:1"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environment", "expected"),
-    [
-        pytest.param([], {}, [], id="nothing"),
-        pytest.param([], {"KUBECONFIG": SOMEBODYS}, [], id="environment"),
-        pytest.param([f"KUBECONFIG={SOMEBODYS}"], {}, ["--kubeconfig", SOMEBODYS], id="argument"),
-        pytest.param(
-            [f"KUBECONFIG={SOMEBODYS}", f"IMAGE={IMAGE}"],
-            {"KUBECONFIG": "/another"},
-            ["--kubeconfig", SOMEBODYS, "--test_extra_info", f"image={IMAGE}"],
-            id="both",
-        ),
-        pytest.param([], {"IMAGE": IMAGE}, ["--test_extra_info", f"image={IMAGE}"], id="image-of-the-environment"),
-    ],
+ARGUMENT = f"KUBECONFIG={SOMEBODYS}"
+EXPECTED: tuple[tuple[list[str], dict[str, str], list[str]], ...] = (
+    ([], {"KUBECONFIG": SOMEBODYS}, []),
+    ([ARGUMENT], {}, ["--kubeconfig", SOMEBODYS]),
+    (
+        [ARGUMENT, f"IMAGE={IMAGE}"],
+        {"KUBECONFIG": "/another"},
+        ["--kubeconfig", SOMEBODYS, "--test_extra_info", f"image={IMAGE}"],
+    ),
+    ([], {"IMAGE": IMAGE}, ["--test_extra_info", f"image={IMAGE}"]),
 )
-def test_cluster_of_the_arguments(arguments: list[str], environment: dict[str, str], expected: list[str]) -> None:
+
+
+def test_cluster_of_the_arguments() -> None:
     """Only what is asked for reaches pytest: no cluster of the environment, and no image that nobody can pull."""
     own = {key: value for key, value in os.environ.items() if key not in INHERITED}
-    done = subprocess.run(
-        ["make", "--dry-run", "--no-print-directory", "test-cluster", *arguments],
-        cwd=CHECKOUT,
-        env={**own, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    command = next(line for line in done.stdout.splitlines() if "-m pytest" in line)
-    _, _, flags = command.partition("tests/certify")
-    assert expected == shlex.split(flags)
+    for arguments, environment, expected in EXPECTED:
+        command = ["make", "--dry-run", "--no-print-directory", "test-cluster", *arguments]
+        done = subprocess.run(
+            command, cwd=CHECKOUT, env={**own, **environment}, capture_output=True, text=True, check=True
+        )
+        (line,) = (line for line in done.stdout.splitlines() if "-m pytest" in line)
+        assert shlex.split(line.partition("tests/certify")[2]) == expected, arguments

@@ -1,4 +1,4 @@
-"""Write the golden files: what the chart renders by default and in three variants.
+"""Write the golden files: what the chart renders by default and in four variants.
 
 A review sees in them what a change does to the objects of users. ``make golden`` writes them.
 """
@@ -19,6 +19,7 @@ VARIANTS: Final[dict[str, tuple[str, ...]]] = {
         "--set=controller.podMonitor.enabled=true,controller.prometheusRule.enabled=true",
     ),
     "delegate": ("--set=job.mode=delegate,controller.enabled=true", "--set=drivers={gpu,network}"),
+    "custom": (f"--values={Path(__file__).parent / 'custom.yaml'}",),
     "hardened": (f"--values={ROOT / 'examples' / 'values' / 'hardened.yaml'}",),
 }
 

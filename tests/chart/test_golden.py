@@ -11,16 +11,9 @@ if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values
 
 FILES: Final = sorted([*(CHART / "ci").glob("*-values.yaml"), *(ROOT / "examples" / "values").glob("*.yaml")])
-TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a"}
 ALIKE: Final[dict[str, Values]] = {
-    "a hash of sorted labels": {"hook.enabled": False, "podLabels": {"b": "1", "a": "2"}, "trigger": "t"},
     "a duration with a leading zero": {"timeout": "08m", "controller.enabled": True},
     "numbers": {"maxParallelRestarts": 1234567, "hook.weight": -5, "ttlSecondsAfterFinished": 0},
-    "nulls": {"affinity": None, "nodeSelector": None, "podSecurityContext": None, "resources": None},
-    "event targets": {"rbac.scope": "namespace", "rbac.namespaces": ["b", "a", "b"], "eventTargets": [TARGET]},
-    "driver clients": {"driverClients": [{"namespace": "a", "name": "b"}, {"labels": {"k": "v", "l": "w"}}]},
-    "plugins": {"drivers": ["network", "gpu"], "plugin.names": ["a", {"driver": "gpu", "name": "b"}]},
-    "pull secrets": {"imagePullSecrets": ["a", {"name": "b"}], "global.imagePullSecrets": [{"name": "a"}, "c"]},
 }
 REFUSED: Final[tuple[tuple[Values, str], ...]] = (
     ({"tiemout": "5m"}, "'tiemout' not allowed"),

@@ -1,4 +1,4 @@
-"""The Job and its pod: as a hook and plain, image, security, placement, and how it fails."""
+"""Job and controller: as a hook and plain, image, security, and how the Job fails. The golden files show the rest."""
 
 from __future__ import annotations
 
@@ -22,29 +22,31 @@ DIGEST: Final = "sha256:" + "0123456789abcdef" * 4
 NEW_NAME: Final[tuple[Values, ...]] = (
     {"trigger": "v26.7.0"},
     {"expect.chartVersion": "v26.7.0"},
-    {"expect.driverVersion": "580.126.20"},
     {"timeout": "2h"},
-    {"logLevel": "debug"},
     {"advanced.policyGrace": "3m"},
     {"image.tag": "next"},
     {"podLabels": {"a": "b"}},
     {"ttlSecondsAfterFinished": 0},
 )
+BOTH: Final[Values] = {"controller.enabled": True}
+OF_A_RUN: Final[tuple[Values, ...]] = (
+    {"trigger": "v26.7.0"},
+    {"expect.chartVersion": "v26.7.0"},
+    {"timeout": "2h"},
+    {"job.mode": "delegate"},
+    {"job.enabled": False},
+    {"jobLabels": {"a": "b"}},
+)
 SAME_NAME: Final[tuple[Values, ...]] = (
     {"jobAnnotations": {"a": "b"}},
-    {"jobLabels": {"a": "b"}},
     {"podNetworkPolicy.enabled": True},
-    {"hook.weight": 3},
     {"driver": {"version": "1"}},
     {"rbac.create": False},
     {"controller.maxUnavailable": 1},
 )
 IMAGES: Final[tuple[tuple[Values, str], ...]] = (
     ({}, f"registry.example/{NAME}:{APP_VERSION}"),
-    ({"image.tag": "1.2.3"}, f"registry.example/{NAME}:1.2.3"),
-    ({"image.digest": DIGEST}, f"registry.example/{NAME}@{DIGEST}"),
     ({"image.digest": DIGEST, "image.tag": "1"}, f"registry.example/{NAME}@{DIGEST}"),
-    ({"image.registry": "reg:5000"}, f"reg:5000/{NAME}:{APP_VERSION}"),
     ({"image.registry": "reg/mirror/"}, f"reg/mirror/{NAME}:{APP_VERSION}"),
     ({"image.registry": ""}, f"{NAME}:{APP_VERSION}"),
     ({"global.imageRegistry": "g"}, f"g/{NAME}:{APP_VERSION}"),
@@ -53,7 +55,7 @@ IMAGES: Final[tuple[tuple[Values, str], ...]] = (
 
 
 def test_hook_annotations(helm: Helm) -> None:
-    """By default the tool waits for the Job, keeps a failed one, and prints its log; Flux would crash over the log."""
+    """They follow the values; Flux would crash over the log."""
     settings = {"hook.weight": -5, "hook.deletePolicy": "hook-failed", "hook.annotations": {"a/b": "c"}}
     changed = {"helm.sh/hook-weight": "-5", "helm.sh/hook-delete-policy": "hook-failed", "a/b": "c"}
     rollback = {"helm.sh/hook": "post-install,post-upgrade,post-rollback"}
@@ -71,26 +73,6 @@ def test_hook_annotations(helm: Helm) -> None:
         assert helm.render(values, *options).job["metadata"].get("annotations") == expected, (values, options)
 
 
-def test_only_the_job_is_a_hook(helm: Helm) -> None:
-    """Everything else is an ordinary object, which GitOps tools see and which exists before the Job."""
-    assert [item["kind"] for item in helm.render().objects if "annotations" in item["metadata"]] == ["Job"]
-
-
-def test_labels_and_annotations_of_users_reach_job_and_pod(helm: Helm) -> None:
-    """Job and pod have separate settings; the common labels are on both."""
-    own: Values = {
-        **{f"{name}Labels": {name: "l"} for name in ("job", "pod", "common")},
-        **{f"{name}Annotations": {name: "a"} for name in ("job", "pod")},
-    }
-    for mode in ({}, PLAIN):
-        job = helm.render({**mode, **own}).job
-        pod = job["spec"]["template"]["metadata"]
-        assert {"job": "l", "common": "l"}.items() <= job["metadata"]["labels"].items(), mode
-        assert {"job": "a"}.items() <= job["metadata"]["annotations"].items(), mode
-        assert {"pod": "l", "common": "l"}.items() <= pod["labels"].items(), mode
-        assert pod["annotations"] == {"pod": "a"}, mode
-
-
 def test_the_name_of_the_job(helm: Helm) -> None:
     """A hook keeps its name, by which it is deleted. A plain Job, which is immutable, has one for each content."""
     for values in ({}, {"trigger": "x"}, {"timeout": "2h"}):
@@ -102,16 +84,6 @@ def test_the_name_of_the_job(helm: Helm) -> None:
     for values in SAME_NAME:
         job = helm.render(PLAIN | values).job
         assert (job["metadata"]["name"], job["spec"]) == (plain["metadata"]["name"], plain["spec"]), values
-
-
-def test_arguments(helm: Helm) -> None:
-    """They are the command, and names of its own objects; all settings are in the environment."""
-    for values in ({}, PLAIN):
-        rendered = helm.render(values)
-        name = rendered.job["metadata"]["name"]
-        run = rendered.one("ConfigMap")["data"]["runId"]
-        own = ["--job-namespace=gpu-operator", f"--run-id={run}", "--status-name=gpu-operator-post-status"]
-        assert rendered.container["args"] == ["run", f"--job-name={name}", *own], values
 
 
 def test_kubernetes_stops_the_job_when_its_timeout_is_over(helm: Helm) -> None:
@@ -132,29 +104,11 @@ def test_final_exits_fail_the_job_at_once_and_evictions_do_not_count(helm: Helm)
     assert rendered.pod["restartPolicy"] == "Never"
 
 
-def test_retries_and_time_to_live(helm: Helm) -> None:
-    """A finished Job stays by default; zero is a value, not an omission."""
-    default = helm.render().job["spec"]
-    assert default["backoffLimit"] == 3
-    assert "ttlSecondsAfterFinished" not in default
-    changed = helm.render({"backoffLimit": 0, "ttlSecondsAfterFinished": 0}).job["spec"]
-    assert (changed["backoffLimit"], changed["ttlSecondsAfterFinished"]) == (0, 0)
-
-
 def test_image_reference(helm: Helm) -> None:
     """A digest overrides the tag, and the registry for all charts overrides our own."""
     for values, image in IMAGES:
         assert helm.render(values).container["image"] == image, values
     assert helm.render({"image.pullPolicy": "Always"}).container["imagePullPolicy"] == "Always"
-
-
-def test_pull_secrets_reach_pod_and_service_account_once_each(helm: Helm) -> None:
-    """Both need them, for injected containers. Without any there is no field, which GitOps tools would report."""
-    rendered = helm.render({"imagePullSecrets": ["a", {"name": "b"}], "global.imagePullSecrets": [{"name": "a"}, "c"]})
-    for found in (rendered.pod, rendered.one("ServiceAccount")):
-        assert found["imagePullSecrets"] == [{"name": "a"}, {"name": "c"}, {"name": "b"}]
-    for found in (helm.render().pod, helm.render().one("ServiceAccount")):
-        assert "imagePullSecrets" not in found
 
 
 def test_the_pod_passes_the_restricted_pod_security_standard(helm: Helm) -> None:
@@ -169,38 +123,10 @@ def test_the_pod_passes_the_restricted_pod_security_standard(helm: Helm) -> None
     assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & rendered.pod.keys()
 
 
-def test_defaults_of_the_pod(helm: Helm) -> None:
-    """It fits a quota, prefers nodes without GPUs, ends promptly, and leaves a termination message after a crash."""
-    rendered = helm.render()
-    pod, container = rendered.pod, rendered.container
-    assert container["resources"]["requests"].keys() == container["resources"]["limits"].keys() == {"cpu", "memory"}
-    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux"}
-    (preferred,) = pod["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    (expression,) = preferred["preference"]["matchExpressions"]
-    assert expression == {"key": "nvidia.com/gpu.present", "operator": "NotIn", "values": ["true"]}
-    assert "tolerations" not in pod
-    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
-    assert pod["terminationGracePeriodSeconds"] <= 30
-
-
-def test_null_clears_a_default(helm: Helm) -> None:
-    """Helm merges maps, so an empty one could not clear anything."""
-    rendered = helm.render({"affinity": None, "nodeSelector": None, "podSecurityContext": None, "resources": None})
-    assert not {"affinity", "nodeSelector", "securityContext"} & rendered.pod.keys()
-    assert "resources" not in rendered.container
-
-
-def test_what_users_set_for_the_pod_reaches_it(helm: Helm) -> None:
-    """Placement, environment and volumes are passed on as they are."""
-    of_pod: Values = {
-        "tolerations": [{"key": "a", "operator": "Exists"}],
-        "priorityClassName": "high",
-        "runtimeClassName": "gvisor",
-    }
-    proxy, volumes = [{"name": "HTTPS_PROXY", "value": "http://proxy"}], [{"name": "ca", "configMap": {"name": "ca"}}]
-    mounts = [{"name": "ca", "mountPath": "/ca"}]
-    rendered = helm.render({**of_pod, "extraEnv": proxy, "extraVolumes": volumes, "extraVolumeMounts": mounts})
-    assert of_pod.items() <= rendered.pod.items()
-    assert rendered.pod["volumes"] == volumes
-    assert rendered.container["env"][1:] == proxy
-    assert rendered.container["volumeMounts"] == mounts
+def test_job_and_controller_do_not_change_each_other(helm: Helm) -> None:
+    """A plain Job keeps its name. An upgrade of the operator changes settings of a run: no controller restarts then."""
+    for mode in ({}, PLAIN):
+        assert helm.render(mode).job == helm.render({**mode, **BOTH}).job, mode
+    before = helm.render(BOTH).controller["spec"]
+    for change in OF_A_RUN:
+        assert helm.render({**BOTH, **change}).controller["spec"] == before, change

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from click.testing import CliRunner
 
-from hook.cli import main
-from tests.chart.rendering import CHART, IMAGE, NAMESPACE, RELEASE, ROOT, container_of
-from tests.client.fixtured import showing
-from tests.fixtures.cluster import cluster
-from tests.process.program import write_kubeconfig
+from tests.chart.rendering import CHART, IMAGE, NAMESPACE, RELEASE, ROOT, config_of, container_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,41 +19,36 @@ if TYPE_CHECKING:
 MOST_LINES: Final = 45
 TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "post"}
 CONTROLLER: Final[Values] = {"controller.enabled": True}
+ALONE: Final[Values] = {**CONTROLLER, "job.enabled": False}
 OPEN: Final[Values] = {"rbac.admissionPolicy.enabled": False}
-VARIANTS: Final[dict[str, Values]] = {
-    "default": {},
-    "plain": {"hook.enabled": False},
-    "dry-run": {"dryRun": True},
-    "controller": CONTROLLER,
-    "controller-alone": {**CONTROLLER, "job.enabled": False},
-    "delegate": {**CONTROLLER, "job.mode": "delegate"},
-    "namespace": {"rbac.scope": "namespace", "rbac.namespaces": [NAMESPACE, "nvidia-dra-driver-gpu"]},
-    "everything": {
-        **CONTROLLER,
-        **OPEN,
-        "hook.enabled": False,
-        "eventTargets": [TARGET, TARGET | {"name": "parent"}],
-    },
-}
-CONTENTS: Final[tuple[tuple[Values, list[str]], ...]] = (
-    ({}, ["--timeout 1620s\n", "timeout: 1620\n", "spec.timeout: 1620s", "Argo CD has no limit"]),
-    ({"timeout": "1h30m"}, ["--timeout 5520s", "It gets 1h30m"]),
-    ({"hook.enabled": False}, ["--timeout 1620s --wait --wait-for-jobs", "wait: true, waitForJobs: true"]),
-    ({"dryRun": True}, ["restarts none (dryRun)"]),
-    ({"enabled": False}, ["is disabled"]),
-    (CONTROLLER, ["--timeout 1620s", "The breaker does not stop the Job"]),
-    ({**CONTROLLER, "job.mode": "delegate"}, ["The Job waits until the controller"]),
-    ({**OPEN, "strategy": "rollout-restart"}, ["rbac.admissionPolicy.enabled is false", "amount to root on all nodes"]),
-    (OPEN, ["rbac.admissionPolicy.enabled is false", "which pods the ServiceAccount may delete"]),
-    ({"rbac.create": False}, ["rbac.create is false"]),
-    ({"eventTargets": [TARGET]}, ["kubectl -n argocd describe application.argoproj.io post\n"]),
+VARIANTS: Final[tuple[Values, ...]] = (
+    {},
+    ALONE,
+    {"rbac.scope": "namespace", "rbac.namespaces": [NAMESPACE, "nvidia-dra-driver-gpu"]},
+    {**CONTROLLER, **OPEN, "hook.enabled": False, "eventTargets": [TARGET, TARGET | {"name": "parent"}]},
 )
-STANDS_FOR_DOCKER: Final = """#!/bin/sh
-printf '%s\\n' "$@" > "$WRITTEN"
-while [ "$1" != status ]; do shift; done
-exec "$PYTHON" -m hook "$1" "$2" "$HOME/.kube/config"
-"""
-"""Runs the program outside of a container, with the kubeconfig that the container would see."""
+PROGRAM: Final = "/opt/gpu-operator-post/bin/python -m hook"
+EXEC: Final = f"kubectl -n {NAMESPACE} exec deploy/{RELEASE}-controller -- {PROGRAM} status\n"
+CONTENTS: Final[tuple[tuple[Values, list[str], list[str]], ...]] = (
+    ({}, ["--timeout 1620s\n", "timeout: 1620\n", "spec.timeout: 1620s", "Argo CD has no limit"], ["Caution"]),
+    ({"timeout": "1h30m"}, ["--timeout 5520s", "It gets 1h30m"], []),
+    ({"hook.enabled": False}, ["--timeout 1620s --wait --wait-for-jobs", "wait: true, waitForJobs: true"], []),
+    ({"dryRun": True, **OPEN}, ["restarts none (dryRun)"], ["Caution"]),
+    ({"enabled": False}, ["is disabled"], []),
+    (CONTROLLER, ["--timeout 1620s", "The breaker does not stop the Job", EXEC], []),
+    (ALONE, [EXEC], ["Job", "--timeout", "job/"]),
+    ({**CONTROLLER, "job.mode": "delegate"}, ["The Job waits until the controller"], []),
+    ({"strategy": "rollout-restart"}, [], ["Caution"]),
+    (
+        {**OPEN, "strategy": "rollout-restart"},
+        ["rbac.admissionPolicy.enabled is false", "amount to root on all nodes"],
+        [],
+    ),
+    (OPEN, ["rbac.admissionPolicy.enabled is false", "which pods the ServiceAccount may delete"], []),
+    ({"rbac.create": False}, ["rbac.create is false"], []),
+    ({"eventTargets": [TARGET]}, ["kubectl -n argocd describe application.argoproj.io post\n"], []),
+)
+"""Values, what the notes then contain, and what they do not. Readers skip a caution that each installation prints."""
 
 
 @pytest.fixture(scope="module")
@@ -78,44 +66,28 @@ def _notes(helm: Helm, annotated: Path, values: Values, release: str = RELEASE) 
     return str(helm.render({**IMAGE, **values}, chart=annotated, release=release).one("Notes")["text"])
 
 
-def _commands(notes: str, heading: str) -> list[str]:
-    """Return the lines that are indented below a heading, up to an empty line."""
-    _, _, below = notes.partition(heading)
-    return [line.strip() for line in below.partition("\n\n")[0].splitlines() if line.startswith("  ")]
-
-
 def test_notes_are_those_that_helm_prints(helms: dict[str, Helm], annotated: Path) -> None:
     """Helm 4 renders them without a cluster, and Helm 3 the same; they do not need a second screen."""
-    source = (CHART / "templates" / "NOTES.txt").read_text()
-    assert len(source.splitlines()) <= MOST_LINES
-    for name, values in VARIANTS.items():
+    for values in VARIANTS:
         given = [f"--set-json={key}={json.dumps(value)}" for key, value in {**IMAGE, **values}.items()]
         done = helms["helm4"].run(
             "install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--dry-run=client", *given
         )
         assert done.returncode == 0, done.stderr
         printed = done.stdout.partition("NOTES:\n")[2].strip()
-        assert len(printed.splitlines()) <= MOST_LINES, name
-        assert printed == _notes(helms["helm4"], annotated, values).strip(), name
-    for name in ("default", "namespace", "everything"):
-        assert _notes(helms["helm3"], annotated, VARIANTS[name]) == _notes(helms["helm4"], annotated, VARIANTS[name]), (
-            name
-        )
+        assert len(printed.splitlines()) <= MOST_LINES, values
+        for name, helm in helms.items():
+            assert printed == _notes(helm, annotated, values).strip(), f"{name}: {values}"
 
 
 def test_notes_contain(helm: Helm, annotated: Path) -> None:
     """They name the time that each deployment tool needs, and the consequences of the values."""
-    for values, expected in CONTENTS:
+    for values, expected, absent in CONTENTS:
         notes = _notes(helm, annotated, values)
         assert [text for text in expected if text not in notes] == [], values
-
-
-def test_notes_do_not_contain(helm: Helm, annotated: Path) -> None:
-    """Readers skip a caution that every installation prints; a controller alone has no Job, nor its time."""
-    for values in ({}, {"strategy": "rollout-restart"}, {"dryRun": True, "rbac.admissionPolicy.enabled": False}):
-        assert "Caution" not in _notes(helm, annotated, values), values
-    notes = _notes(helm, annotated, VARIANTS["controller-alone"])
-    assert [word for word in ("Job", "--timeout", "job/") if word in notes] == []
+        assert [text for text in absent if text in notes] == [], values
+    (start,) = (line for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("ENTRYPOINT "))
+    assert " ".join(json.loads(start.removeprefix("ENTRYPOINT "))) == PROGRAM
 
 
 def test_notes_warn_of_a_release_of_the_same_name(helm: Helm, annotated: Path) -> None:
@@ -124,57 +96,16 @@ def test_notes_warn_of_a_release_of_the_same_name(helm: Helm, annotated: Path) -
         assert ("NVIDIA AICR" in _notes(helm, annotated, {}, release)) == collides, release
 
 
-def test_failures_are_found_by_label(helm: Helm, annotated: Path) -> None:
-    """A plain Job's name has a hash, and each pod has these labels: those of the Job and of the controller."""
-    labels = f"app.kubernetes.io/name=gpu-operator-post,app.kubernetes.io/instance={RELEASE}"
-    for name, values in VARIANTS.items():
-        assert _commands(_notes(helm, annotated, values), "After a failure")[:3] == [
-            f"kubectl -n {NAMESPACE} logs -l {labels} --prefix --tail=200",
-            f"kubectl -n {NAMESPACE} get events --field-selector reportingComponent=gpu-operator-post",
-            f"kubectl -n {NAMESPACE} describe pods -l {labels}",
-        ], name
-        rendered = helm.render(values)
-        for workload in rendered.all("Job") + rendered.all("Deployment"):
-            found = workload["spec"]["template"]["metadata"]["labels"]
-            assert dict(label.split("=") for label in labels.split(",")).items() <= found.items(), name
-
-
-def test_status_runs_with_the_settings_of_the_release(tmp_path: Path, helm: Helm, annotated: Path) -> None:
-    """A shell takes the lines as they are, and the program its arguments; a quote in a value breaks nothing."""
-    (tmp_path / "docker").write_text(STANDS_FOR_DOCKER)
-    (tmp_path / "docker").chmod(0o755)
-    (tmp_path / ".kube").mkdir()
-    written = tmp_path / "written"
-    environment = {"HOME": str(tmp_path), "PYTHON": sys.executable, "WRITTEN": str(written)}
-    environment["PATH"] = f"{tmp_path}:{os.defpath}"
-    with showing(cluster()) as server:
-        write_kubeconfig(tmp_path / ".kube" / "config", server.api.host)
-        for name in ("default", "controller-alone", "everything"):
-            values = VARIANTS[name]
-            given = {**values, "expect.driverVersion": "it's"}
-            rendered = helm.render(given)
-            export, docker, *_ = _commands(_notes(helm, annotated, given), "Show the state of each node")
-            script = f'{export}\n{docker}\nprintf %s "$GPU_OPERATOR_POST_CONFIG" > "$HOME/config"'
-            done = subprocess.run(
-                ["/bin/sh", "-eu", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, done.stderr
-            # What a run expects is no setting of the controller.
-            assert ("it's" in done.stdout) is (values.get("job.enabled", True) is True), name
-            container = container_of((rendered.all("Job") + rendered.all("Deployment"))[0])
-            (setting,) = (item["value"] for item in container["env"] if item["name"] == "GPU_OPERATOR_POST_CONFIG")
-            assert (tmp_path / "config").read_text() == setting, name
-            arguments = written.read_text().splitlines()
-            assert arguments[arguments.index("-v") + 1] == f"{tmp_path}/.kube/config:/kubeconfig:ro"
-            assert arguments[-4:] == [container["image"], "status", "--kubeconfig", "/kubeconfig"], name
-
-
-def test_status_runs_in_the_controller(helm: Helm, annotated: Path) -> None:
-    """By the image's own entry point, whose container has the settings in its environment already."""
-    (start,) = (line for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("ENTRYPOINT "))
-    entry = " ".join(json.loads(start.removeprefix("ENTRYPOINT ")))
-    for name in ("controller", "controller-alone", "delegate"):
-        deployment = helm.render(VARIANTS[name]).controller["metadata"]["name"]
-        *_, command = _commands(_notes(helm, annotated, VARIANTS[name]), "Show the state of each node")
-        assert command == f"kubectl -n {NAMESPACE} exec deploy/{deployment} -- {entry} status", name
-    assert CliRunner().invoke(main, ["status", "--help"]).exit_code == 0
+def test_status_gets_the_settings_of_the_release(helm: Helm, annotated: Path) -> None:
+    """A shell takes the line as it is; a quote breaks nothing. `cluster/test_installation.py` runs all of them."""
+    for values in ({}, ALONE):
+        given = {**values, "expect.driverVersion": "it's", "plugin.names": ["a"]}
+        rendered = helm.render(given)
+        lines = [line.strip() for line in _notes(helm, annotated, given).splitlines()]
+        (export,) = [line for line in lines if line.startswith("export ")]
+        script = f'{export}; printf %s "$GPU_OPERATOR_POST_CONFIG"'
+        shown = subprocess.run(["/bin/sh", "-eu", "-c", script], capture_output=True, text=True, check=True).stdout
+        container = container_of((rendered.all("Job") + rendered.all("Deployment"))[0])
+        assert json.loads(shown) == config_of(container), values
+        (docker,) = [line for line in lines if line.startswith("docker ")]
+        assert docker.endswith(f"{container['image']} status --kubeconfig /kubeconfig"), values

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from hook.checks import settings_from
-from hook.config import Mode
 from tests.chart.rendering import CHART, ROOT, config_of, container_of
-from tests.e2e.identity import rights
 
 if TYPE_CHECKING:
-    from tests.chart.rendering import Helm, Manifests
+    from tests.chart.rendering import Helm
 
 CHANGE_KINDS: Final = frozenset({"added", "changed", "deprecated", "removed", "fixed", "security"})
 """What Artifact Hub knows; it shows no other."""
@@ -59,37 +57,10 @@ def test_templates_are_short() -> None:
     assert [line for line in _lines("*") if ROUND_TRIP.search(line)] == []
 
 
-def _example(helm: Helm, name: str) -> Manifests:
-    return helm.render({}, f"--values={EXAMPLES / name}")
-
-
 def test_the_program_accepts_the_example_values(helm: Helm) -> None:
     """It accepts the settings of the Job and of the controller."""
     for file in EXAMPLES.glob("*.yaml"):
-        rendered = _example(helm, file.name)
+        rendered = helm.render({}, f"--values={file}")
         settings_from(rendered.config)
         for deployment in rendered.all("Deployment"):
             settings_from(config_of(container_of(deployment)), controller=True)
-
-
-def test_hardened_example(helm: Helm) -> None:
-    """The release changes nothing outside of two namespaces, and talks only to the API server."""
-    rendered = _example(helm, "hardened.yaml")
-    assert {right.verb for right in rights(rendered.one("ClusterRole")["rules"])} == {"list", "watch"}
-    assert {role["metadata"]["namespace"] for role in rendered.all("Role")} == {"gpu-operator", "nvidia-dra-driver-gpu"}
-    assert rendered.config["plugin"]["namespace"] == "nvidia-dra-driver-gpu"
-    assert rendered.config["rbac"]["namespaces"] == ["gpu-operator", "nvidia-dra-driver-gpu"]
-    assert [set(rule) for rule in rendered.one("NetworkPolicy")["spec"]["egress"]] == [{"to", "ports"}]
-    assert [item["key"] for item in rendered.pod["tolerations"]] == ["node-role.kubernetes.io/control-plane"]
-    assert rendered.all("ValidatingAdmissionPolicy")
-
-
-def test_large_fleet_example(helm: Helm) -> None:
-    """The Job only delegates, two controllers share the work, and Prometheus watches them."""
-    rendered = _example(helm, "large-fleet.yaml")
-    assert settings_from(rendered.config).job.mode is Mode.DELEGATE
-    assert rendered.controller["spec"]["replicas"] == 2
-    assert rendered.one("PodMonitor")
-    assert rendered.one("PrometheusRule")
-    job = rights(rule for role in rendered.roles_of("gpu-operator-post") for rule in role["rules"])
-    assert {right.verb for right in job if right.resource in {"pods", "daemonsets"}} == {"list", "watch"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from tests.chart.rendering import CHART, IMAGE
+from tests.chart.rendering import CHART
 from tools import chart_docs
 from tools.parent_values import NESTS, ROOT_KEYS
 
@@ -32,28 +32,14 @@ DIGEST: Final = "0123456789abcdef" * 4
 NAMELESS: Final[Values] = {"extraEnv": [{"value": "a"}, {"name": 5}]}
 SCHEMA: Final[tuple[tuple[Values, str, str], ...]] = (
     ({"tiemout": "5m"}, "at ''", "'tiemout' not allowed"),
-    ({"extraArgs": ["-v"]}, "at ''", "'extraArgs' not allowed"),
     ({"hook.enbaled": True}, "at '/hook'", "'enbaled' not allowed"),
-    ({"expect.driver": "5"}, "at '/expect'", "'driver' not allowed"),
-    ({"advanced.quiet": "5s"}, "at '/advanced'", "'quiet' not allowed"),
     ({"hook.enabled": "yes"}, "at '/hook/enabled'", "got string, want boolean"),
-    ({"hook.deletePolicy": "never"}, "at '/hook/deletePolicy'", "pattern"),
     ({"backoffLimit": "3"}, "at '/backoffLimit'", "got string, want integer"),
-    ({"backoffLimit": 1.5}, "at '/backoffLimit'", "want integer"),
     ({"trigger": 20260101}, "at '/trigger'", "got number, want string"),
     ({"expect.driverVersion": 580.1}, "at '/expect/driverVersion'", "want string"),
-    ({"onDeadline": "ignore"}, "at '/onDeadline'", "one of 'fail', 'report'"),
-    ({"rbac.scope": "Cluster"}, "at '/rbac/scope'", "one of 'cluster', 'namespace'"),
-    ({"drivers": ["cpu"]}, "at '/drivers/0'", "one of 'gpu', 'network'"),
-    ({"job.mode": "done"}, "at '/job/mode'", "one of 'complete', 'delegate'"),
-    ({"plugin.names": "one"}, "at '/plugin/names'", "want array"),
     ({"imagePullSecrets": [{"nmae": "a"}]}, "at '/imagePullSecrets/0'", ""),
-    ({"podLabels": {"a": True}}, "at '/podLabels/a'", "want string"),
     ({"controller.replicas": 0}, "at '/controller/replicas'", "minimum"),
-    ({"controller.maxUnavailable": "half"}, "at '/controller/maxUnavailable'", "pattern"),
     ({"controller.podMonitor.interval": "121s"}, "/interval'", "pattern"),
-    ({"controller.podMonitor.interval": "0s"}, "/interval'", "pattern"),
-    ({"eventTargets": [{"namespace": "a", "name": "b"}]}, "at '/eventTargets/0'", "'kind'"),
     (NAMELESS, "at '/extraEnv/0'", "missing property 'name'"),
     (NAMELESS, "at '/extraEnv/1/name'", "want string"),
     ({"global.imageRegistry": "http://x"}, "at '/global/imageRegistry'", "pattern"),
@@ -70,13 +56,7 @@ MISTAKES: Final[tuple[tuple[Values, str], ...]] = (
     ({"image.repository": ""}, "this chart is from the sources, which name no image"),
     ({"driver": ["gpu"]}, "driver is a list: did you mean drivers?"),
     ({"timeout": "25min"}, 'timeout is "25min", which is not a duration: write'),
-    ({"timeout": "25"}, 'timeout is "25", which is not a duration'),
-    ({"timeout": ""}, 'timeout is "", which is not a duration'),
-    ({"timeout": "1m1h"}, "which is not a duration"),
-    ({"stallTimeout": "1.5h"}, 'stallTimeout is "1.5h", which is not a duration'),
-    ({"pluginTimeout": 300}, "which is not a duration"),
     ({"timeout": "29s"}, 'timeout is "29s": at least 30s'),
-    ({"timeout": "0h0m0s"}, 'timeout is "0h0m0s": at least 30s'),
     ({"job.enabled": False}, "so nothing would run"),
     ({"job.mode": "delegate"}, "there is no controller to delegate to"),
     ({**BOTH, "dryRun": True}, "a controller has no end"),
@@ -162,54 +142,18 @@ def test_values_of_other_charts_change_nothing(helm: Helm) -> None:
     assert not ours & (ROOT_KEYS | NESTS).keys()
 
 
-def test_the_defaults_fit_their_own_schema(helm: Helm) -> None:
-    """A default that is given explicitly changes nothing."""
-    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
-    defaults["image"] |= {name.removeprefix("image."): value for name, value in IMAGE.items()}
-    assert helm.render() == helm.render(defaults)
-
-
 def test_the_generated_files_are_up_to_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The check names a file that is not, and the command; that command makes the check pass."""
+    """The check names a file that is not, and the command, which makes the check pass and writes descriptions again."""
     assert chart_docs.main(["--check"]) == 0
     chart = _copy(tmp_path, 'trigger: ""', 'trigger: "x"')
+    text = (chart / "values.yaml").read_text()
+    (chart / "values.yaml").write_text(text.replace("# The run ends if no node advances", "# Something else"))
     assert chart_docs.main(["--check", f"--chart={chart}"]) == 1
     assert "README.md is out of date: run python -m tools.chart_docs" in capsys.readouterr().err
     assert chart_docs.main([f"--chart={chart}"]) == 0
     assert chart_docs.main(["--check", f"--chart={chart}"]) == 0
     assert json.loads((chart / "values.schema.json").read_text())["properties"]["trigger"]["default"] == "x"
-
-
-def test_values_that_contradict_the_program_cannot_be_generated(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each value is documented, each setting has a value, and its default and schema are the program's."""
-    stall = "stallTimeout: 30m\n"
-    for number, (old, new, sentence) in enumerate((
-        ("# PriorityClass of the pod.\n", "\n", "priorityClassName has no comment"),
-        (stall, "\n", "no value for the settings stallTimeout"),
-        (stall, "stallTimeout: 31m\n", "the default of stallTimeout is not the program's"),
-        ("\ntimeout: 25m\n", "\ntimeout: 25\n", "the default of timeout is refused"),
-        ("logLevel: info\n", "# @schema {enum: [info]}\nlogLevel: info\n", "logLevel is a setting of the program"),
-    )):  # fmt: skip
-        chart = _copy(tmp_path / str(number), old, new)
-        assert chart_docs.main([f"--chart={chart}"]) == 1, sentence
-        assert sentence in capsys.readouterr().err
-
-
-def test_the_description_of_a_setting_is_written_into_the_values(tmp_path: Path) -> None:
-    """It is generated; what the chart adds stays as it is."""
-    chart = _copy(tmp_path, "# The run ends if no node advances", "# Something else")
-    assert chart_docs.main(["--check", f"--chart={chart}"]) == 1
-    assert chart_docs.main([f"--chart={chart}"]) == 0
-    assert (chart / "values.yaml").read_text() == (CHART / "values.yaml").read_text()
-
-
-def test_every_value_is_in_the_readme() -> None:
-    """A table lists it with its whole path."""
-    readme = (CHART / "README.md").read_text()
-    values = chart_docs.leaves(chart_docs.read_values((CHART / "values.yaml").read_text()))
-    assert [value.name for value in values if f"| `{value.name}` |" not in readme] == []
+    assert (chart / "values.yaml").read_text() == text
 
 
 def _copy(folder: Path, old: str, new: str) -> Path:

@@ -125,20 +125,12 @@ class Bench(Lab):
         loaded = self.truth.loaded_now()
         return {loaded.get(node) for node in nodes} == {driver} and self.serving_on() >= nodes
 
-    def controller(self) -> Controller:
-        """Return the controller as the tool left it."""
+    def controller(self) -> tuple[int, str]:
+        """Return the controller as the tool left it: its generation, and the UID of its only pod."""
         found = self.cluster.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{self._deployment}")
         selected = {"labelSelector": "app.kubernetes.io/component=controller"}
         (pod,) = self.cluster.list(f"/api/v1/namespaces/{NAMESPACE}/pods", **selected)
-        available = ("Available", "True")
-        conditions = found["status"]["conditions"]
-        (since,) = [each["lastTransitionTime"] for each in conditions if (each["type"], each["status"]) == available]
-        begun = [
-            each["metadata"]["creationTimestamp"]
-            for each in self.cluster.list(f"/api/v1/namespaces/{NAMESPACE}/events")
-            if (each["involvedObject"]["kind"], each["reason"]) == ("Job", "SuccessfulCreate")
-        ]
-        return Controller(found["metadata"]["generation"], pod["metadata"]["uid"], since <= max(begun))
+        return found["metadata"]["generation"], pod["metadata"]["uid"]
 
     def _events(self, wanted: Callable[[dict[str, Any]], bool]) -> list[str]:
         """List the messages of our Events since the chapter began, on some objects."""
@@ -176,17 +168,6 @@ class Bench(Lab):
             on_target=self._events_on_target(),
             messages=[each["message"] for each in self.terminated() if each["exitCode"] != 0],
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Controller:
-    """A controller that is Available."""
-
-    generation: int
-    pod: str
-    """Its UID."""
-    waited_for: bool
-    """The latest Job's pod was created when it was Available already; times have whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)

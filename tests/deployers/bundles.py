@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -51,32 +51,17 @@ class Stack:
     def recipe(self) -> dict[str, Any]:
         """Write it as AICR does, with the names that the simulated charts have."""
         driver = {"version": self.driver, "upgradePolicy": ALL_AT_ONCE["driver__upgradePolicy"]}
-        return {
-            "kind": "RecipeResult",
-            "apiVersion": "aicr.run/v1",
-            "componentRefs": [
-                {
-                    "name": OPERATOR_RELEASE,
-                    "namespace": NAMESPACE,
-                    "chart": "gpu-operator",
-                    "type": "Helm",
-                    "source": "https://helm.ngc.nvidia.com/nvidia",
-                    "version": self.chart,
-                    "overrides": {"chartVersion": self.chart, "driver": driver},
-                },
-                {
-                    "name": PLUGIN_RELEASE,
-                    "namespace": PLUGIN_NAMESPACE,
-                    "chart": "dra-driver",
-                    "type": "Helm",
-                    "source": "oci://registry.k8s.io/dra-driver-nvidia/charts",
-                    "version": "0.1.0",
-                    "overrides": {"nameOverride": "dra-driver-nvidia-gpu"},
-                    "dependencyRefs": [OPERATOR_RELEASE],
-                },
-            ],
-            "deploymentOrder": [OPERATOR_RELEASE, PLUGIN_RELEASE],
-        }
+        operator = {
+            "name": OPERATOR_RELEASE, "namespace": NAMESPACE, "chart": "gpu-operator", "type": "Helm",
+            "source": "https://helm.ngc.nvidia.com/nvidia", "version": self.chart,
+            "overrides": {"chartVersion": self.chart, "driver": driver},
+        }  # fmt: skip
+        plugin = {
+            "name": PLUGIN_RELEASE, "namespace": PLUGIN_NAMESPACE, "chart": "dra-driver", "type": "Helm",
+            "source": "oci://registry.k8s.io/dra-driver-nvidia/charts", "version": "0.1.0",
+            "overrides": {"nameOverride": "dra-driver-nvidia-gpu"}, "dependencyRefs": [OPERATOR_RELEASE],
+        }  # fmt: skip
+        return {"kind": "RecipeResult", "apiVersion": "aicr.run/v1", "componentRefs": [operator, plugin]}
 
 
 def write(
@@ -141,16 +126,6 @@ class Charts:
             self.sources.publish(CHECKOUT / OPERATOR, stack.chart)
 
 
-class Carrier(Protocol):
-    """What a story needs of a deployment tool and its bundles."""
-
-    def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
-        """Write the bundle; with values of ours it is to fail, and gets no second tries."""
-
-    def deploy(self) -> Outcome:
-        """Do what the bundle's page says; return what the tool reports of ours, or of all."""
-
-
 class ByScript:
     """The bundle's own script, with one of the Helms."""
 
@@ -166,16 +141,11 @@ class ByScript:
     def deploy(self) -> Outcome:
         """Run the script."""
         helm = binaries.ensure([f"helm{self.helm}"])[f"helm{self.helm}"]
+        environment = {**commands.environment(self.cluster.files), "HELM": str(helm)}
         result = subprocess.run(
-            ["sh", str(self.folder / "install.sh"), "--plain-http"],
-            env={**commands.environment(self.cluster.files), "HELM": str(helm)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=ENOUGH_SECONDS,
-            check=False,
-        )
+            ["sh", str(self.folder / "install.sh"), "--plain-http"], env=environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=ENOUGH_SECONDS, check=False,
+        )  # fmt: skip
         return Outcome(succeeded=result.returncode == 0, said=result.stdout)
 
     again = deploy
@@ -306,11 +276,13 @@ class ByArgoCd:
         }
 
 
+Carrier = ByScript | ByHelmfile | ByFlux | ByArgoCd
+
+
 def carrier_of(name: str, cluster: Cluster, stacks: Sequence[Stack]) -> Carrier:
     """Start what a tool needs on an empty cluster; its name is that of `bundle --deployer`."""
     if name == "argocd-helm":
         return ByArgoCd(cluster, None)
+    kinds: dict[str, type[ByScript | ByHelmfile | ByFlux]] = {"helm": ByScript, "helmfile": ByHelmfile, "flux": ByFlux}
     charts = Charts(cluster, stacks)
-    kinds = {"helm": ByScript, "helmfile": ByHelmfile, "flux": ByFlux, "argocd": ByArgoCd}
-    carrier: Carrier = kinds[name](cluster, charts)
-    return carrier
+    return kinds[name](cluster, charts) if name in kinds else ByArgoCd(cluster, charts)

@@ -7,7 +7,7 @@ it left behind, and no later one is begun there.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,16 +35,8 @@ class chapter(Generic[T]):  # noqa: N801 - used as a decorator, like property
     def __init__(self, happen: Callable[[Any], T]) -> None:
         self._happen, self._name, self.__doc__ = happen, happen.__name__, happen.__doc__
 
-    @overload
-    def __get__(self, story: None, owner: type) -> Self: ...
-
-    @overload
-    def __get__(self, story: Chapters, owner: type) -> T: ...
-
-    def __get__(self, story: Chapters | None, owner: type) -> Self | T:
+    def __get__(self, story: Chapters, owner: type) -> T:
         """Let it happen, unless it did."""
-        if story is None:
-            return self
         if self._name not in story.happened:
             if story.broken:
                 raise BrokenStoryError(f"{self._name} cannot happen after a chapter that failed: {story.broken}")

@@ -210,7 +210,6 @@ class Story(Chapters):
         """Repair the node while nothing is deployed, and deploy the same again once the controller is through."""
         assert self.delegation
         before = self.bench.controller()
-        assert before.waited_for
 
         def repaired() -> Outcome:
             self.fault(None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
@@ -32,16 +32,6 @@ HELM_RELEASE: Final = {
 APPLICATION: Final = {
     "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": argocd.NAMESPACE, "name": RELEASE
 }  # fmt: skip
-
-
-class Tool(Protocol):
-    """What a story needs of a deployment tool."""
-
-    def apply(self, releases: Sequence[Release]) -> Outcome:
-        """Deploy the releases in the tool's usual way; return what it reports of ours."""
-
-    def again(self, releases: Sequence[Release]) -> Outcome:
-        """Do what its documentation says after a failed hook whose cause is gone."""
 
 
 def with_target(releases: Sequence[Release], target: Object) -> list[Release]:
@@ -138,3 +128,6 @@ class ByArgoCd:
         before = self.argocd.began(RELEASE)
         self.argocd.sync(RELEASE)
         return self.argocd.synced_again(RELEASE, since=before)
+
+
+Tool = ByHelm | ByHelmfile | ByFlux | ByArgoCd

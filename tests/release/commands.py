@@ -61,21 +61,13 @@ def _words(line: str) -> list[str]:
 
 
 def verbs(script: str) -> list[str]:
-    """Return the targets that a script makes."""
-    return [
-        word
-        for command in map(_own, commands(script))
-        if command[:1] == ["make"]
-        for word in command[1:]
-        if not word.startswith("-") and "=" not in word
-    ]
-
-
-def _own(command: list[str]) -> list[str]:
-    """Return a command without those that run it as another user or in another environment."""
-    if command[:2] != ["sudo", "env"]:
-        return command
-    return list(dropwhile(lambda word: "=" in word, command[2:]))
+    """Return the targets that a script makes, also as another user or in another environment."""
+    found = []
+    for command in commands(script):
+        own = dropwhile(lambda word: "=" in word, command[2:]) if command[:2] == ["sudo", "env"] else iter(command)
+        if next(own, "") == "make":
+            found += [word for word in own if not word.startswith("-") and "=" not in word]
+    return found
 
 
 def defined_verbs() -> set[str]:

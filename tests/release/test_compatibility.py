@@ -1,16 +1,29 @@
-"""The compatibility page: what it says of each version is what the pins say."""
+"""The compatibility page and the table of deployment tools: they name the versions that the tests build."""
 
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from devcluster import programs
 from devcluster.binaries import DEPLOYER_NAMES
+from tests.chart.rendering import ROOT
 from tools import compatibility
 from tools.compatibility import PAGE, RECORDINGS, SCENARIOS, TESTED, version_of
 
 NOT_DEPLOYING = {"crane"}
 """It serves charts to the deployment tools of the tests."""
+ROWS: Final = re.compile(r"^\| deployment tool, as run \|.*\n\|[-| ]+\n((?:\|.*\n)+)", re.MULTILINE)
+HELMS, FLUX, ARGO_CD = ("helm3", "helm4"), ("helm-controller", "source-controller"), ("argocd",)
+HELMFILE = ("helmfile", "helm-diff", "helm4")
+NAMED: Final = (
+    *(("Helm", HELMS), ("helmfile", HELMFILE), ("Flux", FLUX), ("Argo CD", ARGO_CD)),
+    *(("plain manifests, as AICR wraps them: Helm", HELMS), ("the same: helmfile", HELMFILE)),
+    *(("the same: Flux", FLUX), ("the same: Argo CD", ARGO_CD)),
+    *(("bundle for Helm", ("helm3",)), ("bundle for helmfile", ("helmfile", "helm-diff", "helm3"))),
+    *(("bundle for Flux", FLUX), ("bundle for Argo CD", ARGO_CD), ("bundle with a parent chart", ARGO_CD)),
+)
+"""By how each row begins, in their order: the programs that the tests run for it, whose versions it names."""
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -33,14 +46,14 @@ def test_every_recording_is_described() -> None:
     assert names == set(SCENARIOS)
 
 
-def test_the_page_of_deployment_tools_names_the_tested_versions() -> None:
-    """Its table is written by hand."""
-    text = (PAGE.parent / "dev" / "deployment-tools.md").read_text()
-    for title, program in (
-        (r"Argo CD (\d+\.\d+\.\d+)", "argocd"),
-        (r"helm-controller (\d+\.\d+\.\d+)", "helm-controller"),
-        (r"source-controller (\d+\.\d+\.\d+)", "source-controller"),
-        (r"helmfile (\d+\.\d+\.\d+)", "helmfile"),
-        (r"helm-diff (\d+\.\d+\.\d+)", "helm-diff"),
-    ):
-        assert set(re.findall(title, text)) == {version_of(program).removeprefix("v")}, program
+def test_the_tables_name_the_versions_that_are_built() -> None:
+    """Each row names exactly those, and each of its cells a test or a dash. `test_documents.py` checks the links."""
+    name = "docs/dev/deployment-tools.md"
+    (table,) = ROWS.findall((ROOT / name).read_text())
+    for (start, built), row in zip(NAMED, table.splitlines(), strict=True):
+        first, *cells = (cell.strip() for cell in row.strip("|").split("|"))
+        assert first.startswith(start), row
+        versions = {version_of(program).removeprefix("v") for program in built}
+        assert versions == set(re.findall(r"\d+\.\d+\.\d+", first)), row
+        assert len(cells) == 5, row
+        assert all(cell.startswith("[`test_") or cell == "\N{EN DASH}" for cell in cells), row

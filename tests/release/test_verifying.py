@@ -46,26 +46,19 @@ def _run(folder: Path, shell: str, script: str) -> list[list[str]]:
     return [line.rstrip("\t").split("\t") for line in written.read_text().splitlines()]
 
 
-def test_security_page_verifies_a_release(tmp_path: Path) -> None:
-    """It verifies both artifacts, with the names of the release and the identity that signs it."""
+def test_security_page_and_notes_verify_a_release(tmp_path: Path) -> None:
+    """They verify both artifacts, with the names of the release and the identity that signs it."""
     _, _, section = (ROOT / "docs" / "security.md").read_text().partition("\n## Verifying a release\n")
     script = "\n".join(CONSOLE.findall(section)).replace("OWNER/gpu-operator-post", REPOSITORY)
+    arguments = [REPOSITORY, "--image-digest=sha256:aaaa", "--chart-digest=sha256:bbbb"]
+    notes = CliRunner().invoke(release.main, ["notes", *arguments]).output
+    (of_notes,) = (block for block in CONSOLE.findall(notes) if "cosign" in block)
+    workflow = ["--repo", REPOSITORY, "--signer-workflow", f"{REPOSITORY}/{WORKFLOW}"]
+    expected = [*workflow, "--source-ref", f"refs/tags/v{VERSION}"]
     for shell in SHELLS:
+        assert _run(tmp_path, shell, of_notes) == SIGNED, shell
         calls = _run(tmp_path, shell, script)
         cosign, gh, docker = ([call for call in calls if call[0] == name] for name in ("cosign", "gh", "docker"))
         assert cosign == SIGNED, shell
-        assert [call[:4] for call in gh] == [["gh", "attestation", "verify", f"oci://{name}"] for name in ARTIFACTS]
-        for call in gh:
-            assert call[4:6] == ["--repo", REPOSITORY]
-            ref = f"refs/tags/v{VERSION}"
-            assert call[6:] == ["--signer-workflow", f"{REPOSITORY}/{WORKFLOW}", "--source-ref", ref]
-        assert {call[4] for call in docker} == {ARTIFACTS[0]}
-
-
-def test_notes_verify_a_release(tmp_path: Path) -> None:
-    """The same commands, with the names filled in."""
-    arguments = [REPOSITORY, "--image-digest=sha256:aaaa", "--chart-digest=sha256:bbbb"]
-    notes = CliRunner().invoke(release.main, ["notes", *arguments]).output
-    (script,) = (block for block in CONSOLE.findall(notes) if "cosign" in block)
-    for shell in SHELLS:
-        assert _run(tmp_path, shell, script) == SIGNED, shell
+        assert gh == [["gh", "attestation", "verify", f"oci://{name}", *expected] for name in ARTIFACTS], shell
+        assert {call[4] for call in docker} == {ARTIFACTS[0]}, shell

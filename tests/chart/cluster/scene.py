@@ -70,43 +70,31 @@ class Account:
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": [] if really else ["All"], **more}
         return self._try("DELETE", url_path, options, really=really)
 
-    def delete_by_query(self, url_path: str, **options: str) -> Answer:
+    def delete_by_query(self, url_path: str, query: str) -> Answer:
         """Delete an object with its options in the address, where the API server reads them too."""
-        return self._try("DELETE", url_path, None, query=options)
+        return self._try("DELETE", f"{url_path}?{query}", None)
 
-    def evict(self, namespace: str, pod: str) -> Answer:
-        """Request an eviction."""
-        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}
-        return self._try("POST", path("v1", "pods", namespace=namespace, name=pod, subresource="eviction"), body)
+    def evict(self, pod: str) -> Answer:
+        """Request an eviction of the pod at a path."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.rpartition("/")[2]}}
+        return self._try("POST", f"{pod}/eviction", body)
 
     def get(self, url_path: str) -> Answer:
         """Read an object."""
         return self._try("GET", url_path, None, really=True)
 
     def create(self, url_path: str, body: Object, *, really: bool = False) -> Answer:
-        """Create an object."""
-        return self._try("POST", url_path, body, really=really)
-
-    def make(self, url_path: str, body: Object) -> None:
-        """Create an object, unless an earlier try of a test has."""
-        answer = self.create(url_path, body, really=True)
-        assert answer.code in {200, 409}, answer
+        """Create an object; one that an earlier try of a test has created is kept."""
+        answer = self._try("POST", url_path, body, really=really)
+        return Answer(200) if really and answer.code == 409 else answer
 
     def patch(self, url_path: str, body: Object, *, really: bool = False) -> Answer:
         """Merge a patch into an object."""
         return self._try("PATCH", url_path, body, really=really)
 
-    def _try(
-        self,
-        method: str,
-        url_path: str,
-        body: Object | None,
-        *,
-        really: bool = False,
-        query: dict[str, str] | None = None,
-    ) -> Answer:
+    def _try(self, method: str, url_path: str, body: Object | None, *, really: bool = False) -> Answer:
         access = replace(Access.from_kubeconfig(self.cluster.kubeconfig), token=self.token)
-        params = {**(query or {}), **({} if really else {"dryRun": "All"})}
+        params = {} if really else {"dryRun": "All"}
         content_type = MERGE_PATCH if method == "PATCH" else "application/json"
 
         async def ask(_: Api) -> None:
@@ -129,33 +117,22 @@ def administrator(cluster: Cluster) -> Account:
 
 def account_of_chart(cluster: Cluster, name: str, values: Values, more: Sequence[Object] = ()) -> Account:
     """Apply the chart without its workloads, and act as the Job's account, with further rights from elsewhere."""
-    install(cluster, name, values)
+    rendered = Helm(cluster.binary("helm4")).render({"fullnameOverride": name, **values})
+    apply(cluster, [item for item in rendered.objects if item["kind"] not in {"Job", "Deployment"}])
     return acting_as(cluster, name, more)
 
 
-def install(cluster: Cluster, name: str, values: Values) -> None:
-    """Apply the chart without its workloads."""
-    rendered = Helm(cluster.binary("helm4")).render({"fullnameOverride": name, **values})
-    apply(cluster, [item for item in rendered.objects if item["kind"] not in {"Job", "Deployment"}])
-
-
-def acting_as(cluster: Cluster, name: str, more: Sequence[Object] = (), namespace: str = HOME) -> Account:
-    """Act as a ServiceAccount, with further rights from elsewhere."""
+def acting_as(cluster: Cluster, name: str, more: Sequence[Object] = ()) -> Account:
+    """Act as a ServiceAccount of the chart, with further rights from elsewhere."""
     if more:
-        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"more-{namespace}-{name}"}
+        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"more-{name}"}
         common = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": role["name"]}}
-        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": HOME}
         binding = {**common, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]}
         apply(cluster, [{**common, "kind": "ClusterRole", "rules": list(more)}, binding])
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = cluster.create(path("v1", "serviceaccounts", namespace=namespace, name=name, subresource="token"), request)
+    answer = cluster.create(path("v1", "serviceaccounts", namespace=HOME, name=name, subresource="token"), request)
     return Account(cluster, str(answer["status"]["token"]))
-
-
-def with_rights(cluster: Cluster, namespace: str, name: str, rules: Sequence[Object]) -> Account:
-    """Create an account that does not belong to the chart, with its own rights."""
-    apply(cluster, [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}])
-    return acting_as(cluster, name, rules, namespace)
 
 
 def apply(cluster: Cluster, items: Iterable[Object]) -> None:
@@ -167,6 +144,7 @@ def apply(cluster: Cluster, items: Iterable[Object]) -> None:
 def scene() -> list[Object]:
     """Return plugins and driver clients, what looks like one, and what does not."""
     exporter = _workload("DaemonSet", OTHER, "exporter")
+    bare = {"name": "bare", "namespace": OTHER, "labels": {"tier": "profiling"}}
     # As some vendors set it: to delete such a pod is not to force it.
     exporter["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 0
     return [
@@ -181,12 +159,7 @@ def scene() -> list[Object]:
         _workload("DaemonSet", OTHER, "ofed", tier="profiling", **{"nvidia.com/ofed-driver": ""}),
         _workload("DaemonSet", OTHER, "toolkit", tier="profiling", app="nvidia-container-toolkit-daemonset"),
         _workload("ReplicaSet", OTHER, PLUGIN),
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "bare", "namespace": OTHER, "labels": {"tier": "profiling"}},
-            "spec": _pod("main"),
-        },
+        {"apiVersion": "v1", "kind": "Pod", "metadata": bare, "spec": _pod("main")},
     ]
 
 
@@ -238,8 +211,7 @@ def scheduled(cluster: Cluster, namespace: str, name: str) -> str:
 def in_effect(account: Account, pod: str, daemonset: str) -> None:
     """Wait until both policies of an account deny."""
     until(lambda: account.delete(pod).denied, "the policy for pods is in effect")
-    patch = {"metadata": {"labels": {"a": "b"}}}
-    until(lambda: account.patch(daemonset, patch).denied, "the policy for DaemonSets is in effect")
+    until(lambda: account.patch(daemonset, image("x")).denied, "the policy for DaemonSets is in effect")
 
 
 def as_it_is(cluster: Cluster, pod: str) -> dict[str, str]:
@@ -275,9 +247,9 @@ def assert_answers(subtests: pytest.Subtests, allowed: dict[str, Answer], denied
             assert answer.denied, answer
 
 
-def assert_no_warnings(cluster: Cluster, names: list[str], parts: tuple[str, ...] = PARTS) -> None:
+def assert_no_warnings(cluster: Cluster, names: list[str]) -> None:
     """Wait until the API server has checked the types of every expression, and accept no warning."""
-    wanted = {f"{HOME}.{name}.{part}" for name in names for part in parts}
+    wanted = {f"{HOME}.{name}.{part}" for name in names for part in PARTS}
 
     def statuses() -> list[dict[str, Any]]:
         items = cluster.list(path(GROUP, "validatingadmissionpolicies"))

@@ -6,7 +6,6 @@ chart-testing is what chart repositories use: ``ct lint`` runs yamllint and ``he
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,22 +62,11 @@ def _ct(tools: Path, *arguments: str, **environment: str) -> subprocess.Complete
 
 
 def test_lint(tmp_path: Path) -> None:
-    """Both Helms find nothing in any variant; a Chart.yaml that Helm accepts and our schema does not fails.
-
-    Nothing is said of what ct prints of its children: it may lose the last lines of it.
-    """
-    chart = _copy(tmp_path)
-    text = (chart / "Chart.yaml").read_text()
-    kept = [line for line in text.splitlines(keepends=True) if not line.startswith("kubeVersion:")]
+    """Both Helms find nothing in any variant."""
     for helm in ("helm3", "helm4"):
-        tools = _tools(tmp_path, helm)
-        done = _ct(tools, "lint", "--config=ct.yaml")
+        done = _ct(_tools(tmp_path, helm), "lint", "--config=ct.yaml")
         assert done.returncode == 0, done.stdout + done.stderr
         assert [name for name in VARIANTS if name not in done.stdout] == []
-        (chart / "Chart.yaml").write_text("".join(kept))
-        assert _ct(tools, "lint", "--config=ct.yaml", f"--charts={chart}").returncode != 0, helm
-        (chart / "Chart.yaml").write_text(text)
-        assert _ct(tools, "lint", "--config=ct.yaml", f"--charts={chart}").returncode == 0, helm
 
 
 @pytest.mark.e2e
@@ -88,28 +76,6 @@ def test_install(booted: Cluster, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All charts installed successfully" in done.stdout
     assert [name for name in VARIANTS if name not in done.stdout] == []
-
-
-@pytest.mark.e2e
-def test_install_notices(booted: Cluster, tmp_path: Path) -> None:
-    """A variant whose Job fails is a failure: the program runs, and its exit code counts."""
-    chart = _copy(tmp_path)
-    shutil.rmtree(chart / "ci")
-    (chart / "ci").mkdir()
-    (chart / "ci" / "fail-values.yaml").write_text(
-        "image: {repository: registry.example/gpu-operator-post}\ndrivers: [network]\nrefreshAfter: [toolkit]\n"
-    )
-    done = _ct(_tools(tmp_path), "install", "--config=ct.yaml", f"--charts={chart}", KUBECONFIG=str(booted.kubeconfig))
-    assert done.returncode != 0
-    output = done.stdout + done.stderr
-    assert [word for word in ("refreshAfter", "PodFailurePolicy", "post-install") if word in output] != []
-
-
-def _copy(folder: Path) -> Path:
-    """Copy the chart under its own name, which ct wants the folder to have."""
-    chart = folder / CHART.name
-    shutil.copytree(CHART, chart)
-    return chart
 
 
 @pytest.fixture(scope="module")

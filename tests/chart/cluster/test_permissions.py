@@ -7,7 +7,6 @@ one warning, and no failure.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -15,12 +14,11 @@ import pytest
 from tests.chart.rendering import Helm, Values
 from tests.e2e.identity import Right, kubeconfig, rights
 from tests.e2e.lab import NAMESPACE, PLUGIN_NAMESPACE, Lab
-from tests.process.program import Ended, ended, start_logged
+from tests.process.program import Ended, ended
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterable
-    from pathlib import Path
 
     from devcluster.cluster import Cluster
 
@@ -87,49 +85,6 @@ def test_without_one_read(lab: Lab, subtests: pytest.Subtests) -> None:
     with subtests.test("one namespace"):
         _assert_missing(ended(scoped), f"in namespace {PLUGIN_NAMESPACE}")
     lab.assert_clean([])
-
-
-CONTROLLER: Final[Values] = {"controller.enabled": True, "job.enabled": False}
-OF_A_CONTROLLER: Final = (
-    *(Right("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "patch")),
-    Right("apps", "deployments", "get"),
-    Right("", "nodes", "list"),
-)
-"""Its own rights, and one of the reads, which a controller retries forever."""
-
-
-def test_a_controller_without_one_right(lab: Lab, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """It logs which, and ends only if it cannot keep its Lease, so that you can grant the right without a restart."""
-    granted = _granted(lab, CONTROLLER)
-    assert set(OF_A_CONTROLLER) <= granted
-    lease = f"--lease-namespace={NAMESPACE}"
-    command = ("controller", "--listen=127.0.0.1:0", lease, "--workload-name=gpu-operator")
-    started = []
-    for number, right in enumerate(OF_A_CONTROLLER):
-        config = kubeconfig(lab.cluster, f"controller-{number}", granted - {right})
-        own = (f"--lease-name=without-{number}", f"--kubeconfig={config}")
-        log = tmp_path / f"{number}.log"
-        started.append((right, log, lab.cluster.adopt(start_logged(log, *command, *own))))
-    for right, log, process in started:
-        where = "the whole cluster" if right.resource == "nodes" else f"namespace {NAMESPACE}"
-        with subtests.test(_named(right)):
-            lab.until(partial(_says, log, f"{_named(right)} in {where}"), f"{right} is named", 120)
-            if right.verb == "patch":
-                lab.until(partial(_failed, process), "the Lease was lost", 120)
-            else:
-                assert process.poll() is None
-    for _, _, process in started:
-        process.terminate()
-        process.wait(60)
-    lab.assert_clean([])
-
-
-def _says(log: Path, what: str) -> bool:
-    return what in log.read_text()
-
-
-def _failed(process: subprocess.Popen[str]) -> bool:
-    return process.poll() == 1
 
 
 def test_without_one_write(lab: Lab, subtests: pytest.Subtests) -> None:
