@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -13,15 +12,14 @@ from hook.errors import PermissionDeniedError, RejectedError, UnauthorizedError,
 from hook.kube import cache as caches
 from hook.kube import retry
 from hook.kube.cache import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS, SLICES, Cache, assemble
-from hook.kube.informer import OutOfSync
 from hook.kube.listing import ListWatch
 from hook.kube.requests import PODS, RESOURCE_SLICES, ListOptions, policies_of
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Malformed
-from tests.client.fixtured import DISCOVERY, Shown
+from tests.client.fixtured import DISCOVERY
 from tests.client.leases import keeping
-from tests.client.server import PATIENCE, Said, listed, refused, serving, until
+from tests.client.server import PATIENCE, Said, listed, refused, until
 from tests.fixtures.cluster import cluster
 from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import Pool, pooled
@@ -174,18 +172,3 @@ def test_what_a_policy_left_behind_is_forgotten() -> None:
         found["clusterpolicies"] = cluster("a").of("policy")
         until(lambda: pools() == [], "it decides by itself again")
         cache.stop()
-
-
-def test_the_longest_time_out_of_sync_counts() -> None:
-    """One kind that was lost a moment ago does not hide another one."""
-    with serving(Shown(cluster())) as server:
-        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
-        cache.watch_policies()
-        until(lambda: cache.synced, "all is read")
-        cache.stop()
-        informers = list(cache._informers.values())
-        for number, informer in enumerate(informers):
-            informer._thread.join(PATIENCE)
-            informer.out_of_sync = OutOfSync(f"kind {number}", time.monotonic() - 10 * number, "it hangs")
-        assert (lost := cache.out_of_sync) is not None
-        assert lost.plural == f"kind {len(informers) - 1}"

@@ -3,7 +3,6 @@
 # ruff: noqa: B023 - what is defined in a loop is used in the same turn
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -186,18 +185,6 @@ def test_a_renewal_counts_from_when_it_was_sent(scene: Scene) -> None:
     assert not elector.leading
 
 
-def test_a_renewal_whose_answer_was_lost(scene: Scene) -> None:
-    """It does not count, and the next one names the version that it left."""
-    elector = scene.leader()
-    scene.advance(2)
-    scene.on("PATCH", lambda: scene.renew() or Said())  # type: ignore[func-returns-value]
-    assert not elector._try()
-    assert (elector.remaining, elector.leading) == (13, True)
-    scene.on("", lambda: None)
-    assert elector._try()
-    assert (elector.remaining, scene.spec["leaseTransitions"]) == (15, 0)
-
-
 def test_a_process_that_was_suspended_writes_nothing(scene: Scene) -> None:
     """Not even to its Lease: another replica may have taken it, acted, and gone."""
     elector = scene.elector()
@@ -334,30 +321,10 @@ def test_renewals_that_come_in_between_again_and_again() -> None:
             assert ((found == "{}"), times) == (written, []), conflicts
 
 
-def test_nothing_is_annotated_without_the_lease(scene: Scene) -> None:
-    """If it is lost between two tries."""
-    elector = scene.leader()
-    changes = [{}, {"holderIdentity": "b"}]
-    scene.on("PATCH", lambda: scene.renew(**changes.pop(0)) if changes else None)
-    with pytest.raises(LeaseLostError, match="held by b"):
-        elector.annotate(STATUS)
-    assert (scene.kept.annotation(names.STATUS_ANNOTATION), scene.server.count("PATCH")) == ("", 2)
-
-
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Release the Lease on a busy machine, too."""
     monkeypatch.setattr(election, "RELEASE_SECONDS", PATIENCE)
-
-
-def test_a_standby_is_woken_at_once(scene: Scene) -> None:
-    """When it leads, or when it was released without the Lease, and not at its next look, a minute later."""
-    leading, released = LeaderElector(scene.server.api, CONFIG, scene.tries.append), scene.elector()
-    for elector, act in ((leading, leading.start), (released, released.release)):
-        threading.Timer(0.05, act).start()
-        elector.await_lease(PATIENCE)
-        assert elector._acquired.is_set()
-    assert (leading.leading, released.leading) == (True, False)
 
 
 @pytest.mark.usefixtures("patient")

@@ -187,19 +187,6 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
     assert (found.phase, found.message != DONE.message) == (Phase.DONE, True)
 
 
-def test_a_second_read_that_fails_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An outage passes; a permission that is gone does not, and ends the run."""
-    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, unauthorized=0, denied=0))
-    with serving(shown := Shown(cluster())) as server:
-        run = synced(server)
-        shown.instead = lambda _line: Said(503)
-        assert run._confirmed(DONE) is None
-        shown.instead = lambda _line: refused(403)
-        run._confirm_after = 0.0
-        with pytest.raises(PermissionDeniedError):
-            run._confirmed(DONE)
-
-
 def test_what_was_not_seen_is_named_where_the_time_ran_out() -> None:
     """It is the cause if it lasted; watches break off now and then, and are back at once."""
     with serving(Shown(cluster())) as server:

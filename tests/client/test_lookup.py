@@ -12,15 +12,12 @@ from msgspec import structs
 from hook.config import Rbac, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
-from hook.kube import cache as caches
 from hook.objects.decoding import MalformedObjectError
 from hook.run import lookup
 from hook.run.lookup import Lookup
 from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker, lease_status
 from tests.client.controller import NOW, STATUS, lease, stale_pod
-from tests.client.fixtured import DISCOVERY, Shown
-from tests.client.server import Said, listed, refused, serving
-from tests.fixtures.cluster import cluster
+from tests.client.server import listed, refused, serving
 
 NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
 NAME: Final = "post"
@@ -104,17 +101,6 @@ def test_where_a_controller_was_looked_for_is_shown() -> None:
         assert seen.lease is not None
         assert seen.lease.holder == "new"
         assert server.count("labelSelector=app.kubernetes.io%2Fname%3Dgpu-operator-post") == 1
-
-
-def test_the_version_of_slices_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is away for a moment is no cluster without slices."""
-    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
-    answers = [Said(503), Said(503)]
-    shown = Shown(cluster())
-    shown.instead = lambda line: answers.pop() if line.endswith(DISCOVERY) and answers else None
-    with serving(shown) as server:
-        assert lookup.read_once(server.api, Settings())["gpu"].slices
-    assert answers == []
 
 
 def node_status(

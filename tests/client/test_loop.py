@@ -125,18 +125,6 @@ def test_after_any_other_answer_one_is_asked_for_alone(monkeypatch: pytest.Monke
     assert waves == [1] * 5
 
 
-def test_a_decision_is_executed_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest is decided anew, from what is there then. But what is decided in the last moment has a chance."""
-    with serving(GRANTED) as server:
-        monkeypatch.setattr(loop, "ACT_SECONDS", -1.0)
-        assert list(Restarter(server.api).act(wave(3), 60)) == []
-        assert server.asked == []
-        monkeypatch.setattr(loop, "ACT_SECONDS", PATIENCE)
-        for left in (0.0, -5.0):
-            (result,) = Restarter(server.api).act([A], left)
-            assert result.note, left
-
-
 def test_no_try_of_a_write_begins_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next holder of the Lease may act then: each try has only what is left, however endless the patience."""
     monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=retry.FOREVER))
