@@ -1,10 +1,8 @@
 """The cache: what it watches, for how long, and the snapshots that it builds. It serves a Job and a controller."""
 
-# ruff: noqa: B023 - what is defined in a loop is used in the same turn
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -14,26 +12,23 @@ from hook.errors import PermissionDeniedError, RejectedError, UnauthorizedError,
 from hook.kube import cache as caches
 from hook.kube import retry
 from hook.kube.cache import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS, SLICES, Cache, assemble
-from hook.kube.informer import OutOfSync
 from hook.kube.listing import ListWatch
 from hook.kube.requests import PODS, RESOURCE_SLICES, ListOptions, policies_of
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Malformed
-from tests.client.fixtured import DISCOVERY, Shown
+from tests.client.fixtured import DISCOVERY
 from tests.client.leases import keeping
-from tests.client.server import PATIENCE, Said, listed, refused, serving, until
+from tests.client.server import PATIENCE, Said, listed, refused, until
 from tests.fixtures.cluster import cluster
 from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import Pool, pooled
-from tests.fixtures.objects import obj
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hook.kube.cache import Lists
     from tests.client.server import Server
-    from tests.fixtures.objects import Object
 
 RECORDED: Final = "data: {spec: {template: {metadata: {labels: {app: a}}, spec: {containers: [{name: a, image: b}]}}}}"
 FOUND: Final = cluster("a", "b").change("revision", RECORDED).seen()
@@ -56,8 +51,10 @@ def test_a_kind_that_is_not_served_is_absent() -> None:
     """A cluster without DRA publishes nothing, and one without the operator wants nothing; an empty list differs."""
     for part in (SLICES, POLICIES):
         assert shown(part, unknown=True) is None, part
-        assert shown(part) == shown(part, ODD) == (), part
+        assert shown(part) == shown(part, ODD) == (), part  # what cannot be read is kept apart, below
     assert shown(POOLS, unknown=True) == ()  # they are looked at only where a policy asks for it
+    seen = assemble({source(PLUGIN_PODS): PLUGIN_PODS}, {source(PLUGIN_PODS): ((*FOUND.plugin_pods, ODD), False)})
+    assert (seen.plugin_pods, seen.malformed) == (FOUND.plugin_pods, (ODD,))
     # Slices that are not requested, or not read yet, are no empty list either.
     assert assemble({}, {}).slices is assemble({source(SLICES): SLICES}, {}).slices is None
     assert assemble({}, {}).policies == ()
@@ -65,12 +62,6 @@ def test_a_kind_that_is_not_served_is_absent() -> None:
     here, there = source(SLICES, "a"), source(SLICES, "b")
     views: Lists = {here: ((), False), there: ((), True)}
     assert assemble({here: SLICES, there: SLICES}, views).slices is None
-
-
-def test_what_cannot_be_read_is_kept_apart() -> None:
-    """It is among the malformed objects, and not among those that count."""
-    seen = assemble({source(PLUGIN_PODS): PLUGIN_PODS}, {source(PLUGIN_PODS): ((*FOUND.plugin_pods, ODD), False)})
-    assert (seen.plugin_pods, seen.malformed) == (FOUND.plugin_pods, (ODD,))
 
 
 def test_what_two_selections_bring_counts_once() -> None:
@@ -99,59 +90,28 @@ def undiscovered(said: Said) -> Callable[[str], Said | None]:
     return lambda line: said if line.endswith(DISCOVERY) else None
 
 
-BOTH: Final = {"controller": retry.CONTROLLER, "Job": retry.starting(PATIENCE)}
-"""A cache is the same for a run that ends and for months."""
-
-
 @pytest.mark.usefixtures("_at_once")
 def test_slices_are_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
     """Until then nothing is decided, and one line says why. If an upgrade removes a version, the next is used."""
-    for name, patience in BOTH.items():
-        caplog.clear()
-        with keeping() as (kept, server):
-            cache = Cache(server.api, [GPU_OPERATOR], FOLLOWING, patience)
-            cache.watch_policies()
-            kept.instead = undiscovered(Said(503))
-            for _time in range(3):
-                cache.watch_fleet()
-            warned = [record.levelno for record in caplog.records if "ResourceSlices" in record.message]
-            assert (questions(server), warned) == (3, [logging.WARNING]), name
-            until(lambda: server.count("/nodes?") and server.count("/leases?"), "the rest is read")
-            assert not cache.synced, name
-            kept.served = {"v1beta1"}
-            kept.instead = lambda line: refused(404) if "/v1/resourceslices" in line else None
-            cache.watch_fleet()
-            until(lambda: cache.synced and server.count("v1beta1/resourceslices"), "slices are read")
-            assert cache.snapshot()["gpu"].slices == (), name
-            asked = questions(server)
-            cache.watch_fleet()
-            assert questions(server) == asked, name
-            kept.served = {"v1"}
-            kept.instead = lambda line: refused(404) if "v1beta1" in line else None
-            until(lambda: cache.watch_plugins() and server.count("/v1/resourceslices"), "the next version is read")
-            until(lambda: cache.synced and cache.snapshot()["gpu"].slices == (), "it is shown")
-            cache.stop()
-
-
-@pytest.mark.usefixtures("_at_once")
-def test_what_is_known_of_slices_outlives_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any answer a run has only the patience to begin; after one, it continues with that answer."""
-    monkeypatch.setattr(retry, "JOB", retry.RetryPolicy(unreachable=0.0, denied=0.0))
     with keeping() as (kept, server):
-        kept.served = set()
-        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.RetryPolicy(unreachable=60.0, denied=0.0))
+        cache = Cache(server.api, [GPU_OPERATOR], FOLLOWING, retry.starting(PATIENCE))
         cache.watch_policies()
-        kept.instead = undiscovered(refused(403))
-        with pytest.raises(PermissionDeniedError):
-            cache.watch_fleet()
-        kept.instead = lambda _line: None
-        cache.watch_fleet()
-        until(lambda: cache.synced, "all is read")
-        kept.instead = undiscovered(refused(403))
-        asked = questions(server)
+        kept.instead = undiscovered(Said(503))
         for _time in range(3):
-            cache.watch_plugins()
-        assert questions(server) == asked + 3
+            cache.watch_fleet()
+        warned = [record.levelno for record in caplog.records if "ResourceSlices" in record.message]
+        assert (questions(server), warned) == (3, [logging.WARNING])
+        until(lambda: server.count("/nodes?") and server.count("/leases?"), "the rest is read")
+        assert not cache.synced
+        kept.served = {"v1beta1"}
+        kept.instead = lambda line: refused(404) if "/v1/resourceslices" in line else None
+        cache.watch_fleet()
+        until(lambda: cache.synced and server.count("v1beta1/resourceslices"), "slices are read")
+        assert cache.snapshot()["gpu"].slices == ()
+        kept.served = {"v1"}
+        kept.instead = lambda line: refused(404) if "v1beta1" in line else None
+        until(lambda: cache.watch_plugins() and server.count("/v1/resourceslices"), "the next version is read")
+        until(lambda: cache.synced and cache.snapshot()["gpu"].slices == (), "it is shown")
         cache.stop()
 
 
@@ -178,107 +138,37 @@ def test_what_is_worth_no_other_try_ends_a_run() -> None:
         assert questions(server) == 1
 
 
-def test_a_controller_waits_without_end_for_what_may_pass() -> None:
-    """From the first moment on, and also once its cache is synced; a Job's run does not."""
+def test_a_controller_waits_without_end_for_what_may_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also once its cache is synced; a Job's run does not. Between two tries lie ten seconds at most."""
     errors = (UnreachableError("no"), UnauthorizedError("no"), PermissionDeniedError("list", "nodes", ""))
     assert {retry.FOREVER} == {retry.synced(retry.CONTROLLER).seconds(error) for error in errors}
     assert retry.synced(retry.starting(60)) is retry.JOB
-
-
-def test_the_wait_between_two_tries_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten seconds at most, and something by chance, however often it failed."""
     monkeypatch.undo()
     assert all(10 <= retry.backoff(failures) <= 10.5 for failures in (6, 50, 5000))
     assert retry.backoff(0) >= 0.2
-    assert retry.retry_after(UnreachableError("no")) == 0
 
 
 def test_what_a_policy_left_behind_is_forgotten() -> None:
     """Pools mean nothing once the policy decides by itself again: a Job that begins then knows of none."""
     before = pooled(Pool("one", ("a",)))
-    for name, patience in BOTH.items():
-        policy = before.of("policy")
+    found = {"nvidiadrivers": before.of("pool"), "clusterpolicies": before.of("policy")}
 
-        def instead(line: str) -> Said | None:
-            if "watch=true" in line:
-                return refused(410)
-            found = {"nvidiadrivers": before.of("pool"), "clusterpolicies": policy}
-            return next((listed(*objects) for kind, objects in found.items() if kind in line), None)
+    def instead(line: str) -> Said | None:
+        listed_now = (listed(*objects) for kind, objects in found.items() if kind in line)
+        return refused(410) if "watch=true" in line else next(listed_now, None)
 
-        with keeping() as (kept, server):
-            kept.instead = instead
-            cache = Cache(server.api, [GPU_OPERATOR], FOLLOWING, patience)
-            cache.watch_policies()
-            cache.watch_fleet()
-
-            def pools() -> list[str] | None:
-                if cache.synced:
-                    cache.watch_plugins()
-                return [pool.name for pool in cache.snapshot()["gpu"].pools] if cache.synced else None
-
-            until(lambda: pools() == ["one"], f"the policy leaves drivers to a pool ({name})")
-            policy = cluster("a").of("policy")
-            until(lambda: pools() == [], f"it decides by itself again ({name})")
-            cache.stop()
-
-
-def _plugin(name: str) -> tuple[Object, Object]:
-    """Return a DaemonSet that looks like a plugin, with a selector of its own, and a pod of it."""
-    labels = {f"{name}-component": "kubelet-plugin"}
-    daemonset = obj("plugin-daemonset", {"metadata": {"name": name, "uid": name}})
-    daemonset["spec"]["selector"]["matchLabels"] = labels
-    owner = [{"kind": "DaemonSet", "uid": name, "controller": True}]
-    return daemonset, obj("plugin-pod", {"metadata": {"name": f"{name}-0", "uid": name, "ownerReferences": owner}})
-
-
-def test_pods_of_a_daemonset_that_is_gone_are_let_go_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not at once, because releases are reinstalled; nor what looks like a plugin under a name of its own."""
-    named, mine = "dra-driver-nvidia-gpu-kubelet-plugin", "mine"
-    for policy, patience in BOTH.items():
-        there = {name: _plugin(name) for name in (named, mine)}
-        monkeypatch.setattr(caches, "UNUSED_SECONDS", 600.0)
-
-        def instead(line: str) -> Said | None:
-            if "watch=true" in line:
-                return refused(410)
-            if "/daemonsets?" in line:
-                return listed(*(daemonset for daemonset, _pod in there.values()))
-            return next((listed(_plugin(name)[1]) for name in (named, mine) if f"{name}-component" in line), None)
-
-        with keeping() as (kept, server):
-            kept.instead = instead
-            cache = Cache(server.api, [GPU_OPERATOR], FOLLOWING, patience)
-            cache.watch_policies()
-            cache.watch_fleet()
-
-            def pods() -> list[str] | None:
-                if cache.synced:
-                    cache.watch_plugins()
-                return sorted(pod.name for pod in cache.snapshot()["gpu"].plugin_pods) if cache.synced else None
-
-            both = [f"{named}-0", f"{mine}-0"]
-            until(lambda: pods() == both, f"the pods of both are read ({policy})")
-            informer = next(found for each, found in cache._informers.items() if mine in each.options.labels)
-            del there[named]
-            seen = server.count("/daemonsets?")
-            until(lambda: server.count("/daemonsets?") > seen + 2, "the DaemonSet is seen to be gone")
-            assert pods() in (both, None), policy
-            monkeypatch.setattr(caches, "UNUSED_SECONDS", 0.0)
-            until(lambda: pods() == [f"{mine}-0"], f"its pods are let go ({policy})")
-            assert informer in cache._informers.values(), policy
-            cache.stop()
-
-
-def test_the_longest_time_out_of_sync_counts() -> None:
-    """One kind that was lost a moment ago does not hide another one."""
-    with serving(Shown(cluster())) as server:
-        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+    with keeping() as (kept, server):
+        kept.instead = instead
+        cache = Cache(server.api, [GPU_OPERATOR], FOLLOWING, retry.CONTROLLER)
         cache.watch_policies()
-        until(lambda: cache.synced, "all is read")
+        cache.watch_fleet()
+
+        def pools() -> list[str] | None:
+            if cache.synced:
+                cache.watch_plugins()
+            return [pool.name for pool in cache.snapshot()["gpu"].pools] if cache.synced else None
+
+        until(lambda: pools() == ["one"], "the policy leaves drivers to a pool")
+        found["clusterpolicies"] = cluster("a").of("policy")
+        until(lambda: pools() == [], "it decides by itself again")
         cache.stop()
-        informers = list(cache._informers.values())
-        for number, informer in enumerate(informers):
-            informer._thread.join(PATIENCE)
-            informer.out_of_sync = OutOfSync(f"kind {number}", time.monotonic() - 10 * number, "it hangs")
-        assert (lost := cache.out_of_sync) is not None
-        assert lost.plural == f"kind {len(informers) - 1}"

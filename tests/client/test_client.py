@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import socket
-import sys
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import pytest
 import urllib3
@@ -28,18 +24,15 @@ from hook.errors import (
     UnreachableError,
 )
 from hook.kube import client as clients
-from hook.kube import connection, requests
+from hook.kube import requests
 from hook.kube.client import Api
 from hook.kube.connection import by_library
 from hook.kube.requests import NODES, ListOptions, Request
-from tests.client.server import EMPTY, HTML, JSON, Said, Trickle, refused, serving, told
+from tests.client.server import HTML, JSON, Said, Trickle, refused, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
     from datetime import tzinfo
 
-    from tests.client.server import Server
 
 PAGE: Final = b"<html>default backend - 404</html>"
 PLAIN: Final = {"content-type": "text/plain; charset=utf-8"}
@@ -88,52 +81,6 @@ def test_how_long_a_server_asks_to_wait() -> None:
         assert caught.value.retry_after == seconds, asked
 
 
-def test_no_time_is_no_trouble_with_credentials() -> None:
-    """Nothing is sent then, and it is not tried again for as long as a token takes to rotate."""
-    with serving(EMPTY) as server:
-        for seconds in (0.0, -1.0):
-            with pytest.raises(UnreachableError):
-                server.api.send(ONE, seconds)
-        assert server.asked == []
-
-
-def send(server: Server) -> None:
-    """Read one object."""
-    server.api.send(ONE)
-
-
-def list_all(server: Server) -> None:
-    """Read a page."""
-    server.api.list_page(EVERY.page())
-
-
-def watch(server: Server) -> None:
-    """Watch, to the end of the watch."""
-    list(server.api.events(server.api.open_watch(EVERY.watch("1", 1), 1), NODES))
-
-
-def test_an_error_counts_once() -> None:
-    """By its kind, its verb and its resource; what succeeds is not counted."""
-    for act, said, counted in (
-        (send, Said(), ("Unreachable", "get", "nodes")),
-        (send, refused(403), ("PermissionDenied", "get", "nodes")),
-        (send, Said(200, b"{}"), ("Unreachable", "get", "nodes")),
-        (list_all, refused(410), ("Gone", "list", "nodes")),
-        (list_all, Said(200, b'{"kind": "L'), ("Unreachable", "list", "nodes")),
-        (watch, refused(429), ("Throttled", "watch", "nodes")),
-        (watch, Said(200, b'{"type":'), ("Unreachable", "watch", "nodes")),
-    ):
-        with serving(said) as server:
-            for times in (1, 2):
-                with pytest.raises(ClusterError):
-                    act(server)
-                assert server.api.counters.errors == {counted: times}, (counted, said)
-    with serving(lambda line: Said(200) if "watch" in line else EMPTY) as server:
-        for act in (send, list_all, watch):
-            act(server)
-        assert server.api.counters.errors == {}
-
-
 def test_whose_clock_is_followed() -> None:
     """The API server's, not that of a load balancer. A date of an unknown place is UTC."""
     theirs = format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
@@ -174,31 +121,6 @@ def test_setting_the_clock_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
                 api._set_clock(urllib3.HTTPResponse(headers={"date": format_datetime(datetime.now(UTC), usegmt=True)}))
             monkeypatch.setattr(SetClock, "wrong", then)
             assert abs(api.now() - datetime.now(UTC)) < timedelta(seconds=30), (first, then)
-
-
-@pytest.fixture
-def _nervous() -> Iterator[None]:
-    """Switch threads as often as possible."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.usefixtures("_nervous")
-def test_many_watches_may_set_the_clock_at_once() -> None:
-    """Each answer carries a date, and each of eight threads adds what it saw while others read: 150 times."""
-    answer = urllib3.HTTPResponse(headers={"date": format_datetime(datetime.now(UTC), usegmt=True)})
-
-    def watch(api: Api, together: threading.Barrier) -> None:
-        together.wait()
-        api._set_clock(answer)
-
-    with ThreadPoolExecutor(8) as pool:
-        for _time in range(150):
-            api, together = Api(by_library(client.Configuration())), threading.Barrier(8)
-            for done in [pool.submit(watch, api, together) for _thread in range(8)]:
-                done.result()
 
 
 BODY: Final = json.dumps({"kind": "Status", "message": "x" * 1500, "code": 500}).encode()
@@ -278,44 +200,3 @@ def test_a_watch_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(UnreachableError):
             server.api.open_watch(EVERY.watch("1", 0), 0)
         assert not server.finished.is_set()
-
-
-def test_nothing_is_sent_over_a_connection_that_came_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that resolves slowly, or to several addresses, takes longer than one connection may."""
-    resolve = socket.getaddrinfo
-
-    def slowly(*arguments: Any, **named: Any) -> object:  # noqa: ANN401 - as the library has it
-        time.sleep(2 * BOUND_SECONDS)  # this is the fault
-        return resolve(*arguments, **named)
-
-    with serving(EMPTY) as server:
-        monkeypatch.setattr(socket, "getaddrinfo", slowly)
-        with pytest.raises(UnreachableError):
-            server.api.send(DELETE, BOUND_SECONDS)
-        assert server.asked == []
-
-
-def test_the_timeouts_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write has its time in all, as connecting takes from it. A watch lasts as long as it brings something."""
-    with serving(lambda line: Said(200) if "watch=true" in line else told()) as server:
-        asked: list[urllib3.Timeout] = []
-        ends: list[int] = []
-        pool, by = server.api.connection.pool, connection.by
-        request = pool.request
-
-        def noted(*arguments: Any, timeout: urllib3.Timeout, **more: Any) -> Any:  # noqa: ANN401 - as urllib3 has it
-            asked.append(timeout)
-            return request(*arguments, timeout=timeout, **more)
-
-        monkeypatch.setattr(pool, "request", noted)
-
-        def timed(end: float) -> AbstractContextManager[None]:
-            ends.append(round(end - time.monotonic()))
-            return by(end)
-
-        monkeypatch.setattr(connection, "by", timed)
-        server.api.send(DELETE, 9)
-        server.api.send(ONE, 9)
-        server.api.open_watch(EVERY.watch("1", 300), 300).close()
-    assert [(9, 9), (None, 9), (None, 315)] == [(each.total, each.read_timeout) for each in asked]
-    assert ends == [9, 9, 360]

@@ -13,12 +13,12 @@ from unittest.mock import patch
 import pytest
 
 from hook.config import Settings
-from hook.errors import ClusterError, UnauthorizedError
+from hook.errors import ClusterError
 from hook.kube import confirm, retry
 from hook.kube.cache import Cache
 from hook.kube.listing import list_views
 from hook.objects.drivers import GPU_OPERATOR
-from tests.client.server import EMPTY, METADATA, PATIENCE, Said, Trickle, events, listed, refused, serving, told, until
+from tests.client.server import METADATA, PATIENCE, Said, Trickle, events, listed, refused, serving, told, until
 from tests.fixtures.objects import obj
 
 if TYPE_CHECKING:
@@ -99,13 +99,6 @@ def confirmed(cluster: Cluster, happens: Callable[[], object] = lambda: None) ->
 def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for no watch: it is dead."""
     monkeypatch.setattr(confirm, "DELIVERY_SECONDS", 0.0)
-
-
-@pytest.mark.usefixtures("_no_wait")
-def test_what_the_watches_have_shown_is_not_read_again() -> None:
-    """Each object is held at its current version; that other kinds have moved on means nothing."""
-    cluster = Cluster()
-    assert confirmed(cluster, lambda: cluster.change(FIRST)) == ([(NAME, 1)], 0)
 
 
 CHANGES: Final = {
@@ -200,21 +193,3 @@ def test_a_second_read_has_a_bound() -> None:
             assert not server.finished.is_set(), metadata
             cache.stop()
             cluster.deliver.set()
-
-
-def test_a_second_read_tries_nothing_again_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The patience for credentials, half a minute, ends with the time that is left."""
-    monkeypatch.setattr(retry, "FIRST_WAIT_SECONDS", 9.0)
-    monkeypatch.setattr(retry, "LONGEST_WAIT_SECONDS", 9.0)
-    refuses = threading.Event()
-
-    def answer(line: str) -> Said:
-        return Said(200) if "watch=true" in line else refused(401) if refuses.is_set() else EMPTY
-
-    with serving(answer) as server:
-        cache = begun(server)
-        refuses.set()
-        with pytest.raises(UnauthorizedError):
-            cache.read_consistently(5.0)
-        assert server.count(METADATA) == 1
-        cache.stop()

@@ -3,7 +3,6 @@
 # ruff: noqa: B023 - what is defined in a loop is used in the same turn
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from hook.errors import ConflictError, LeaseLostError, RejectedError
+from hook.errors import ConflictError, LeaseLostError
 from hook.kube import election
-from hook.kube.election import JITTER_FACTOR, LeaderElectionConfig, LeaderElector
+from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.requests import LEASES, delete_pod
 from hook.objects import names
 from tests.client.leases import NAME, NAMESPACE, PATH, held, keeping
@@ -186,18 +185,6 @@ def test_a_renewal_counts_from_when_it_was_sent(scene: Scene) -> None:
     assert not elector.leading
 
 
-def test_a_renewal_whose_answer_was_lost(scene: Scene) -> None:
-    """It does not count, and the next one names the version that it left."""
-    elector = scene.leader()
-    scene.advance(2)
-    scene.on("PATCH", lambda: scene.renew() or Said())  # type: ignore[func-returns-value]
-    assert not elector._try()
-    assert (elector.remaining, elector.leading) == (13, True)
-    scene.on("", lambda: None)
-    assert elector._try()
-    assert (elector.remaining, scene.spec["leaseTransitions"]) == (15, 0)
-
-
 def test_a_process_that_was_suspended_writes_nothing(scene: Scene) -> None:
     """Not even to its Lease: another replica may have taken it, acted, and gone."""
     elector = scene.elector()
@@ -244,16 +231,6 @@ def test_a_standby_waits_for_the_whole_term(scene: Scene) -> None:
     assert set(scene.tries) == {""}
 
 
-def test_a_standby_jitters(scene: Scene) -> None:
-    """Several replicas that start together do not ask together; each asks again within five seconds."""
-    scene.leader()
-    standby = scene.elector("b")
-    scene.on_pause = lambda: standby._over.set() if len(scene.pauses) == 20 else scene.renew(renewTime=str(scene.now))
-    standby.run()
-    assert len(set(scene.pauses)) > 1
-    assert all(2 <= pause <= 2 * (1 + JITTER_FACTOR) for pause in scene.pauses)
-
-
 def test_of_two_that_take_it_at_once_one_leads() -> None:
     """The version decides, or the name, and the second learns of the first with its next try."""
     for verb in ("POST", "PATCH"):
@@ -290,16 +267,6 @@ def test_only_a_lease_that_is_missing_is_created(scene: Scene) -> None:
     scene.on("", lambda: None)
     assert elector._try()
     assert elector.trouble == ""
-
-
-def test_a_refusal_is_an_answer(scene: Scene) -> None:
-    """A new process would be refused as well; only silence, or an error of the server, may be cured by one."""
-    elector = scene.elector()
-    for said in (refused(403), refused(401), refused(429), Said(500), Said()):
-        scene.on("", lambda: said)
-        scene.advance(1)
-        assert not elector._try()
-        assert (elector.answered == scene.now) is (0 < said.status < 500), said
 
 
 def test_a_lease_that_was_made_by_hand_is_taken(scene: Scene) -> None:
@@ -341,20 +308,6 @@ def test_the_fence(scene: Scene) -> None:
             elector.fence(DELETE)
 
 
-def test_annotations_meet_others(scene: Scene) -> None:
-    """They leave there what others have written, and the Lease is kept. Nothing is written to a malformed one."""
-    elector = scene.leader()
-    scene.kept.change({"metadata": {"annotations": {"of": "others"}, "labels": None}})
-    elector.annotate(STATUS)
-    assert scene.kept.lease is not None
-    assert scene.kept.lease["metadata"]["annotations"] == {**STATUS, "of": "others"}
-    assert scene.kept.lease["metadata"]["labels"] == names.OWN_LABELS
-    assert elector._try()
-    scene.renew(leaseTransitions="7")
-    with pytest.raises(RejectedError, match="cannot be read"):
-        elector.annotate(STATUS)
-
-
 def test_renewals_that_come_in_between_again_and_again() -> None:
     """On a busy machine several do before one annotation is written. Each try goes by what is there then."""
     for conflicts in range(election.ANNOTATE_TRIES + 1):
@@ -368,53 +321,10 @@ def test_renewals_that_come_in_between_again_and_again() -> None:
             assert ((found == "{}"), times) == (written, []), conflicts
 
 
-def test_conflicts_end_with_the_renew_deadline(scene: Scene) -> None:
-    """The caller tries again later; its loop has more to do."""
-    elector = scene.leader()
-
-    def conflict() -> Said:
-        scene.advance(5)
-        elector._renewed_at = scene.now  # by the other thread
-        return refused(409)
-
-    scene.on("PATCH", conflict)
-    with pytest.raises(ConflictError):
-        elector.annotate(STATUS)
-    assert scene.server.count("PATCH") == 2
-
-
-def test_nothing_is_annotated_without_the_lease(scene: Scene) -> None:
-    """If it is lost between two tries, or expires while it is read, and also while no other replica has it."""
-    elector = scene.leader()
-    changes = [{}, {"holderIdentity": "b"}]
-    scene.on("PATCH", lambda: scene.renew(**changes.pop(0)) if changes else None)
-    with pytest.raises(LeaseLostError, match="held by b"):
-        elector.annotate(STATUS)
-    assert (scene.kept.annotation(names.STATUS_ANNOTATION), scene.server.count("PATCH")) == ("", 2)
-    scene.kept.lease = None
-    elector = scene.leader()
-    scene.on("", lambda: scene.advance(11))
-    for asked in (["GET"], []):
-        scene.server.asked.clear()
-        with pytest.raises(LeaseLostError):
-            elector.annotate(STATUS)
-        assert [line.split()[0] for line in scene.server.asked] == asked
-
-
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Release the Lease on a busy machine, too."""
     monkeypatch.setattr(election, "RELEASE_SECONDS", PATIENCE)
-
-
-def test_a_standby_is_woken_at_once(scene: Scene) -> None:
-    """When it leads, or when it was released without the Lease, and not at its next look, a minute later."""
-    leading, released = LeaderElector(scene.server.api, CONFIG, scene.tries.append), scene.elector()
-    for elector, act in ((leading, leading.start), (released, released.release)):
-        threading.Timer(0.05, act).start()
-        elector.await_lease(PATIENCE)
-        assert elector._acquired.is_set()
-    assert (leading.leading, released.leading) == (True, False)
 
 
 @pytest.mark.usefixtures("patient")

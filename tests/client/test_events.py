@@ -7,7 +7,7 @@ import logging
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from msgspec import structs
@@ -18,14 +18,9 @@ from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.errors import UnreachableError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Job, ObjectReference, TargetResolver, own_deployment, own_job
+from hook.kube.events import EventRecorder, Job, ObjectReference, own_job
 from hook.run.job import Runner
-from hook.run.report import ProgressReporter
 from tests.client.server import GRANTED, PATIENCE, SILENT, Said, Server, bounded, refused, serving, told
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "plugin-uid")
 JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "job-uid")
@@ -82,11 +77,7 @@ def test_a_server_that_hangs_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) ->
             record(recorder, *map(str, range(9)))
             end()
         assert server.count("POST") <= 1
-
-
-def test_the_last_event_is_tried_whatever_failed_before() -> None:
-    """Events pause for a while after a failure, but not the one about the end."""
-    with serving(Said(500)) as server:
+    with serving(Said(500)) as server:  # Events pause for a while after a failure, but not the one about the end
         recorder = EventRecorder(server.api, "run", silent=False)
         record(recorder, "1", "2")
         recorder.flush()
@@ -96,21 +87,10 @@ def test_the_last_event_is_tried_whatever_failed_before() -> None:
         assert server.count("POST") == 2
 
 
-def test_counts_of_events_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each restart is a fact of its own, and a controller sees many."""
-    monkeypatch.setattr(events, "COUNTS_LIMIT", 3)
-    with serving(told(kind="Event")) as server:
-        recorder = EventRecorder(server.api, "run", silent=False)
-        record(recorder, "a", "b", "c", "d", "a", "a")
-        recorder.flush()
-        assert (server.count("PATCH"), server.count("POST")) == (1, 5)
-        assert len(recorder._counts) == 3
-
-
 class Heard:
     """Keeps the Events that reach the server."""
 
-    def __init__(self, target: Said | Iterator[Said] | None = None, event: Said | None = None) -> None:
+    def __init__(self, target: Said | None = None, event: Said | None = None) -> None:
         """Answer for the event target, and to Events on it, in this way."""
         self._target = target or told(**KIND, metadata={"uid": "release-uid"})
         self._event = event or told(kind="Event")
@@ -118,9 +98,7 @@ class Heard:
 
     def answer(self, line: str) -> Said:
         """Answer a request without a body."""
-        if line != OBJECT:
-            return told(kind="Event")
-        return self._target if isinstance(self._target, Said) else next(self._target)
+        return self._target if line == OBJECT else told(kind="Event")
 
     def wrote(self, _line: str, body: bytes) -> Said:
         """Take note of an Event, and answer."""
@@ -159,57 +137,49 @@ def failed(node: str) -> Decision:
     return Decision(Phase.WAIT, Reason.NODES_PENDING, "waiting", statuses=(status,), stack="gpu")
 
 
-def test_an_unhappy_end_is_an_event_on_the_target_as_on_the_job() -> None:
-    """By the UID that `kubectl describe` selects; after the own objects, because it has to be read."""
-    heard = Heard()
-    with serving(heard.answer, heard.wrote) as server:
-        runner(server).report_end(LATE)
-        assert server.count(OBJECT) == 1
-    assert ["Job", "DaemonSet", "HelmRelease"] == heard.kinds
-    assert {**KIND, "namespace": "flux-system", "name": "post", "uid": "release-uid"} == heard.ordered[-1][0]
-    assert 1 == len({message for _about, message in heard.ordered})
+def test_an_end_is_an_event_on_the_target_as_on_the_job() -> None:
+    """By the UID that `kubectl describe` selects. A release with nothing to do gets none, and nothing is read for it.
 
-
-def test_a_happy_end_is_an_event_where_something_was_restarted() -> None:
-    """A release with nothing to do gets none, nor is anything read for it. A dry run writes nothing at all."""
-    for restarted, kinds in ((0, ["Job"]), (1, ["Job", "DaemonSet", "HelmRelease"])):
+    A dry run writes nothing at all.
+    """
+    for decision, restarted, targets in ((LATE, 0, 1), (REFRESHED, 0, 0), (REFRESHED, 1, 1)):
         heard = Heard()
         with serving(heard.answer, heard.wrote) as server:
             run = runner(server)
             run._loop.restarter.restarted = restarted
-            run.report_end(REFRESHED)
-            assert server.count(OBJECT) == restarted
-        assert heard.kinds == kinds
+            run.report_end(decision)
+            assert server.count(OBJECT) == targets, (decision.reason, restarted)
+        assert heard.kinds == (["Job", "DaemonSet", "HelmRelease"] if targets else ["Job"])
+        assert len({message for _about, message in heard.ordered}) == 1
+    assert {**KIND, "namespace": "flux-system", "name": "post", "uid": "release-uid"} == heard.ordered[-1][0]
     with serving(GRANTED) as server:
         runner(server, dry_run=True).report_end(LATE)
         assert [] == server.asked
 
 
-@pytest.mark.parametrize(
-    "heard",
-    [
-        pytest.param(Heard(refused(404)), id="no-such-object"),
-        pytest.param(Heard(refused(403)), id="not-permitted"),
-        pytest.param(Heard(Said(500)), id="server-in-trouble"),
-        pytest.param(Heard(told(**KIND, metadata={"uid": 7})), id="malformed-object"),
-        pytest.param(Heard(told(**KIND, metadata={})), id="object-without-uid"),
-        pytest.param(Heard(told(kind="HelmRelease", metadata={"uid": "x"})), id="object-without-version"),
-        pytest.param(Heard(event=refused(403)), id="refused-by-the-admission-policy"),
-        pytest.param(Heard(event=Said(500)), id="in-trouble"),
-    ],
-)
-def test_a_target_that_cannot_be_used_is_one_warning(heard: Heard, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_target_that_cannot_be_used_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     """The Job and the DaemonSet get all their Events, and the target is not tried again for each node."""
-    with serving(heard.answer, heard.wrote) as server:
-        run = runner(server)
-        for number in range(20):
-            run._reporter.report_changes(failed(f"n{number}"))
-        run.report_end(LATE)
-    assert ["Job"] * 21 + ["DaemonSet"] == heard.kinds[:22]
-    written = len(heard.of("HelmRelease"))
-    assert written in (0, 2)  # once for the nodes, once for the end
-    warnings = [entry.getMessage() for entry in caplog.records if entry.levelno >= logging.WARNING]
-    assert sum(str(TARGET) in message or "cannot write Kubernetes Events" in message for message in warnings) == 1
+    for name, heard in (
+        ("no such object", Heard(refused(404))),
+        ("not permitted", Heard(refused(403))),
+        ("server in trouble", Heard(Said(500))),
+        ("malformed object", Heard(told(**KIND, metadata={"uid": 7}))),
+        ("object without UID", Heard(told(**KIND, metadata={}))),
+        ("object without version", Heard(told(kind="HelmRelease", metadata={"uid": "x"}))),
+        ("refused by the admission policy", Heard(event=refused(403))),
+        ("Events in trouble", Heard(event=Said(500))),
+    ):
+        caplog.clear()
+        with serving(heard.answer, heard.wrote) as server:
+            run = runner(server)
+            for number in range(20):
+                run._reporter.report_changes(failed(f"n{number}"))
+            run.report_end(LATE)
+        assert ["Job"] * 21 + ["DaemonSet"] == heard.kinds[:22], name
+        assert len(heard.of("HelmRelease")) in (0, 2), name  # once for the nodes, once for the end
+        warnings = [entry.getMessage() for entry in caplog.records if entry.levelno >= logging.WARNING]
+        about = [words for words in warnings if str(TARGET) in words or "cannot write Kubernetes Events" in words]
+        assert len(about) == 1, name
 
 
 def test_a_target_that_hangs_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,44 +193,20 @@ def test_a_target_that_hangs_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) ->
         assert ["Job", "Job", "DaemonSet"] == [kind for kind in heard.kinds if kind != "HelmRelease"]
 
 
-def test_a_node_that_fails_is_an_event_on_the_target_at_once() -> None:
-    """Users who look why a release hangs find it long before the end; the summary is on the Job alone."""
-    heard = Heard()
-    with serving(heard.answer, heard.wrote) as server:
-        recorder = EventRecorder(server.api, "run", silent=False)
-        reporter = ProgressReporter(recorder, JOB, [TargetResolver(server.api, TARGET)])
-        for node in ("a", "b"):
-            reporter.report_changes(failed(node))
-        reporter.summarise(failed("b"))
-        recorder.flush()
-        recorder.shutdown(PATIENCE)
-        assert server.count(OBJECT) == 1
-    assert ["HelmRelease"] * 2 + ["Job"] * 3 == sorted(heard.kinds)
-    assert [True, True] == [node in message for node, message in zip("ab", heard.of("HelmRelease"), strict=True)]
-
-
-def test_only_the_first_nodes_that_fail_are_events_on_the_target() -> None:
-    """A user interface shows all of its Events: of a thousand nodes the end's would be the last."""
+def test_the_first_nodes_that_fail_are_events_on_the_target() -> None:
+    """Users who look why a release hangs find them long before the end, whose Event is not lost among a thousand."""
     heard = Heard()
     with serving(heard.answer, heard.wrote) as server:
         run = runner(server)
         for node in range(25):
             run._reporter.report_changes(failed(f"n{node}"))
+        run._recorder.flush()
+        assert "n0" in heard.of("HelmRelease")[0]
+        run._reporter.summarise(failed("n1"))  # on the Job alone
         run.report_end(LATE)
-    assert (len(heard.of("Job")), len(heard.of("HelmRelease"))) == (26, 10 + 1)
+        assert server.count(OBJECT) == 1
+    assert (len(heard.of("Job")), len(heard.of("HelmRelease"))) == (27, 10 + 1)
     assert LATE.message in heard.ordered[-1][1]
-
-
-def test_a_target_that_was_not_found_is_read_once_more_at_the_end() -> None:
-    """Not at each node that fails, which may be a thousand."""
-    heard = Heard(iter([Said(500), told(**KIND, metadata={"uid": "release-uid"})]))
-    with serving(heard.answer, heard.wrote) as server:
-        run = runner(server)
-        for node in ("a", "b", "c"):
-            run._reporter.report_changes(failed(node))
-        run.report_end(LATE)
-        assert server.count(OBJECT) == 2
-    assert ["Job", "Job", "Job", "Job", "DaemonSet", "HelmRelease"] == heard.kinds
 
 
 def test_reading_the_own_job_has_the_time_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,11 +231,3 @@ def test_reading_the_own_job_has_the_time_of_the_run(monkeypatch: pytest.MonkeyP
         own = own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
     assert own is not None
     assert (own.reference.uid, own.started.hour) == ("u", 10)
-
-
-def test_an_own_deployment_that_cannot_be_read_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors of all kinds in turn have the same few seconds."""
-    monkeypatch.setattr(events, "OWNER_SECONDS", 0.5)
-    answers = [refused(401), Said(503), refused(403)] * 999
-    with serving(lambda _line: answers.pop()) as server, bounded():
-        assert own_deployment(server.api, "gpu-operator", "post") is None

@@ -16,7 +16,7 @@ from hook.kube.listing import ListWatch
 from hook.kube.requests import NODES, ListOptions
 from hook.objects import readers
 from hook.objects.views import Malformed
-from tests.client.server import EMPTY, JSON, PATIENCE, SILENT, Said, events, listed, refused, serving, told, until
+from tests.client.server import EMPTY, JSON, PATIENCE, SILENT, Said, events, listed, refused, serving, until
 from tests.fixtures.objects import obj
 
 if TYPE_CHECKING:
@@ -70,53 +70,20 @@ def after(watched: Watched, watches: int) -> tuple[dict[str, Any], Server]:
 
 
 def test_each_event_does_what_it_says() -> None:
-    """What was deleted is gone, what was added is there, what was modified differs."""
-    changes = events(
-        ("DELETED", node("a", "11")), ("ADDED", node("c", "12")), ("MODIFIED", node("b", "13", "drain-required"))
-    )
-    watched = Watched(changes)
-    known, server = after(watched, 1)
-    assert {"b", "c"} == set(known)
-    assert known["b"].labels[STATE] == "drain-required"
-    assert watched.versions[:2] == ["10", "13"]
-    assert server.count("limit") == 1
-
-
-def test_versions_are_those_that_the_watch_has_brought_since_the_last_list() -> None:
-    """An object that was only listed is held as of the list's version; so are all of them after a further list."""
-    changes = events(("MODIFIED", node("a", "12")), ("MODIFIED", node("b", "13")), ("DELETED", node("a", "14")))
-    for later, expected in ((Said(200), ({("", "b"): "13"}, "10", "14")), (refused(410), ({}, "10", "10"))):
-        watched = Watched(changes, later)
-        with serving(watched) as server:
-            informer = informer_of(server)
-            until(lambda: len(watched.versions) > 2, "two watches")
-            informer.stop()
-            found = informer.contents()
-        assert (found.changes, found.listed, found.version) == expected
-
-
-def test_a_bookmark_is_no_object() -> None:
-    """It says where to go on; one without a version says nothing."""
-    mark = {"kind": "Node", "metadata": {"resourceVersion": "77"}}
-    watched = Watched(events(("BOOKMARK", mark)), events(("BOOKMARK", {"metadata": {}})))
-    known, server = after(watched, 2)
-    assert {"a", "b"} == set(known)
-    assert watched.versions[:3] == ["10", "77", "77"]
-    assert server.count("limit") == 1
-
-
-def test_an_object_that_cannot_be_read_is_known_to_be_there() -> None:
-    """It is kept in its place, and is not what it was before."""
-    odd = node("a", "11")
+    """A bookmark says where to go on; one without a version says nothing. A malformed object is there, and named."""
+    odd = node("d", "14")
     odd["spec"] = {"taints": 7}
-    known = Watched(events(("MODIFIED", odd)))
-    with serving(known) as server:
-        informer = informer_of(server)
-        until(lambda: len(known.versions) > 1, "the watch ends")
-        informer.stop()
-        found = [view for view in informer.views() if isinstance(view, Malformed)]
-    assert 1 == len(found)
-    assert "a" in found[0].name
+    changes = events(
+        ("DELETED", node("a", "11")), ("ADDED", node("c", "12")), ("MODIFIED", node("b", "13", "drain-required")),
+        ("ADDED", odd),
+    )  # fmt: skip
+    mark = {"kind": "Node", "metadata": {"resourceVersion": "77"}}
+    watched = Watched(changes, events(("BOOKMARK", mark)), events(("BOOKMARK", {"metadata": {}})))
+    known, server = after(watched, 3)
+    assert known.keys() == {"b", "c", "d"}
+    assert (known["b"].labels[STATE], isinstance(known["d"], Malformed)) == ("drain-required", True)
+    assert watched.versions[:4] == ["10", "14", "77", "77"]
+    assert server.count("limit") == 1
 
 
 def test_a_kind_that_comes_and_goes() -> None:
@@ -140,20 +107,6 @@ def test_a_kind_that_comes_and_goes() -> None:
         informer.stop()
 
 
-def test_what_is_known_already_wakes_nothing() -> None:
-    """The nodes of a busy fleet change all day in fields that no reader needs."""
-    same = node("a", "11")
-    same["status"] = {**same.get("status", {}), "images": [{"names": ["x"]}]}
-    changed = node("b", "13", "drain-required")
-    watched = Watched(events(("MODIFIED", same), ("MODIFIED", node("b", "12"))), events(("MODIFIED", changed)))
-    changes: list[int] = []
-    with serving(watched) as server:
-        informer = informer_of(server, changed=lambda: changes.append(len(watched.versions)))
-        until(lambda: len(watched.versions) > 2, "two watches")
-        informer.stop()
-    assert changes[:2] == [0, 2]  # the list, and what the second watch brings; then it was stopped
-
-
 def test_an_error_within_a_watch_lists_again() -> None:
     """What it missed is not known. Also a refusal may pass: credentials rotate, and RBAC changes."""
     for code in (410, 401, 403):
@@ -163,21 +116,6 @@ def test_an_error_within_a_watch_lists_again() -> None:
         assert {"a", "b"} == set(known), code
         assert watched.versions[:2] == ["10", "10"], code
         assert server.count("limit") == 2, code
-
-
-def test_what_is_no_list_is_asked_for_again() -> None:
-    """It is no answer, so it ends no run."""
-    for name, wrong in (
-        ("no items", told(metadata={"resourceVersion": "1"})),
-        ("no objects", told(items=["a"], metadata={"resourceVersion": "1"})),
-        ("no version", told(items=[], metadata={})),
-    ):
-        answers = [wrong, wrong]
-        with serving(lambda line: told() if "watch" in line else answers.pop() if answers else EMPTY) as server:
-            informer = informer_of(server)
-            until(lambda: informer.synced, name)
-            informer.stop()
-            assert (informer.problem, server.count("limit")) == (None, 3), name
 
 
 def test_a_list_that_expires_again_and_again_ends_no_controller() -> None:

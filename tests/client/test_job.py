@@ -18,9 +18,9 @@ from hook.config import Duration, OnDeadline, Settings
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
-from hook.errors import PermissionDeniedError, TerminatedError
+from hook.errors import PermissionDeniedError
 from hook.kube import cache as caches
-from hook.kube import confirm, events, retry
+from hook.kube import confirm, retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
 from hook.kube.informer import OutOfSync
@@ -134,23 +134,6 @@ def test_the_time_counts_from_the_jobs_start() -> None:
         assert run._started == server.api.began
 
 
-def test_a_cluster_that_cannot_be_read_ends_with_the_time() -> None:
-    """Before the first list, and after it: the loop checks its deadline while it waits."""
-    for missing in ("clusterpolicies", "/nodes"):
-        with serving(shown := Shown(cluster())) as server:
-            run = runner(server, ago=PASSED)
-            shown.instead = lambda line: Said(503) if missing in line else None
-            if missing == "/nodes":
-                run._cache.watch_policies()
-                until(lambda: run._cache.synced, "the intent is read")
-                run._cache.watch_fleet()
-                reason = run._reconcile().reason
-            else:
-                reason = run.run().decision.reason
-            run._cache.stop()
-            assert reason is Reason.TIME_UP, missing
-
-
 def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,30 +153,6 @@ def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
             assert cli._run(server.api, settings, mine) == EXIT_DEADLINE, (part, said)
         told = json.loads(message.read_text())
         assert (told["phase"], told["reason"]) == (Phase.DEADLINE, Reason.TIME_UP), (part, said)
-
-
-def test_a_signal_writes_the_events_that_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the server takes its time for the first one, as long as the kubelet waits."""
-    monkeypatch.setattr(events, "STOP_SECONDS", PATIENCE)
-    monkeypatch.setattr(cli, "ignore_signals", lambda: None)
-    stopping = threading.Event()
-
-    def run(self: Runner, _observer: object) -> Outcome:
-        for number in range(5):
-            self._recorder.event(JOB, "Restarted", "note", about=str(number))
-        threading.Timer(0.05, stopping.set).start()
-        raise TerminatedError(15)
-
-    def wrote(_line: str, _body: bytes) -> Said:
-        stopping.wait(PATIENCE)
-        return told(kind="Event")
-
-    monkeypatch.setattr(Runner, "run", run)
-    where = {"service_account_dir": str(tmp_path), "termination_log": str(tmp_path / "none")}
-    values = {"job_name": "", "job_namespace": "", "status_name": "", "run_id": "", "log_format": "json", **where}
-    with serving(told(), wrote) as server:
-        assert cli._run(server.api, Settings(drivers=("gpu",)), values) == 128 + 15
-        assert server.count("POST") == 5
 
 
 def test_an_end_that_could_not_be_confirmed_in_time_is_a_deadline() -> None:
@@ -226,19 +185,6 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
         run._cache.stop()
     assert found is not None
     assert (found.phase, found.message != DONE.message) == (Phase.DONE, True)
-
-
-def test_a_second_read_that_fails_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An outage passes; a permission that is gone does not, and ends the run."""
-    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, unauthorized=0, denied=0))
-    with serving(shown := Shown(cluster())) as server:
-        run = synced(server)
-        shown.instead = lambda _line: Said(503)
-        assert run._confirmed(DONE) is None
-        shown.instead = lambda _line: refused(403)
-        run._confirm_after = 0.0
-        with pytest.raises(PermissionDeniedError):
-            run._confirmed(DONE)
 
 
 def test_what_was_not_seen_is_named_where_the_time_ran_out() -> None:

@@ -12,15 +12,12 @@ from msgspec import structs
 from hook.config import Rbac, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
-from hook.kube import cache as caches
 from hook.objects.decoding import MalformedObjectError
 from hook.run import lookup
 from hook.run.lookup import Lookup
-from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker, lease_status, list_leases
+from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker, lease_status
 from tests.client.controller import NOW, STATUS, lease, stale_pod
-from tests.client.fixtured import DISCOVERY, Shown
-from tests.client.server import Said, listed, refused, serving
-from tests.fixtures.cluster import cluster
+from tests.client.server import listed, refused, serving
 
 NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
 NAME: Final = "post"
@@ -41,10 +38,14 @@ def as_json(seen: Lookup) -> dict[str, Any]:
 
 
 def test_whether_a_controller_is_alive() -> None:
-    """Who holds the Lease, when it was renewed and acted, and how much is left."""
-    alive, dead = found(), found(later=300)
+    """Who holds the Lease, when it was renewed and acted, how much is left, and an open breaker."""
+    nothing = Lookup(NOW)  # most clusters have none
+    assert ([line for line in lookup.as_lines(nothing) if line], lookup.as_json(nothing)) == ([], None)
+    alive, dead, seen = found(), found(later=300), found(OPENED)
     assert "alive (pod-a)" in lookup.as_lines(alive)[0]
     assert "last renewed 2s ago" in lookup.as_lines(alive)[0]
+    assert "9 of 10 nodes" in lookup.as_lines(seen)[-1]
+    assert as_json(seen)["breakers"] == {"gpu": {"openedAt": "2026-03-01T12:00:00Z", "message": "9 of 10 nodes"}}
     first, second = lookup.as_lines(dead)
     for part, text in (("NOT ALIVE", first), ("last restart 5m ago", second), ("3 nodes remaining, about 6m", second)):
         assert part in text, text
@@ -67,13 +68,6 @@ def test_a_new_leader_has_not_restarted_what_an_earlier_one_did() -> None:
     assert "7 plugins" in lookup.as_lines(found(holderIdentity=""))[1]
 
 
-def test_an_open_breaker_is_shown() -> None:
-    """With what was seen, in the table and for programs."""
-    seen = found(OPENED)
-    assert "9 of 10 nodes" in lookup.as_lines(seen)[-1]
-    assert as_json(seen)["breakers"] == {"gpu": {"openedAt": "2026-03-01T12:00:00Z", "message": "9 of 10 nodes"}}
-
-
 def test_a_lease_that_cannot_be_understood_is_shown() -> None:
     """An account that may write a Lease may write anything there; no terminal obeys it."""
     for written, holder in ((None, "pod-a"), ("[]", ""), ("{" * 9000, "a\x1b[2J")):
@@ -86,13 +80,8 @@ def test_a_lease_that_cannot_be_understood_is_shown() -> None:
     assert not LeaseStatus("a", "b").alive(NOW)
 
 
-def test_without_a_controller_nothing_is_shown() -> None:
-    """Most clusters have none."""
-    assert ([], None) == ([line for line in lookup.as_lines(Lookup(NOW)) if line], lookup.as_json(Lookup(NOW)))
-
-
 def test_where_a_controller_was_looked_for_is_shown() -> None:
-    """If only some namespaces, or none, may be read, that no Lease was found proves little."""
+    """Where only some namespaces may be read, no Lease proves little. Of several, one of these drivers counts."""
     with serving(lambda line: listed() if "/namespaces/dra/" in line else listed(lease())) as server:
         assert NAME in lookup.as_lines(lookup.find_controller(server.api, Settings()))[0]
         somewhere = lookup.find_controller(server.api, Settings(rbac=Rbac(namespaces=("dra",))))
@@ -100,12 +89,7 @@ def test_where_a_controller_was_looked_for_is_shown() -> None:
     assert as_json(somewhere)["alive"] is None
     with serving(refused(403)) as server:
         seen = lookup.find_controller(server.api, Settings())
-    assert "permission missing" in lookup.as_lines(seen)[0]
-    assert as_json(seen)["alive"] is None
-
-
-def test_of_several_controllers_the_one_of_these_drivers_is_shown() -> None:
-    """A release for each driver is possible; of the others the most recently renewed one counts."""
+    assert ("permission missing" in lookup.as_lines(seen)[0], as_json(seen)["alive"]) == (True, None)
     leases = [
         lease(OTHER, renewTime="2026-03-01T12:00:09.000000Z"),
         lease(holderIdentity="old", renewTime="2026-03-01T11:00:00.000000Z"),
@@ -116,19 +100,7 @@ def test_of_several_controllers_the_one_of_these_drivers_is_shown() -> None:
         seen = lookup.find_controller(server.api, Settings())
         assert seen.lease is not None
         assert seen.lease.holder == "new"
-        assert len(list_leases(server.api, ("a", "b"), 30)) == 8
-        assert server.count("labelSelector=app.kubernetes.io%2Fname%3Dgpu-operator-post") == 3
-
-
-def test_the_version_of_slices_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is away for a moment is no cluster without slices."""
-    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
-    answers = [Said(503), Said(503)]
-    shown = Shown(cluster())
-    shown.instead = lambda line: answers.pop() if line.endswith(DISCOVERY) and answers else None
-    with serving(shown) as server:
-        assert lookup.read_once(server.api, Settings())["gpu"].slices
-    assert answers == []
+        assert server.count("labelSelector=app.kubernetes.io%2Fname%3Dgpu-operator-post") == 1
 
 
 def node_status(
@@ -136,6 +108,9 @@ def node_status(
 ) -> NodeStatus:
     """Return a node's status."""
     return NodeStatus(node, state, reason, "so it is", subject=f"ns/plugin-{node}", stack=stack)
+
+
+STALE: Final = node_status(NodeState.STALE)
 
 
 def pending(*statuses: NodeStatus) -> Decision:
@@ -149,19 +124,15 @@ def advice(*statuses: NodeStatus, seen: Lookup | None = None) -> str:
     return "\n".join(lookup.advice(pending(*statuses), seen or Lookup(NOW)))
 
 
-STALE: Final = node_status(NodeState.STALE)
+def test_what_is_advised_for_stale_plugins() -> None:
+    """One advice for several, with the pod of the first; but for one that is not named its own, and no deletion.
 
-
-def test_whether_a_stale_plugin_is_normal() -> None:
-    """Nodes that reload change by themselves; one that is being restarted shows that something restarts them."""
+    Nodes that reload change by themselves; one that is being restarted shows that something restarts them.
+    """
     for other, restarts in ((Reason.DRIVER_NOT_READY, False), (Reason.PLUGIN_RESTARTING, True)):
         state = NodeState.RESTARTING if restarts else NodeState.WAITING
         told = advice(STALE, node_status(state, other, "b"))
         assert ("per node is normal" in told, NOTHING_RESTARTS in told) == (True, not restarts), other
-
-
-def test_several_stale_plugins_share_one_advice() -> None:
-    """With the pod of the first. But one that is not named has its own, and no command that deletes its pod."""
     told = advice(STALE, node_status(NodeState.STALE, Reason.PLUGIN_QUEUED, "b"))
     assert told.startswith("PluginStale (a, b): ")
     assert told.endswith("the driver pod of node a is Ready: kubectl -n ns delete pod plugin-a")
@@ -183,10 +154,7 @@ def test_what_no_controller_restarts_is_reported_with_the_reason() -> None:
     told = advice(STALE, seen=found(OPENED))  # what to compare first, and nothing to delete by hand
     assert told.startswith("BreakerOpen: ")
     assert ("restarts the plugin." in told, "delete pod" in told) == (False, False)
-
-
-def test_each_driver_is_advised_by_itself() -> None:
-    """A controller of one driver leaves the plugins of another as they are."""
+    # A controller of one driver leaves the plugins of another as they are.
     told = advice(STALE, node_status(NodeState.STALE, node="b", stack="network"), seen=found())
     assert ["The controller" in line for line in told.splitlines()] == [True, False]
     assert [line.split(":")[0] for line in told.splitlines()] == ["PluginStale (a)", "PluginStale (b)"]

@@ -17,7 +17,7 @@ from hook.config import Settings
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart, StalePod
-from hook.errors import PermissionDeniedError, RejectedError, TerminatedError, UnreachableError
+from hook.errors import PermissionDeniedError, RejectedError, TerminatedError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.client import at_once
@@ -125,18 +125,6 @@ def test_after_any_other_answer_one_is_asked_for_alone(monkeypatch: pytest.Monke
     assert waves == [1] * 5
 
 
-def test_a_decision_is_executed_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest is decided anew, from what is there then. But what is decided in the last moment has a chance."""
-    with serving(GRANTED) as server:
-        monkeypatch.setattr(loop, "ACT_SECONDS", -1.0)
-        assert list(Restarter(server.api).act(wave(3), 60)) == []
-        assert server.asked == []
-        monkeypatch.setattr(loop, "ACT_SECONDS", PATIENCE)
-        for left in (0.0, -5.0):
-            (result,) = Restarter(server.api).act([A], left)
-            assert result.note, left
-
-
 def test_no_try_of_a_write_begins_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next holder of the Lease may act then: each try has only what is left, however endless the patience."""
     monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=retry.FOREVER))
@@ -170,35 +158,26 @@ def test_a_rollout_without_an_answer_is_tried_again() -> None:
     answers = [Said()]
     with serving(lambda _line: answers.pop() if answers else GRANTED) as server:
         restarter = Restarter(server.api)
-        (result,) = restarter.act([ROLLOUT], 60)
-        assert (result.note, bool(result.trouble), restarter.restarted) == ("", True, 0)
-        (result,) = restarter.act([ROLLOUT], 60)
-        assert (bool(result.note), result.trouble, restarter.restarted) == (True, "", 2)
+        for granted, restarted in ((False, 0), (True, 2)):
+            (result,) = restarter.act([ROLLOUT], 60)
+            assert (bool(result.note), bool(result.trouble), restarter.restarted) == (granted, not granted, restarted)
 
 
-def test_a_refused_rollout_ends_a_job_and_no_controller() -> None:
-    """No other restart follows it; a controller tries again, but not the next second."""
-    with serving(refused(422)) as server:
-        with pytest.raises(RejectedError):
-            list(Restarter(server.api).act([ROLLOUT], 60))
-        restarter = Restarter(server.api, lasting=True)
-        (result,) = restarter.act([ROLLOUT, A], 60)
-        assert (result.note, result.trouble, restarter.restarted) == ("", "no", 0)
-        assert list(restarter.act([A], 60)) == []
-        assert server.count("DELETE") == 0
-
-
-def test_a_missing_permission_to_restart_ends_no_controller() -> None:
-    """It is trouble that another try may fix, but not the next second; a Job's run ends for it."""
-    with serving(refused(403)) as server:
-        for action in (A, ROLLOUT):
+def test_a_refusal_ends_a_job_and_no_controller() -> None:
+    """A missing permission, or a refused rollout: a controller tries again, but not the next second."""
+    for status, action, error in (
+        (403, A, PermissionDeniedError),
+        (403, ROLLOUT, PermissionDeniedError),
+        (422, ROLLOUT, RejectedError),
+    ):
+        with serving(refused(status)) as server:
             restarter = Restarter(server.api, lasting=True)
-            (result,) = restarter.act([action], 60)
-            assert (bool(result.trouble), result.note, result.refused) == (True, "", "")
+            (result,) = restarter.act([action, B], 60)
+            assert (bool(result.trouble), result.note, result.refused, restarter.restarted) == (True, "", "", 0)
             asked = len(server.asked)
             assert list(restarter.act([action], 60)) == []
-            assert len(server.asked) == asked
-            with pytest.raises(PermissionDeniedError):
+            assert len(server.asked) == asked, status
+            with pytest.raises(error):
                 list(Restarter(server.api).act([action], 60))
 
 
@@ -214,7 +193,16 @@ def test_a_server_that_asks_for_time_has_it_for_all_writes() -> None:
 
 
 def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
-    """The server may have done it, or not; nothing, or "gone", in answer to the next try means that it was ours."""
+    """The server may have done it, or not; nothing, or "gone", in answer to the next try means that it was ours.
+
+    If the second answer grants it, what is gone then is the same restart.
+    """
+    answers = [Said()]
+    with serving(lambda _line: answers.pop() if answers else told()) as server:
+        restarter = Restarter(server.api)
+        for _time in range(2):
+            list(restarter.act([A], 60))
+        assert (restarter.settle({A.pod.uid}), restarter.settle(set()), restarter.restarted) == ([], [], 1)
     for then in (Said(), refused(404), refused(409)):
         answers = [Said()]
         with serving(lambda _line: answers.pop() if answers else then) as server:
@@ -225,27 +213,6 @@ def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
             (result,) = restarter.settle(set())
             assert (result.action, bool(result.note), restarter.restarted) == (A, True, 1), then
             assert restarter.settle(set()) == [], then
-
-
-def test_a_deletion_that_is_granted_after_all_counts_once() -> None:
-    """The first answer was lost, the second one came: what is gone then is the same restart."""
-    answers = [Said()]
-    with serving(lambda _line: answers.pop() if answers else told()) as server:
-        restarter = Restarter(server.api)
-        (first,), (second,) = (restarter.act([A], 60) for _time in range(2))
-        assert (bool(first.trouble), bool(second.note)) == (True, True)
-        assert (restarter.settle({A.pod.uid}), restarter.settle(set()), restarter.restarted) == ([], [], 1)
-
-
-def test_a_deletion_that_did_not_happen_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later deletion of that pod is not ours; what is long past shows nothing either way."""
-    monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
-    with serving(Said()) as server:
-        restarter = Restarter(server.api)
-        assert len(list(restarter.act([A, B], 60))) == 2
-        assert restarter.settle({A.pod.uid, B.pod.uid}, current=False) == []
-        assert [A] == [result.action for result in restarter.settle({B.pod.uid})]
-        assert (restarter.settle(set()), restarter.restarted) == ([], 1)
 
 
 def test_a_deletion_without_an_answer_is_ours_once_its_pod_ends() -> None:
@@ -320,17 +287,6 @@ def test_nothing_is_decided_before_what_is_new_is_read() -> None:
     assert len(found["gpu"].plugin_pods) == 1
 
 
-def test_an_outage_at_the_beginning_is_not_outlived_by_looking() -> None:
-    """Only a cache that was synced once makes a run wait for an API server without end."""
-    with serving(Said(503)) as server:
-        looped, cache, _recorder = looping(server)
-        before = cache._policy
-        cache.watch_policies()
-        assert looped.observe() is None
-        assert cache._policy is before
-        cache.stop()
-
-
 def admission(review: Said, asked: list[dict[str, str]]) -> Callable[[str, bytes], Said]:
     """Refuse every pod but the first one; keep what is asked about permissions."""
 
@@ -358,49 +314,6 @@ def test_a_wave_that_admission_refuses_costs_one_question() -> None:
     assert ["dra", "monitoring"] == sorted(question["namespace"] for question in asked)
 
 
-def test_an_answer_about_permissions_is_good_for_one_decision() -> None:
-    """A permission that is taken away meanwhile would look like admission's refusal, which is for good."""
-    asked: list[dict[str, str]] = []
-    with serving(GRANTED, admission(reviewed(allowed=True), asked)) as server:
-        restarter = Restarter(server.api)
-        for _time in range(3):
-            (result,) = restarter.act(wave(2)[1:], 60)
-            assert result.refused
-    assert 3 == len(asked)
-
-
-def test_a_question_has_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does it outlast the time that is left: after it others act. Without an answer each is tried again."""
-    granted: list[float] = []
-
-    def allows(_request: Request, seconds: float) -> bool:
-        granted.append(seconds)
-        raise UnreachableError("silence")
-
-    with serving(GRANTED, admission(GRANTED, [])) as server:
-        monkeypatch.setattr(server.api, "allows", allows)
-        for left in (3600.0, 2.0, 0.0):
-            restarter = Restarter(server.api)
-            restarter._width = SIDE_BY_SIDE
-            results = list(restarter.act(wave(WAVE + 3)[1:], left))
-            assert [True] * SIDE_BY_SIDE == [bool(result.trouble) and not result.refused for result in results], left
-    assert granted[0] == loop.RIGHTS_SECONDS
-    assert (granted[1] <= 2, granted[2] <= 1, len(granted)) == (True, True, 3)
-
-
-def test_a_permission_that_lapses_has_its_time_for_the_whole_wave() -> None:
-    """Every refusal of the wave was one without patience: none of them ends the run, and the next one may."""
-    asked: list[dict[str, str]] = []
-    with serving(GRANTED, admission(reviewed(allowed=False), asked)) as server:
-        restarter = Restarter(server.api)
-        restarter._patience = replace(retry.WRITE, denied=0.0)  # as after a refusal by admission
-        results = list(restarter.act(wave(WAVE + 3), 60))
-        assert (WAVE, len(asked)) == (len(results), 1)
-        assert all(result.trouble and not result.refused for result in results[1:])
-        with pytest.raises(PermissionDeniedError):
-            list(restarter.act(wave(WAVE), 60))
-
-
 def test_only_what_rbac_allows_is_refused_for_this_pod_alone() -> None:
     """A missing permission is the same for every pod, and ends the run; a webhook may let the next one pass."""
     with serving(refused(422)) as server:  # refused by its own words: nothing to ask
@@ -418,19 +331,6 @@ def test_only_what_rbac_allows_is_refused_for_this_pod_alone() -> None:
                 ended = True
             told = [record.refused for record in looped.memories["gpu"].restarts.values()]
             assert (ended, ["no" in refusal for refusal in told]) == (not allowed, [True] * bool(allowed)), allowed
-
-
-def test_a_right_that_lapses_after_a_refusal_has_its_time_to_come_back() -> None:
-    """Admission's refusals are not waited for twice; a missing permission is, and so is an unknown one."""
-    answers = [reviewed(allowed=True), Said(503), reviewed(allowed=False), reviewed(allowed=False)]
-    with serving(GRANTED, lambda line, _body: answers.pop(0) if "POST" in line else refused(403)) as server:
-        looped, _cache, _recorder = looping(server)
-        for _time in range(3):
-            looped.act(decided(A), 60)
-        assert len(answers) == len(looped.memories["gpu"].restarts) == 1
-        assert looped.restarter._patience is retry.WRITE
-        with pytest.raises(PermissionDeniedError):
-            looped.act(decided(A), 60)
 
 
 def test_what_was_granted_is_reported_although_another_answer_ends_the_run() -> None:

@@ -71,8 +71,9 @@ class Scene:
     writer: StatusObject
     clock: list[float]
 
-    def show(self, decision: Decision, *, heartbeat: bool = False) -> dict[str, str]:
-        """Show a decision, and return what is there then."""
+    def show(self, decision: Decision, after: float = 0, *, heartbeat: bool = False) -> dict[str, str]:
+        """Show a decision after some seconds, and return what is there then."""
+        self.clock[0] += after
         self.writer.show(decision, SNAPSHOTS, Settings(), heartbeat=heartbeat)
         return self.there.data
 
@@ -94,7 +95,7 @@ def decision(phase: Phase = Phase.WAIT, reason: Reason = Reason.NODES_PENDING, m
 
 
 def test_it_holds_the_state_as_text(scene: Scene) -> None:
-    """A node counts once, with its least advanced plugin. The policy names driver and operator."""
+    """A node counts once, with its least advanced plugin. A Job that delegated has not finished."""
     data = scene.show(decision(message="two\nlines"))
     times = {key: data.pop(key) for key in ("startedAt", "updatedAt")}
     assert all(value.endswith("Z") for value in times.values()), times
@@ -103,21 +104,10 @@ def test_it_holds_the_state_as_text(scene: Scene) -> None:
         "progress": "2/4 (1 excluded)", "total": "5", "verified": "2", "stale": "1", "failed": "1", "excluded": "1",
         "driverVersion": "580.126.20", "operatorChartVersion": "26.3.4", "observedGeneration": "2", "writer": "job/it",
     }  # fmt: skip
-
-
-def test_each_phase_has_its_name(scene: Scene) -> None:
-    """A Job that delegated has not finished."""
-    expected = {
-        decision(Phase.WAIT): "Progressing",
-        decision(Phase.DONE): "Succeeded",
-        decision(Phase.SKIP): "Skipped",
-        decision(Phase.FAIL): "Failed",
-        decision(Phase.DEADLINE): "TimedOut",
-        decision(Phase.DONE, Reason.DELEGATED): "Progressing",
-    }
-    for shown, phase in expected.items():
-        scene.clock[0] += 5
-        assert scene.show(shown)["phase"] == phase, shown
+    names = {Phase.DONE: "Succeeded", Phase.SKIP: "Skipped", Phase.FAIL: "Failed", Phase.DEADLINE: "TimedOut"}
+    for phase, name in names.items():
+        assert scene.show(decision(phase), 5)["phase"] == name
+    assert scene.show(decision(Phase.DONE, Reason.DELEGATED), 5)["phase"] == "Progressing"
     scene.writer.end(decision(), StatusPhase.UNKNOWN)
     assert scene.there.data["phase"] == "Unknown"
 
@@ -135,38 +125,23 @@ def test_it_is_written_when_something_changed_and_not_too_often(scene: Scene) ->
         (0, decision(Phase.FAIL, message="other"), True, True),
     ]
     for number, (waited, shown, heartbeat, writes) in enumerate(steps):
-        scene.clock[0] += waited
         before = len(scene.there.writes)
-        scene.show(shown, heartbeat=heartbeat)
+        scene.show(shown, waited, heartbeat=heartbeat)
         assert (len(scene.there.writes) > before) is writes, number
 
 
-def test_a_run_clears_the_last_success_and_notes_its_own(scene: Scene) -> None:
-    """What other field managers own stays."""
+def test_a_run_clears_the_last_success_and_notes_its_own(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """What other field managers own stays. A refusal may pass: it is logged once and repeated, and nothing waits."""
     scene.there.managers["gpu-operator-post-run"] = {"succeededRunId": "r0"}
     scene.writer.begin_run()
-    assert scene.show(decision())["succeededRunId"] == ""
+    scene.there.refuses = 4
+    for after in (0, 0, 5):  # not at once
+        assert "phase" not in scene.show(decision(), after)
+    assert [record.levelname for record in caplog.records if "status object" in record.message] == ["WARNING"]
+    shown = scene.show(decision(), 5)
+    assert (shown["phase"], shown["succeededRunId"]) == ("Progressing", "")
     scene.writer.note_run(succeededRunId="r1")
     assert (scene.there.data["succeededRunId"], scene.there.data["phase"]) == ("r1", "Progressing")
-
-
-def test_a_write_that_fails_is_logged_once_and_repeated(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither the run nor the next write waits for it."""
-    scene.writer.begin_run()
-    scene.there.refuses = 4
-    scene.show(decision())
-    scene.show(decision())  # not at once
-    scene.clock[0] += 5
-    assert scene.show(decision()) == {"runId": "r1"}
-    assert [record.levelname for record in caplog.records if "status object" in record.message] == ["WARNING"]
-    scene.clock[0] += 5
-    assert scene.show(decision())["phase"] == "Progressing"
-    assert scene.there.data["succeededRunId"] == ""
-
-
-def test_the_end_is_written_with_retries(scene: Scene) -> None:
-    """A refusal may pass: new RBAC objects take a moment. The policy is the one that was seen last."""
-    scene.show(decision())
     scene.there.refuses = 2
     scene.writer.end(decision(Phase.DONE), seconds=30)
     assert (scene.there.data["phase"], scene.there.data["driverVersion"]) == ("Succeeded", "580.126.20")

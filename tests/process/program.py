@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 import yaml
 
@@ -84,31 +84,21 @@ class Logged:
 
 def start(*words: str, **environment: str) -> subprocess.Popen[str]:
     """Start the program with nothing of the user's own configuration; words like ``stallTimeout=3s`` are settings."""
-    arguments, settings = separated(words)
-    return subprocess.Popen(
-        [sys.executable, "-m", "hook", *arguments],
-        cwd=ROOT,
-        env=_variables({**settings, **environment}),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return _started(words, environment, subprocess.PIPE)
 
 
 def start_logged(log: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
     """Start the same with both streams in a file, which can be read while it is written."""
-    arguments, settings = separated(words)
     with log.open("w", encoding="utf-8") as both:
-        return subprocess.Popen(
-            [sys.executable, "-m", "hook", *arguments],
-            cwd=ROOT,
-            env=_variables({**settings, **environment}),
-            stdin=subprocess.DEVNULL,
-            stdout=both,
-            stderr=both,
-            text=True,
-        )
+        return _started(words, environment, both)
+
+
+def _started(words: Iterable[str], environment: Mapping[str, str], stream: int | IO[str]) -> subprocess.Popen[str]:
+    arguments, settings = separated(words)
+    return subprocess.Popen(
+        [sys.executable, "-m", "hook", *arguments], cwd=ROOT, env=_variables({**settings, **environment}),
+        stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, text=True,
+    )  # fmt: skip
 
 
 def run_each(folder: Path, commands: Iterable[Iterable[str]]) -> list[Ended]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Final
@@ -19,7 +18,7 @@ from hook.run.status import ControllerStatus
 from tests.client.controller import exposition
 from tests.client.leases import NAME, NAMESPACE, PATH, keeping
 from tests.client.server import SILENT, Said, refused, until
-from tests.process.program import Logged, run, start_logged, write_kubeconfig
+from tests.process.program import Logged, start_logged, write_kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,14 +153,3 @@ def test_it_outlives_what_may_pass(start: Callable[..., Process]) -> None:
         kept.instead = lambda _line: None
         controller.await_answer("/readyz", 200, "leader\n")
         assert controller.stopped() == STOPPED
-
-
-def test_a_port_that_cannot_be_used(tmp_path: Path) -> None:
-    """Before any request. One that is taken may be free at the next try; what is no address never will be."""
-    with keeping() as (_kept, server), socket.create_server(("127.0.0.1", 0)) as other:
-        taken = f"127.0.0.1:{other.getsockname()[1]}"
-        file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
-        for listen, code, words in ((taken, 1, f"cannot listen on {taken}"), ("8080", 2, "write host:port, such as")):
-            done = run("controller", f"--listen={listen}", f"--kubeconfig={file}")
-            assert (done.code, words in done.said, "Traceback" in done.said) == (code, True, False), done.said
-        assert server.asked == []

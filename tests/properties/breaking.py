@@ -6,14 +6,13 @@ import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import ModuleType
 
     from tests.properties.promises import BrokenPromiseError
 
@@ -34,30 +33,6 @@ class Mutant:
     """The broken rule: takes the original function, then the arguments of the call."""
 
 
-class Binding(NamedTuple):
-    """One name under which a module or a class of the program holds a function."""
-
-    owner: ModuleType | type
-    name: str
-    member: object
-    """What the name is bound to: the function, or the property or class method that is made of it."""
-
-    def with_function(self, function: Function) -> object:
-        """Return what the name must be bound to, so that it holds another function."""
-        made = type(self.member) if isinstance(self.member, (property, classmethod, staticmethod)) else None
-        return made(function) if made is not None else function
-
-
-def bindings() -> Iterator[Binding]:
-    """Yield every name that a loaded module of the program, or a class that it defines, binds."""
-    modules = [one for name, one in sys.modules.items() if name.partition(".")[0] == hook.__name__]
-    for module in modules:
-        classes = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
-        owners: list[ModuleType | type] = [module, *classes]
-        for owner in owners:
-            yield from (Binding(owner, name, member) for name, member in vars(owner).items())
-
-
 @contextmanager
 def broken(mutant: Mutant) -> Iterator[None]:
     """Let the program run with a broken rule. A function that the program does not bind is refused."""
@@ -67,12 +42,16 @@ def broken(mutant: Mutant) -> Iterator[None]:
     def replacement(*args: object, **kwargs: object) -> object:
         return mutant.rule(original, *args, **kwargs)
 
-    found = [one for one in bindings() if _function(one.member) is original]
-    if not found:
-        raise LookupError(f"{mutant.name}: no module of the program binds {original.__qualname__}")
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == hook.__name__]
+    owners: list[object] = list(modules)
+    for module in modules:
+        owners += [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
+    bound = [(owner, *item) for owner in owners for item in vars(owner).items() if _function(item[1]) is original]
+    assert bound, f"{mutant.name}: no module of the program binds {original.__qualname__}"
     with ExitStack() as replaced:
-        for one in found:
-            replaced.enter_context(mock.patch.object(one.owner, one.name, one.with_function(replacement)))
+        for owner, name, member in bound:
+            kind = type(member) if isinstance(member, (property, classmethod, staticmethod)) else None
+            replaced.enter_context(mock.patch.object(owner, name, kind(replacement) if kind else replacement))
         yield
 
 

@@ -35,7 +35,7 @@ PROMISES: Final = {
 """Histories of a family; the others get 100. Runs that often last until their time is up take four times as long."""
 ENDLESS: Final = 20
 """Histories of a family for the controller: the Job, which has the same loop, gets the others."""
-OBJECTS: Final = 80
+OBJECTS: Final = 100
 """Mutations of a scene. Thousands were tried while this was written; these are for what changes later."""
 MUTANTS: Final = 400
 """Histories until a broken rule must have shown. Measured over 20 seeds, the most that any of them took is in the table

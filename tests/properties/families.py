@@ -162,191 +162,110 @@ def _drawn(  # noqa: PLR0913 - all that a history is made of
 
 FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
     "anything": anything(),
-    "upgrades": _drawn(
-        "UPGRADE daemonset_controller takes_driver time:10,20,30 daemonset_controller time:10,20,40,60 "
+    "upgrades": _drawn("UPGRADE daemonset_controller takes_driver time:10,20,30 daemonset_controller time:10,20,40,60 "
         "operator_lies look watch:100",
-        "UPGRADE daemonset_controller watch:100,300 UPGRADE watch:50",
-    ),
+        "UPGRADE daemonset_controller watch:100,300 UPGRADE watch:50"),
     "hardly_ready": _drawn("driver_crashes time:1,3 operator_lies look watch:50"),
-    "about_to_go": _drawn(
-        "takes_driver time:1,3 look watch:50",
-        "RELOAD takes_plugin look watch:50",
-        pace=SLOW_TO_GO,
-    ),
+    "about_to_go": _drawn("takes_driver time:1,3 look watch:50", "RELOAD takes_plugin look watch:50", pace=SLOW_TO_GO),
     "operator_lag": _drawn("RELOAD edits_version time:1,200 look time:20 look watch:50"),
-    "label_lag": _drawn(
-        "SETTING daemonset_controller operator_lies look time:200 2*look",
-        "UPGRADE daemonset_controller operator_lies look time:200 2*look",
-    ),
-    "controller_lag": _drawn(
-        "SETTING operator_lies look time:200 look time:20 look",
-        "RELOAD UPGRADE operator_lies look time:200 look time:20 look",
-    ),
+    "label_lag": _drawn("SETTING daemonset_controller operator_lies look time:200 2*look",
+        "UPGRADE daemonset_controller operator_lies look time:200 2*look"),
+    "controller_lag": _drawn("SETTING operator_lies look time:200 look time:20 look",
+        "RELOAD UPGRADE operator_lies look time:200 look time:20 look"),
     "second_render": _drawn(
         "operator_rolls time look operator_starts time:200 look operator_leads time:1,3 look watch:50",
-        "edits_setting time:1,3 look watch:100",
-    ),
-    "taken_back": _drawn(
-        "UPGRADE daemonset_controller work:100,600 time:20,300 takes_version_back operator_renders "
-        "daemonset_controller operator_lies time:200 look watch:50",
-    ),
-    "second_of_ready": _drawn(
-        "driver_crashes time:1,2,3,4,5,6 plugin_crashes time:120 look watch:100",
-        pace=LOADS_LATE, nodes=ONE,
-    ),
-    "second_of_start": _drawn(
-        "takes_driver takes_plugin time:2 daemonset_controller time:120 look watch:100",
-        pace=BRISK, nodes=ONE,
-    ),
+        "edits_setting time:1,3 look watch:100"),
+    "taken_back": _drawn("UPGRADE daemonset_controller work:100,600 time:20,300 takes_version_back operator_renders "
+        "daemonset_controller operator_lies time:200 look watch:50"),
+    "second_of_ready": _drawn("driver_crashes time:1,2,3,4,5,6 plugin_crashes time:120 look watch:100",
+        pace=LOADS_LATE, nodes=ONE),
+    "second_of_start": _drawn("takes_driver takes_plugin time:2 daemonset_controller time:120 look watch:100",
+        pace=BRISK, nodes=ONE),
     "own_restart": _drawn(
         "driver_crashes time:2,5,8 look time:1 look time:2 daemonset_controller time:20 look watch:50",
-        pace=BRISK, nodes=ONE,
-    ),
+        pace=BRISK, nodes=ONE),
     "crashes_again": _drawn(
         "driver_crashes time:5 look time:1 look time:2 driver_crashes daemonset_controller time:20 look watch:50",
-        pace=st.just(Pace(goes=1, unload=1, install=4, notice=1, poll=1, begin=1)), nodes=ONE, phase=EARLY,
-    ),
+        pace=st.just(Pace(goes=1, unload=1, install=4, notice=1, poll=1, begin=1)), nodes=ONE, phase=EARLY),
     "crash_in_place": _drawn(
         "takes_plugin time:5,10 driver_crashes time:11,15 daemonset_controller time:120 look watch:100",
         "driver_crashes time:11,15 plugin_crashes time:120 plugin_crashes:2,4 time:120 look watch:100",
-        pace=SLOW_TO_LOAD, nodes=ONE,
-    ),
-    "blips": _drawn(
-        "driver_crashes time:150 takes_plugin work:100 goes_dark time comes_back time:1,10 look watch:50",
-        "RELOAD goes_dark time look time:20 look comes_back",
-    ),
-    "stale_watch": _drawn(
-        "hear RELOAD plugin_crashes time:40,80 look:plugins watch:50",
+        pace=SLOW_TO_LOAD, nodes=ONE),
+    "blips": _drawn("driver_crashes time:150 takes_plugin work:100 goes_dark time comes_back time:1,10 look watch:50",
+        "RELOAD goes_dark time look time:20 look comes_back"),
+    "stale_watch": _drawn("hear RELOAD plugin_crashes time:40,80 look:plugins watch:50",
         "hear UPGRADE daemonset_controller work:50,100 look:all",
-        "hear RELOAD look:all look:drivers watch:50",
-    ),
+        "hear RELOAD look:all look:drivers watch:50"),
     "out_of_order": _drawn(
         "RELOAD hear:some edits_version hear:some operator_renders hear:some daemonset_controller look:some "
         "takes_driver hear:some time daemonset_controller hear:some time look:some time hear:some look:some "
-        "work:20 hear:some look:some watch:50",
-    ),
-    "missing_plugin": _drawn(
-        "takes_plugin time:40 look time look watch:50",
-        "look RELOAD look time:40 look time:20 look",
-    ),
-    "labels": _drawn(
-        "RELOAD labels_vanish time:1,10 look time:60 look watch:50",
-        "RELOAD labels_vanish work:20 look time:60 look watch:50",
-    ),
+        "work:20 hear:some look:some watch:50"),
+    "missing_plugin": _drawn("takes_plugin time:40 look time look watch:50",
+        "look RELOAD look time:40 look time:20 look"),
+    "labels": _drawn("RELOAD labels_vanish time:1,10 look time:60 look watch:50",
+        "RELOAD labels_vanish work:20 look time:60 look watch:50"),
     "skipped": _drawn("is_skipped RELOAD look watch:50"),
     "several_at_once": _drawn("takes_driver takes_driver:1 work:300 look watch:50", nodes=THREE),
     "replaced": _drawn(
         "operator_replaces time look operator_renders time look daemonset_controller time look garbage_collector "
-        "watch:100",
-    ),
-    "churn": _drawn(
-        "UPGRADE daemonset_controller node_joins watch:10,50 node_leaves:0,1 watch:50 node_joins time look "
-        "watch:100",
-    ),
+        "watch:100"),
+    "churn": _drawn("UPGRADE daemonset_controller node_joins watch:10,50 node_leaves:0,1 watch:50 node_joins time look "
+        "watch:100"),
     "killed": _drawn("RELOAD look killed:0,1 time look daemonset_controller time killed:0,1 look watch:100"),
-    "by_hand": _drawn(
-        "turns_upgrades UPGRADE daemonset_controller look watch:20 takes_driver watch:300",
-        repaired=False,
-    ),
-    "trouble": _drawn(
-        "plugin_breaks RELOAD watch:50,300",
-        "driver_breaks UPGRADE watch:300 takes_driver:1 watch:300",
-        repaired=False,
-    ),
+    "by_hand": _drawn("turns_upgrades UPGRADE daemonset_controller look watch:20 takes_driver watch:300",
+        repaired=False),
+    "trouble": _drawn("plugin_breaks RELOAD watch:50,300",
+        "driver_breaks UPGRADE watch:300 takes_driver:1 watch:300", repaired=False),
     "trouble_beside_work": _drawn(
-        "plugin_breaks RELOAD watch:20 time:3000 takes_driver:1 time:30 daemonset_controller time:5 look "
-        "watch:50",
-        nodes=TWO, repaired=False,
-    ),
+        "plugin_breaks RELOAD watch:20 time:3000 takes_driver:1 time:30 daemonset_controller time:5 look watch:50",
+        nodes=TWO, repaired=False),
     "out_of_time": _drawn("plugin_breaks UPGRADE 4*time:3100 look time:3100 look"),
     "by_hand_in_place": _drawn(
         "turns_upgrades UPGRADE daemonset_controller driver_crashes time:1,20,120 look watch:50,300",
-        "turns_upgrades UPGRADE daemonset_controller look driver_crashes watch:300",
-        repaired=False,
-    ),
+        "turns_upgrades UPGRADE daemonset_controller look driver_crashes watch:300", repaired=False),
     "rolling_by_hand": _drawn(
         "turns_upgrades turns_rolling UPGRADE daemonset_controller time:40 daemonset_controller time:300 look "
-        "time:40 plugin_controller time:120 operator_lies look time:20 look watch:300",
-        nodes=TWO, repaired=False,
-    ),
-    "vanishing_policy": _drawn(
-        "RELOAD GONE time look watch:50 policy_returns watch:100",
+        "time:40 plugin_controller time:120 operator_lies look time:20 look watch:300", nodes=TWO, repaired=False),
+    "vanishing_policy": _drawn("RELOAD GONE time look watch:50 policy_returns watch:100",
         "UPGRADE daemonset_controller takes_driver watch:10,50 GONE watch:50,100 policy_returns watch:100",
         "RELOAD UPGRADE GONE look time:200 look policy_returns watch:100",
-        "GONE operator_replaces time look garbage_collector time:10,40 look policy_returns watch:100",
-    ),
-    "policy_gone": _drawn(
-        "GONE RELOAD look watch:50,1500",
-        "GONE look RELOAD time:1200 look watch:50",
-        repaired=False,
-    ),
-    "orphans": _drawn(
-        "RELOAD ORPHANED time look daemonset_controller time:40,120 look time:20 look watch:50",
-        "ORPHANED daemonset_controller time:40 RELOAD look watch:50",
-    ),
+        "GONE operator_replaces time look garbage_collector time:10,40 look policy_returns watch:100"),
+    "policy_gone": _drawn("GONE RELOAD look watch:50,1500", "GONE look RELOAD time:1200 look watch:50", repaired=False),
+    "orphans": _drawn("RELOAD ORPHANED time look daemonset_controller time:40,120 look time:20 look watch:50",
+        "ORPHANED daemonset_controller time:40 RELOAD look watch:50"),
     "side_probed": _drawn(
         "driver_breaks:1 driver_crashes:1 driver_crashes watch:300 side_crashes watch:100 side_crashes watch:100",
-        "driver_crashes time:120 look time:10 daemonset_controller time:20,40 side_crashes time:40 look "
-        "watch:100",
-        nodes=TWO, site=PROBED, repaired=False,
-    ),
-    "side_bare": _drawn(
-        "RELOAD side_crashes time look watch:100",
-        "takes_driver work:50,100 side_crashes watch:100 side_crashes:0,1,2,3 watch:100",
-        site=BARE,
-    ),
-    "rewritten_image": _drawn(
-        "RELOAD look watch:50",
-        "RELOAD edits_version time:1,200 look time:20 look watch:50",
-        site=REWRITTEN,
-    ),
-    "doubled_plugin": _drawn(
-        "takes_plugin:1 time:40 plugin_doubles time:120 look time:20 look watch:50",
-        "plugin_doubles time:120 driver_crashes time:120 look time:20 look watch:50",
-        nodes=TWO,
-    ),
-    "touched_policy": _drawn(
-        "RELOAD look watch:300",
-        "UPGRADE daemonset_controller watch:50,300",
-        site=TOUCHED,
-    ),
-    "place_given_back": _drawn(
-        "plugin_breaks RELOAD look takes_driver:1 watch:300",
+        "driver_crashes time:120 look time:10 daemonset_controller time:20,40 side_crashes time:40 look watch:100",
+        nodes=TWO, site=PROBED, repaired=False),
+    "side_bare": _drawn("RELOAD side_crashes time look watch:100",
+        "takes_driver work:50,100 side_crashes watch:100 side_crashes:0,1,2,3 watch:100", site=BARE),
+    "rewritten_image": _drawn("RELOAD look watch:50",
+        "RELOAD edits_version time:1,200 look time:20 look watch:50", site=REWRITTEN),
+    "doubled_plugin": _drawn("takes_plugin:1 time:40 plugin_doubles time:120 look time:20 look watch:50",
+        "plugin_doubles time:120 driver_crashes time:120 look time:20 look watch:50", nodes=TWO),
+    "touched_policy": _drawn("RELOAD look watch:300", "UPGRADE daemonset_controller watch:50,300", site=TOUCHED),
+    "place_given_back": _drawn("plugin_breaks RELOAD look takes_driver:1 watch:300",
         "plugin_breaks takes_driver takes_driver:1 work:300 watch:50",
         "plugin_breaks plugin_breaks:2 takes_driver:0 takes_driver:1 takes_driver:2 work:300 watch:50",
-        nodes=THREE, at_once=ONE, repaired=False,
-    ),
-    "clocks": _drawn(
-        "clock_back:0,20,36 RELOAD watch:50,300",
+        nodes=THREE, at_once=ONE, repaired=False),
+    "clocks": _drawn("clock_back:0,20,36 RELOAD watch:50,300",
         "clock_forward:0,20,36 RELOAD watch:50,300",
-        "takes_driver work:20,50 clock_forward:0,20,36 watch:300",
-    ),
+        "takes_driver work:20,50 clock_forward:0,20,36 watch:300"),
 }  # fmt: skip
 """By name; what a family is about is its name."""
 ENDLESS: Final[Mapping[str, SearchStrategy[History]]] = {
-    "jumps": _drawn(
-        "watch:10 MOVES watch:100,700",
+    "jumps": _drawn("watch:10 MOVES watch:100,700",
         "watch:10 MOVES watch:700 killed watch:100",
-        "watch:10 MOVES RELOAD watch:700",
-        nodes=A_CROWD, controller=True,
-    ),
-    "all_at_once": _drawn(
-        "watch:10 PARALLEL watch:300",
+        "watch:10 MOVES RELOAD watch:700", nodes=A_CROWD, controller=True),
+    "all_at_once": _drawn("watch:10 PARALLEL watch:300",
         "UPGRADE daemonset_controller PARALLEL watch:10,300",
-        "watch:10 CRASHES watch:300",
-        nodes=A_CROWD, controller=True,
-    ),
-    "lies": _drawn(
-        "watch:10 takes_driver work:20,50 clock_back:20,36 watch:900",
+        "watch:10 CRASHES watch:300", nodes=A_CROWD, controller=True),
+    "lies": _drawn("watch:10 takes_driver work:20,50 clock_back:20,36 watch:900",
         "watch:10 clock_back:20,36 takes_driver watch:900 takes_driver watch:300",
         "watch:10 times_move watch:100 times_move watch:100 times_move watch:100 times_move watch:100 watch:300",
-        nodes=ONE, controller=True,
-    ),
+        nodes=ONE, controller=True),
     "late": _drawn("plugin_breaks UPGRADE 6*time:3100 look 6*time:3100 look", controller=True),
-    "taken_down": _drawn(
-        "takes_driver:1 work:300 takes_plugin time:12 look watch:50",
-        "takes_driver takes_driver:1 work:300 look watch:100",
-        nodes=THREE, down=ONE_OR_TWO, controller=True,
-    ),
+    "taken_down": _drawn("takes_driver:1 work:300 takes_plugin time:12 look watch:50",
+        "takes_driver takes_driver:1 work:300 look watch:100", nodes=THREE, down=ONE_OR_TWO, controller=True),
 }  # fmt: skip
 """Those of the controller alone; it is tried with all the others, too."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -11,14 +10,10 @@ import hypothesis
 import pytest
 from hypothesis.errors import NoSuchExample
 
-from hook.decide import breaker, fleet, nodes, plugins, restarts
-from hook.objects import views
-from hook.plan import pools, timing
 from tests.properties import budget
-from tests.properties.breaking import Binding, Mutant, bindings, broken
+from tests.properties.breaking import Mutant, broken
 from tests.properties.families import ENDLESS, FAMILIES
-from tests.properties.mutants import MUTANTS, always
-from tests.properties.promises import BrokenPromiseError
+from tests.properties.mutants import MUTANTS
 from tests.properties.story import History, Story
 
 pytestmark = pytest.mark.usefixtures("_quiet")
@@ -66,39 +61,6 @@ def test_a_mutant_that_changes_nothing_is_not_noticed() -> None:
     assert is_noticed(mutant, 20)
     same = Mutant("same", mutant.breaks, mutant.family, mutant.target, lambda original, *args: original(*args))
     assert not is_noticed(same, 20)
-
-
-def test_a_function_that_the_program_does_not_bind_is_refused() -> None:
-    """Nothing is broken by what the program cannot call."""
-    uncalled = Mutant("uncalled", BrokenPromiseError, "anything", is_noticed, always(None))
-    with pytest.raises(LookupError, match="uncalled: no module of the program binds is_noticed"), broken(uncalled):
-        pass
-
-
-def changed(before: list[Binding]) -> set[tuple[object, str]]:
-    """Return the names that are bound to something else now."""
-    now = {(one.owner, one.name): one.member for one in bindings()}
-    return {(one.owner, one.name) for one in before if now[one.owner, one.name] is not one.member}
-
-
-def test_a_function_is_replaced_wherever_it_is_bound() -> None:
-    """Modules that imported it run the broken rule, too; afterwards all is as it was, also after an error."""
-    importers: set[tuple[object, str]] = {
-        (module, "live_pods") for module in (fleet, breaker, nodes, plugins, pools, timing)
-    }
-    targets: tuple[tuple[object, set[tuple[object, str]]], ...] = (
-        (fleet.live_pods, importers),
-        (views.Pod.live, {(views.Pod, "live")}),
-        (restarts.DisruptionBudget.allows, {(restarts.DisruptionBudget, "allows")}),
-        (restarts.DisruptionBudget.left, {(restarts.DisruptionBudget, "left")}),
-    )
-    for target, names in targets:
-        before = list(bindings())
-        within = None
-        with suppress(KeyError), broken(Mutant("any", BrokenPromiseError, "anything", target, always(None))):
-            within = changed(before)
-            raise KeyError
-        assert (names, set()) == (within, changed(before)), target
 
 
 def test_every_family_and_every_mutant_is_documented() -> None:

@@ -6,7 +6,7 @@ What a recording does not hold is modelled, and never in the core's favour:
 * **ReplicaSets**: named as the operator's pods without the last part; the Deployment's annotation names the newest one
   once the controller has observed the Deployment, and its replicas are the live pods.
 * **ControllerRevision.creationTimestamp**: the moment of its record; ten minutes before the start for those that were
-  there when it began. The same for the last write of a policy's spec, which its generation shows (``reduce.py``).
+  there when it began. The same for the last write of a policy's spec, which its generation shows.
 * **ContainersReady**: no node was lost, so it moves together with Ready. Nodes are Ready since an hour before.
 * **End of the driver's init container**: the moment at which its record says terminated; a second before the start of
   the driver container for pods that were there when the recording began.

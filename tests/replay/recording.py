@@ -1,4 +1,8 @@
-"""A reduced recording: its changes, and the truth about its drivers."""
+"""A recording of a real operator, cut down to what the core reads: its changes, and the truth about its drivers.
+
+Each line is one change of one object, ``t`` seconds after the start. A policy's ``written`` is the moment at which its
+generation last moved, so its spec was written; null for a policy that was there before.
+"""
 
 from __future__ import annotations
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MIGRATIONS: Final = ("v26.3.3-chart-bump", "v26.3.3-driver-only", "v26.7.0-chart-bump", "v26.3.3-autoupgrade-off")
 EVERY: Final = (*MIGRATIONS, "v26.3.3-fresh-install", "v26.7.0-fresh-install", "v26.3.3-unrelated-change")
+HELM_RETURNS: Final = 0.2
+"""Seconds after T0."""
 STILL: Final = 90
 """Seconds for which the cluster stays as it was recorded last: a plugin comes back, quiet times end."""
 EVALUATED: Final = (NodeState.STALE, NodeState.RESTARTING, NodeState.VERIFYING, NodeState.VERIFIED, NodeState.FAILED)

@@ -44,22 +44,15 @@ def took(recording: Recording) -> float:
     return max(labelled) - recording.t0
 
 
-def test_the_window_planned_before_an_upgrade_is_the_one_that_it_took() -> None:
-    """The plan knows only reloads of an installation, and the upgrade controller's pace."""
+def test_the_window_planned_is_the_one_that_it_took() -> None:
+    """Before an upgrade the plan knows an installation's reloads and the usual pace; after it both are measured."""
     for name in UPGRADES:
         recording = load(name)
         pool = planned(recording, recording.t0 - 0.001)
         assert Obstacle.STEP_IS_ASSUMED in [one.obstacle for one in pool.obstacles], name
         assert pool.window is not None, name
         assert took(recording) == pytest.approx(pool.window.typical, rel=NEAR), name
-
-
-def test_the_next_window_is_planned_by_the_last_one() -> None:
-    """After an upgrade its steps are measured."""
-    for name in UPGRADES:
-        recording = load(name)
-        pool = planned(recording, recording.end)
-        nodes = len(recording.gpu_nodes)
+        pool, nodes = planned(recording, recording.end), len(recording.gpu_nodes)
         assert pool.reloads.loading is not None, name
         assert pool.step.measured is not None, name
         assert (nodes, nodes - 1) == (pool.reloads.loading.samples, pool.step.measured.samples), name
