@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import tarfile
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from devcluster.bench import atrest, weight
+from devcluster.bench import atrest
 from devcluster.bench.busy import UPGRADING, Busy, unready
 from devcluster.layout import State
 from hook.config import Settings
@@ -86,44 +83,3 @@ def test_objects_weigh_what_real_ones_do(tmp_path: Path) -> None:
     changed = list(Busy(State(tmp_path), NODES)._changed(1))
     assert {each["metadata"]["uid"] for each in changed} <= set(identities)
     assert {each["kind"] for each in changed} == {"Node", "Pod"}
-
-
-BUILDAH: Final = """#!/bin/sh
-[ "$1" = push ] || exit 0
-for last; do :; done
-rest=${last#docker-archive:}
-cp "$0.tar" "${rest%%:*}"
-"""
-"""A builder that has every base, and saves an archive that was made before."""
-
-
-def tar(files: dict[str, bytes]) -> bytes:
-    """Pack files."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as whole:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            whole.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
-
-
-def test_what_a_node_pulls_are_the_compressed_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an image that is built for it, with its base; without Docker and buildah, only this figure is missing."""
-    builder = tmp_path / "buildah"
-    builder.write_text(BUILDAH)
-    builder.chmod(0o700)
-    manifest = json.dumps([{"Layers": ["one.tar", "two.tar"]}]).encode()
-    archive = tmp_path / "buildah.tar"
-    archive.write_bytes(
-        tar({"manifest.json": manifest} | {f"{name}.tar": tar({"noise": os.urandom(2000)}) for name in ("one", "two")})
-    )
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
-    monkeypatch.setenv("BUILDER", "buildah")
-    monkeypatch.setenv("BASE_IMAGE", "registry.example/base:1")
-    found = weight.image()
-    # Noise does not compress; what is around it, headers and padding, hardly weighs.
-    assert 4000 < found["image_pull_bytes"] < 5000
-    assert found["image_base"] == "registry.example/base:1"
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    assert weight.image() == {"image_pull_bytes": None, "image_base": None}

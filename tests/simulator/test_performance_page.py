@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import xml.etree.ElementTree as ET
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from devcluster.bench import chart, tables
+from devcluster.bench import tables
 from devcluster.bench.computed import Times
 from devcluster.bench.cost import NAMES
 from devcluster.bench.page import DATA, MARKS, PAGE, PICTURE, README, Files
 from devcluster.bench.peers import LABELS, NOTHING, ORIGINAL, OURS, PODS
 from devcluster.bench.plots import PLOTS
-from devcluster.bench.results import Result, read
+from devcluster.bench.results import Result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,19 +109,6 @@ def test_every_measure_has_its_figures_and_its_command(tmp_path: Path) -> None:
     assert f"| 9,000 | 90 {times} | 77 | 33 |" in shown
 
 
-def test_new_figures_replace_those_of_their_name_only(tmp_path: Path) -> None:
-    """A part may be measured anew."""
-    files = checkout(tmp_path)
-    again = result("reaction", "reaction", 50)
-    again = Result(**{**asdict(again), "seconds": 1.0})
-    again.write(tmp_path / "new")
-    files.take(tmp_path / "new")
-    found = {one.name: one.seconds for one in files.results()}
-    assert (1.0, 400) == (found["reaction"], found[tables.HEADLINE])
-    assert [again] == read((tmp_path / "new").glob("*.json"))
-    assert len(json.loads((tmp_path / DATA).read_text())) == 5
-
-
 def test_what_waiting_for_the_last_node_costs() -> None:
     """Each group waits for those after it, then for the last label: the square. An immediate restart costs its own."""
     for name, times, at_the_end in (
@@ -134,14 +118,3 @@ def test_what_waiting_for_the_last_node_costs() -> None:
     ):
         found = (times.served_at_the_end, times.served_by_label, times.served_at_once)
         assert found == (at_the_end, 15, 3), name
-
-
-def test_a_bar_is_as_long_as_its_power_of_ten() -> None:
-    """And a value of nothing has its word, too."""
-    svg = chart.draw(["ours", "theirs", "none"], [chart.Group("a <fleet>", [1.0, 100.0, 0.0])], "seconds")
-    shapes = list(ET.fromstring(svg).iter())  # noqa: S314 - our own text
-    widths = {each.get("fill"): float(each.get("width", "")) for each in shapes if each.tag.endswith("rect")}
-    ours, theirs, none = (widths[colour] for colour in chart.COLOURS[:3])
-    assert ours <= 1.0 >= none
-    assert theirs > 500
-    assert {"a <fleet>", "ours", "1.0", "100", "0.0", "seconds"} <= {each.text for each in shapes}

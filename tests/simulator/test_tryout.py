@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devcluster import tryout
-from devcluster.demoview import Show
-from devcluster.visit import Visit
 
 if TYPE_CHECKING:
     import pytest
@@ -60,12 +57,3 @@ def test_the_cluster_is_deleted_whatever_happens(tmp_path: Path, monkeypatch: py
     assert failed is not None
     assert "kind create cluster" in failed
     assert log.read_text().split() == ["create", "delete"]
-
-
-def test_helm_is_told_where_the_operator_runs_and_which_image(tmp_path: Path) -> None:
-    """The simulated operator stays off real nodes; the image's registry may have a port."""
-    demo = tryout.Tryout(Visit(tmp_path / "fleet"), 2, Show(time.time()), IMAGE, tmp_path / "kubeconfig")
-    assert '--set-json=operator.nodeSelector={"devcluster/system": "true"}' in demo.operator_flags
-    flags = demo._post()
-    assert "--set=image.repository=localhost:5000/gpu-operator-post" in flags
-    assert "--set-string=image.tag=dev" in flags
