@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-ALWAYS = ("test_cost.py", "test_performance_page.py", "test_profiling.py")
+ALWAYS = ("test_cost.py", "test_performance_page.py")
 """Modules about tools that a change of the program or of a page can break; they need no cluster."""
 
 

@@ -9,65 +9,17 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from devcluster import binaries, gobuild, gotoolchain, programs
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def named(name: str) -> programs.Program:
     """Return a program by its name."""
     return next(program for program in (*programs.PROGRAMS, *programs.DEPLOYERS) if program.name == name)
-
-
-KUBECTL = named("kubectl")
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> gobuild.Job:
-    """Write a tiny Go module, to be built into a cache of its own."""
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "go.mod").write_text("module example.invalid/hello\n\ngo 1.26.0\n")
-    (source / "main.go").write_text('package main\n\nvar word string\n\nfunc main() { println("hello", word) }\n')
-    target = tmp_path / "cache" / "bin" / "hello-v1-abc" / "hello"
-    return gobuild.Job("hello v1", source, "example.invalid/hello", "-X main.word=world", target)
-
-
-def build(job: gobuild.Job) -> str:
-    """Build a job and return what was shown."""
-    out = io.StringIO()
-    gobuild.build_all([job], job.target.parents[2], out)
-    return out.getvalue()
-
-
-def test_build_happens_once_and_shows_progress(job: gobuild.Job) -> None:
-    """The first call builds and shows that; the second finds the program and shows nothing."""
-    shown = build(job)
-    answer = subprocess.run([job.target], capture_output=True, text=True, check=True)
-    assert answer.stderr == "hello world\n"
-    assert "building hello v1 (1 of 1)" in shown
-    assert "first time takes some minutes" in shown
-    assert build(job) == ""
-
-
-def test_failed_build_shows_why_and_leaves_no_program(job: gobuild.Job) -> None:
-    """The compiler's words, the log's place, a way out, and nothing half-built; sources without a hash are refused."""
-    (job.source / "main.go").write_text("package main\n\nfunc main() { undefinedThing() }\n")
-    with pytest.raises(gobuild.BuildError) as failure:
-        build(job)
-    text = str(failure.value)
-    assert "building hello v1 failed" in text
-    assert "undefined: undefinedThing" in text
-    assert str(job.target.parents[2] / "log" / "hello-v1-abc.log") in text
-    assert "KUBEBUILDER_ASSETS" in text
-    assert list(job.target.parent.iterdir()) == []
-    (job.source / "go.mod").write_text(
-        "module example.invalid/hello\n\ngo 1.26.0\n\nrequire golang.org/x/text v0.30.0\n"
-    )
-    (job.source / "main.go").write_text('package main\n\nimport _ "golang.org/x/text/width"\n\nfunc main() {}\n')
-    with pytest.raises(gobuild.BuildError, match=r"missing go\.sum entry"):
-        build(job)
 
 
 def install(folder: Path, name: str, answer: str) -> Path:
@@ -98,25 +50,6 @@ def test_which_versions_fit(tmp_path: Path) -> None:
     ):
         installed = install(tmp_path / str(number), named(name).file_name, answer)
         assert binaries.fits(named(name), installed) is expected, answer
-
-
-def test_where_a_program_is_taken_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """KUBEBUILDER_ASSETS first, then the cache, then PATH; what does not fit is passed over."""
-    cache = tmp_path / "cache"
-    monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
-    install(tmp_path / "path", "kubectl", "Client Version: v1.20.0")
-    assert binaries.locate(KUBECTL, cache) is None
-    in_path = install(tmp_path / "path", "kubectl", "Client Version: v1.37.1")
-    assert binaries.locate(KUBECTL, cache) == in_path
-    cached = binaries.cached_path(KUBECTL, cache)
-    cached.parent.mkdir(parents=True)
-    cached.touch()
-    assert binaries.locate(KUBECTL, cache) == cached
-    install(tmp_path / "assets", "kubectl", "Client Version: v1.20.0")
-    assert binaries.locate(KUBECTL, cache) == cached
-    assets = install(tmp_path / "assets", "kubectl", "Client Version: v1.37.3")
-    assert binaries.locate(KUBECTL, cache) == assets
 
 
 def test_changed_pins_make_another_cache_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
