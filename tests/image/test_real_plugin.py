@@ -7,15 +7,10 @@ stand-ins.
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from devcluster.layout import CHECKOUT
 from tests.e2e.lab import NEW, OLD
 from tests.image.gpunode import DOMAINS, DOMAINS_ALONE, GPUS, GPUS_ALONE, PATIENCE, numbers
 
@@ -93,22 +88,3 @@ def test_compute_domains_alone(gpu_node: GpuNodeLab) -> None:
     assert lab.plugin_pod() != plugin
     lab.deploy()
     assert ["delete pods"] == lab.writes()
-
-
-def test_the_command_line_boots_such_a_node(real_node: None, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """For people who want to look around; the chart that it names is NVIDIA's."""
-    assert real_node is None
-    state = f"--state={tmp_path_factory.mktemp('node') / 'c'}"
-    try:
-        told = _devcluster("gpu-node", state)
-        chart = re.search(r"^NVIDIA's chart: (.+)$", told, re.MULTILINE)
-        assert chart is not None
-        assert "name: dra-driver-nvidia-gpu\n" in (Path(chart[1]) / "Chart.yaml").read_text()
-        assert "2 of 2 nodes are Ready" in _devcluster("status", state)
-    finally:
-        _devcluster("down", state)
-
-
-def _devcluster(*arguments: str) -> str:
-    command = [sys.executable, "-m", "devcluster", *arguments]
-    return subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=True).stdout
