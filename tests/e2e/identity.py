@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from devcluster.client import path
+from tests.chart.rendering import Helm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,6 +39,14 @@ def rights(rules: Iterable[dict[str, Any]]) -> set[Right]:
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
+
+
+def charted(cluster: Cluster, *kinds: str, **values: object) -> set[Right]:
+    """Return what the chart grants with these values, by ClusterRoles and Roles, or by one of these kinds alone."""
+    rendered = Helm(cluster.binary("helm4")).render(values)
+    return rights(
+        rule for kind in kinds or ("ClusterRole", "Role") for role in rendered.all(kind) for rule in role["rules"]
+    )
 
 
 def kubeconfig(cluster: Cluster, name: str, allowed: Iterable[Right]) -> Path:

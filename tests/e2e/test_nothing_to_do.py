@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.chart.rendering import Helm
 from tests.e2e.acts import is_ready
-from tests.e2e.identity import kubeconfig, rights
+from tests.e2e.identity import charted, kubeconfig
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, PLUGIN_NAMESPACE, Boot, Lab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     import pytest
 
@@ -132,12 +130,6 @@ def test_plugins_that_start_before_their_driver_is_ready(boot: Boot) -> None:
     lab.assert_clean(["gpu-0"])
 
 
-def _reader(lab: Lab) -> Path:
-    """Return a kubeconfig with the permissions of the chart's dry run, which cannot write."""
-    rendered = Helm(lab.cluster.binary("helm4")).render({"dryRun": True})
-    return kubeconfig(lab.cluster, "reader", rights(rendered.one("ClusterRole")["rules"]))
-
-
 def test_stale_plugins_that_must_not_be_restarted(boot: Boot, subtests: pytest.Subtests) -> None:
     """Not in a dry run, not by status, not in an unknown upgrade state, and not while the policy is malformed."""
     lab = boot(2)
@@ -178,7 +170,7 @@ def _dry_run_and_status(lab: Lab) -> None:
     ours = f"system:serviceaccount:{NAMESPACE}:gpu-operator-post"
     assert [each for each in lab.cluster.audit() if each["user"]["username"] == ours] == []
 
-    reader = _reader(lab)
+    reader = kubeconfig(lab.cluster, "reader", charted(lab.cluster, "ClusterRole", dryRun=True))
     lines = lab.run("run", "--dry-run", "--log-format=json", kubeconfig=reader)
     assert lines.code == 0, lines.said
     assert all(json.loads(line)["message"] for line in lines.out.splitlines())
@@ -190,20 +182,3 @@ def _dry_run_and_status(lab: Lab) -> None:
 
     told = json.loads(lab.run("status", "-o", "json", kubeconfig=reader).out)
     assert [(node, "Stale") for node in STALE] == [(node["node"], node["state"]) for node in told["nodes"]]
-
-
-def test_status_during_an_upgrade(boot: Boot) -> None:
-    """With few permissions `status` evaluates the nodes as a run does: which of them waits, and for what."""
-    lab = boot(3)
-    lab.fleet(nodes=3)
-    reader = _reader(lab)
-    lab.knobs(driver_install_seconds=20)
-    lab.operator(driver="580.126.20")
-    lab.until(lambda: len(lab.truth.loaded_now()) == 3 and "" in lab.truth.loaded_now().values(), "a node reloads")
-    told = json.loads(lab.run("status", "-o", "json", kubeconfig=reader).out)
-    assert told["phase"] == "Wait"
-    states = {node["node"]: node["reason"] for node in told["nodes"]}
-    reloading = next(node for node, version in lab.truth.loaded_now().items() if not version)
-    assert states[reloading] in ("DriverNotReady", "OperandsPaused", "DriverMissing")
-    assert {"DriverOutdated", "UpgradeInProgress"} >= {states[node] for node in states if node != reloading}
-    assert lab.restarts() == []

@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.e2e import acts, identity
-from tests.e2e.identity import Right
 from tests.e2e.lab import NEW, NEW_CHART, Boot, Lab
 
 if TYPE_CHECKING:
@@ -18,19 +17,6 @@ NEWEST: Final = "580.159.04"
 """Another version yet; the simulated driver takes any."""
 SLACK: Final = 2.5
 """Both windows are seconds long here, and a machine may be busier during one of them."""
-READS: Final = {
-    Right("nvidia.com", "clusterpolicies", verb) for verb in ("list", "watch")
-} | {
-    Right(group, resource, verb)
-    for group, resource in (
-        ("nvidia.com", "nvidiadrivers"), ("apps", "daemonsets"), ("apps", "controllerrevisions"),
-        ("apps", "deployments"), ("apps", "replicasets"), ("", "nodes"), ("coordination.k8s.io", "leases"),
-        ("resource.k8s.io", "resourceslices"),
-    )
-    for verb in ("list", "watch")
-}  # fmt: skip
-"""All that a plan reads, but pods and what protects them."""
-PODS: Final = {Right("", "pods", verb) for verb in ("list", "watch")}
 
 
 def pool(made: dict[str, Any]) -> dict[str, Any]:
@@ -138,9 +124,10 @@ def _what_protects_a_pod(lab: Lab) -> None:
     lab.cluster.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
     seen = obstacles(acts.plan(lab))
     assert "PodDisruptionBudget keep" in seen["PodsNotEvictable"]["message"]
-    seeing_pods = identity.kubeconfig(lab.cluster, "planner", {*READS, *PODS})
+    granted = identity.charted(lab.cluster, "ClusterRole", dryRun=True)
+    seeing_pods = identity.kubeconfig(lab.cluster, "planner", granted)
     made = json.loads(lab.run("plan", "-o", "json", kubeconfig=seeing_pods).out)
     assert "poddisruptionbudgets" in obstacles(made)["PodsNotRead"]["message"]
-    nearly_blind = identity.kubeconfig(lab.cluster, "nobody", READS)
+    nearly_blind = identity.kubeconfig(lab.cluster, "nobody", {right for right in granted if right.resource != "pods"})
     refused = lab.run("plan", kubeconfig=nearly_blind)
     assert (3, True) == (refused.code, "list pods" in refused.err), refused.said

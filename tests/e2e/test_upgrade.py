@@ -105,16 +105,6 @@ def test_precompiled_switch(boot: Boot) -> None:
     lab.assert_clean(SIX[:3])
 
 
-def test_a_policy_that_is_never_ready(boot: Boot) -> None:
-    """Another operand is broken for good: that delays the end of the run, does not prevent it, and is reported."""
-    lab = boot(2)
-    lab.stale_fleet(nodes=2, simulate__brokenOperand=True)
-    assert lab.policy_state() == "notReady"
-    lab.deploy(args=("advanced.operatorQuiet=2s", "advanced.policyGrace=6s"))
-    assert any("notReady" in warning for warning in lab.story()["warnings"])
-    lab.assert_clean(["gpu-0", "gpu-1"])
-
-
 def test_rollout(boot: Boot) -> None:
     """One patch of the DaemonSet, once all nodes are settled, and no deletion by us."""
     lab = boot(3)
@@ -129,10 +119,15 @@ def test_rollout(boot: Boot) -> None:
 
 
 def test_a_bound_on_parallel_restarts(boot: Boot) -> None:
-    """With maxParallelRestarts 1 the next plugin goes only when the one before is back."""
+    """With maxParallelRestarts 1 the next plugin goes only when the one before is back.
+
+    Another operand is broken for good, so that the policy is never ready: that delays the end, and is reported.
+    """
     lab = boot(4)
-    lab.stale_fleet(nodes=4)
-    lab.deploy(maxParallelRestarts=1)
+    lab.stale_fleet(nodes=4, simulate__brokenOperand=True)
+    assert lab.policy_state() == "notReady"
+    lab.deploy(args=("advanced.operatorQuiet=2s", "advanced.policyGrace=6s"), maxParallelRestarts=1)
+    assert any("notReady" in warning for warning in lab.story()["warnings"])
     lab.assert_clean(SIX[:4])
     story = [each.event for each in lab.truth.since(lab.began) if each.event in ("plugin-deleted", "plugin-ready")]
     assert ["plugin-deleted", "plugin-ready"] * 4 == story

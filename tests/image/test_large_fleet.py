@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from devcluster import etcd
+from devcluster.bench import atrest
 from devcluster.layout import CHECKOUT
 from tests.e2e.lab import OPERATOR
-from tests.fixtures.objects import Object, merged, obj, plugin_pod
+from tests.fixtures.objects import Object, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,19 +21,15 @@ if TYPE_CHECKING:
     from tests.image.node import NodeLab
 
 NODES: Final = 1000
-NODE_BYTES: Final = 28_000
-POD_BYTES: Final = 24_000
-"""What these objects weighed on real clusters, managed fields and all."""
-
-STALE: Final = frozenset(f"gpu-{number}" for number in range(0, NODES, 100))
+STALE: Final = range(0, NODES, 100)
+LONG_BEFORE: Final = 60
+"""So many turns of the fleet's upgrade lie between the start of a stale plugin and the load of its driver."""
 LOOK_SECONDS: Final = 0.1
 LIMIT: Final = 128 * 2**20
 """The chart's default."""
 LEAST: Final = 20 * 2**20
 """Python alone takes more: less is a wrong reading."""
-
-PLUGINS: Final = "nvidia-dra-driver-gpu"
-PLUGIN_PODS: Final = f"/api/v1/namespaces/{PLUGINS}/pods"
+PLUGIN_PODS: Final = f"/api/v1/namespaces/{atrest.DRA}/pods"
 POLICIES: Final = "/apis/nvidia.com/v1/clusterpolicies"
 
 
@@ -43,14 +40,14 @@ def test_a_thousand_nodes_within_the_default_limit(boot: Callable[..., NodeLab])
     chart's default; the kernel, not this test, watches over it.
     """
     lab = boot(0, at_rest=True)
-    for namespace in ("gpu-operator", PLUGINS):
+    for namespace in (atrest.OPERATOR, atrest.DRA):
         lab.cluster.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-    _create_policy(lab)
-    etcd.put(lab.cluster.files, _fleet())
+    policy = _create_policy(lab)
+    etcd.put(lab.cluster.files, _fleet(policy))
     hook = lab.start_post()
     pod = lab.next_judging()
-    lab.until(lambda: _deleted(lab) == STALE, "the stale plugins are deleted", 120)
-    etcd.put(lab.cluster.files, _changed())
+    lab.until(lambda: _deleted(lab) == len(STALE), "the stale plugins are deleted", 120)
+    etcd.put(lab.cluster.files, _changed(policy))
     peaks = [lab.memory_peak(pod)]
     _replace(lab)
     while hook.poll() is None:
@@ -75,81 +72,49 @@ def _assert_done(lab: NodeLab) -> None:
     lab.assert_on_the_real_node()
 
 
-def _deleted(lab: NodeLab) -> set[str]:
-    """Name the nodes whose plugin somebody has deleted; at rest nobody confirms that it is gone."""
-    pods = (lab.cluster.get(f"{PLUGIN_PODS}/plugin-{node}") for node in STALE)
-    return {pod["spec"]["nodeName"] for pod in pods if "deletionTimestamp" in pod["metadata"]}
-
-
-def _changed() -> Iterator[Object]:
-    """Give nodes and pods of the fleet anew, but those of stale plugins: whoever watches gets each of them again."""
-    for each in _fleet():
-        name = each["metadata"]["name"]
-        if each["kind"] in {"Node", "Pod"} and name.removeprefix("plugin-") not in STALE:
-            yield merged(each, {"metadata": {"annotations": {"devcluster/changed": "yes"}}})
+def _deleted(lab: NodeLab) -> int:
+    """Count the stale plugins that somebody has deleted; at rest nobody confirms that they are gone."""
+    pods = (lab.cluster.get(f"{PLUGIN_PODS}/{_name(number)}") for number in STALE)
+    return sum("deletionTimestamp" in pod["metadata"] for pod in pods)
 
 
 def _replace(lab: NodeLab) -> None:
     """Do what kubelet and DaemonSet controller would: confirm the deletions, and put fresh pods in their places."""
-    for node in sorted(STALE):
-        lab.cluster.delete(f"{PLUGIN_PODS}/plugin-{node}", {"gracePeriodSeconds": 0})
-    etcd.put(lab.cluster.files, (_plugin(node, "new") for node in sorted(STALE)))
+    for number in STALE:
+        lab.cluster.delete(f"{PLUGIN_PODS}/{_name(number)}", {"gracePeriodSeconds": 0})
+    new = [{"metadata": {"name": f"new-{number}", "uid": f"new-{number}"}} for number in STALE]
+    fresh = map(atrest.plugin_pod, STALE)
+    etcd.put(lab.cluster.files, map(merged, fresh, new))
 
 
-def _create_policy(lab: NodeLab) -> None:
-    """Create kind and policy through the API: the only objects here that are not the API server's own kinds."""
+def _create_policy(lab: NodeLab) -> str:
+    """Create kind and policy through the API, as they are not the API server's own; return the policy's UID."""
     definition = CHECKOUT / OPERATOR / "crds" / "clusterpolicies.yaml"
     lab.cluster.kubectl("apply", "-f", str(definition))
     lab.cluster.kubectl("wait", "--for=condition=Established", "crd/clusterpolicies.nvidia.com", "--timeout=60s")
-    policy = obj("policy")
-    created = {key: value for key, value in policy.items() if key != "status"} | {
-        "metadata": {"name": "cluster-policy"}
-    }
-    lab.until(lambda: _served(lab), "the kind is served")
-    lab.cluster.create(POLICIES, created)
-    lab.cluster.patch(f"{POLICIES}/cluster-policy/status", {"status": policy["status"]})
+    served = ("get", "clusterpolicies")
+    lab.until(lambda: lab.cluster.kubectl(*served, check=False).returncode == 0, "the kind is served")
+    policy = lab.cluster.create(POLICIES, atrest.POLICY)
+    lab.cluster.patch(f"{POLICIES}/cluster-policy/status", {"status": atrest.POLICY_STATUS})
+    return str(policy["metadata"]["uid"])
 
 
-def _served(lab: NodeLab) -> bool:
-    return lab.cluster.kubectl("get", "clusterpolicies", check=False).returncode == 0
+def _name(number: int) -> str:
+    """Name a node's plugin."""
+    return str(atrest.plugin_pod(number)["metadata"]["name"])
 
 
-def _plugin(node: str, name: str = "plugin") -> Object:
-    """Give a plugin's pod: the first one of a stale node started before its driver did, as did its init container."""
-    fresh = name == "new" or node not in STALE
-    pod = plugin_pod(node) if fresh else plugin_pod(node, waited=-60, started=-59, ready=-50)
-    return _sized(merged(pod, {"metadata": _named(f"{name}-{node}")}), POD_BYTES)
+def _fleet(policy: str) -> Iterator[Object]:
+    """Give every object of the fleet; a few plugins, and their init containers, started before their driver."""
+    started = {_name(number): atrest.plugin_pod(number - LONG_BEFORE)["status"] for number in STALE}
+    for each in atrest.fleet(NODES, policy):
+        name = each["metadata"]["name"]
+        yield {**each, "status": started[name]} if name in started else each
 
 
-def _fleet() -> Iterator[Object]:
-    """Give every object of a fleet, a few of whose plugins are stale."""
-    yield obj("revision")
-    for name in ("driver-daemonset", "plugin-daemonset"):
-        status = dict.fromkeys(
-            ("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled", "numberAvailable"), NODES
-        )
-        yield obj(name, {"metadata": BORN, "status": status})
-    for number in range(NODES):
-        name = f"gpu-{number}"
-        yield _sized(
-            obj("node", {"metadata": {**_named(name), "labels": {"kubernetes.io/hostname": name}}}), NODE_BYTES
-        )
-        pod = obj("driver-pod", {"metadata": _named(f"driver-{name}"), "spec": {"nodeName": name}})
-        yield _sized(pod, POD_BYTES)
-        yield _plugin(name)
-        pool = {"driver": "gpu.nvidia.com", "nodeName": name, "pool": {"name": name}}
-        yield obj("slice", {"metadata": _named(f"0-gpu.nvidia.com-{name}"), "spec": pool})
-
-
-BORN: Final = {"creationTimestamp": "2026-01-01T09:00:00Z"}
-
-
-def _named(name: str) -> dict[str, Any]:
-    """Give an object its name and identity; the version is the storage's to say."""
-    return {**BORN, "name": name, "uid": f"{name}-uid", "resourceVersion": None}
-
-
-def _sized(each: Object, size: int) -> Object:
-    """Make an object as large as it is in reality."""
-    padding = "x" * (size - len(str(each)))
-    return {**each, "metadata": {**each["metadata"], "annotations": {"devcluster/padding": padding}}}
+def _changed(policy: str) -> Iterator[Object]:
+    """Give nodes and pods of the fleet anew, but the stale plugins: whoever watches gets each of them again."""
+    stale = {_name(number) for number in STALE}
+    for each in atrest.fleet(NODES, policy):
+        if each["kind"] in {"Node", "Pod"} and each["metadata"]["name"] not in stale:
+            yield merged(each, {"metadata": {"annotations": {"devcluster/changed": "yes"}}})

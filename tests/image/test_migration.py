@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from devcluster.access import ApiError
 from devcluster.kubelet import cgroups
 from devcluster.kubelet.names import REAL_NODE
 from tests.e2e.lab import NEW, NEW_CHART
 from tests.image import scenes
+from tests.image.conftest import default_image
 from tests.image.node import DEFAULT
+from tests.image.node import PODS as LAB_PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,3 +77,30 @@ def _assert_confined(lab: NodeLab, pod: str) -> None:
     (status,) = [each for each in lab.pods() if each["metadata"]["name"] == pod]
     assert status["spec"]["nodeName"] == REAL_NODE
     assert lab.python(pod, "import os; print(os.environ['KUBERNETES_SERVICE_HOST'])") == "10.96.0.1"
+
+
+PATIENCE_SECONDS = 90
+
+
+def test_its_namespace_refuses_what_is_not_restricted(boot: Callable[[int], NodeLab]) -> None:
+    """Neither a pod without a security context nor the chart with a looser one gets in where the chart's tests are."""
+    lab = boot(0)
+    with pytest.raises(ApiError, match="violates PodSecurity") as refused:
+        lab.cluster.create(LAB_PODS, _pod("loose", default_image()))
+    assert refused.value.reason == "Forbidden"
+    hook = lab.start_post(securityContext__allowPrivilegeEscalation=True)
+    lab.until(lambda: _refusals(lab) != [], "the Job's pod is refused", PATIENCE_SECONDS)
+    assert hook.poll() is None
+    assert lab.pods() == []
+
+
+def _refusals(lab: NodeLab) -> list[str]:
+    """Give what the Job controller says of pods that Pod Security refused."""
+    events = (each for each in lab.cluster.list("/api/v1/events") if each["involvedObject"]["kind"] == "Job")
+    return [each["message"] for each in events if "violates PodSecurity" in each.get("message", "")]
+
+
+def _pod(name: str, image: str) -> dict[str, Any]:
+    """Describe a pod that says the program's version."""
+    container = {"name": "only", "image": image, "args": ["--version"]}
+    return {"metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": [container]}}

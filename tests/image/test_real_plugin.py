@@ -8,10 +8,8 @@ stand-ins.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +20,8 @@ from tests.e2e.lab import NEW, OLD
 from tests.image.gpunode import DOMAINS, DOMAINS_ALONE, PATIENCE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.image.gpunode import GpuNodeLab
 
 MISSING = f"open /run/nvidia/driver/usr/lib64/libcuda.so.{OLD}: no such file or directory"
@@ -97,20 +97,6 @@ def test_compute_domains_alone(gpu_node: GpuNodeLab) -> None:
     assert ["delete pods"] == lab.writes()
 
 
-def test_the_command_line_boots_such_a_node(real_node: None, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """For people who want to look around; the chart that it names is NVIDIA's."""
-    assert real_node is None
-    state = f"--state={tmp_path_factory.mktemp('node') / 'c'}"
-    try:
-        told = _devcluster("gpu-node", state)
-        chart = re.search(r"^NVIDIA's chart: (.+)$", told, re.MULTILINE)
-        assert chart is not None
-        assert "name: dra-driver-nvidia-gpu\n" in (Path(chart[1]) / "Chart.yaml").read_text()
-        assert "2 of 2 nodes are Ready" in _devcluster("status", state)
-    finally:
-        _devcluster("down", state)
-
-
 def test_the_demo_shows_it(real_node: None, tmp_path: Path) -> None:
     """`make demo REAL=1`: the same upgrade, seen from three pods."""
     assert real_node is None
@@ -122,8 +108,3 @@ def test_the_demo_shows_it(real_node: None, tmp_path: Path) -> None:
     assert told.returncode == 0, told.stdout
     assert told.stdout.splitlines()[-1].startswith(f"demo: ok real=1 driver={NEW} restarts=1 "), told.stdout
     assert f"the ResourceSlice still names {numbers(OLD)}" in told.stdout
-
-
-def _devcluster(*arguments: str) -> str:
-    command = [sys.executable, "-m", "devcluster", *arguments]
-    return subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=True).stdout

@@ -17,7 +17,7 @@ import yaml
 
 from devcluster.layout import CHECKOUT
 from devcluster.settings import separated
-from hook.cli import EXIT_USAGE, main
+from hook.cli import EXIT_USAGE
 from tests.e2e.lab import QUICK, Lab
 from tools.image import trim
 
@@ -116,11 +116,6 @@ def test_a_controller_finds_all_that_it_needs(program: Program, tmp_path: Path) 
     answer = program("controller", f"--kubeconfig={kubeconfig}", "--listen=nowhere")
     assert answer.returncode == EXIT_USAGE, answer.stdout + answer.stderr
     assert "nowhere" in answer.stdout
-
-
-def test_no_command_is_forgotten() -> None:
-    """A command that is added is tried here, too."""
-    assert {"run", "controller", "status", "plan"} == set(main.commands)
 
 
 def test_every_command_does_its_work(program: Program, pool: Pool, tmp_path: Path) -> None:

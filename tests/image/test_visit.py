@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def test_skips_fails_and_completes_and_a_lost_pod(visit: VisitLab) -> None:
-    """Three reasons to skip, a run out of time, its completion; then a way back whose pod is deleted half-way."""
+    """A run without a plugin, one out of time, its completion; then a way back whose pod is deleted half-way."""
     lab = visit
     scenes.nothing_to_protect_then_out_of_time(lab)
     assert lab.host is None or ["delete pods"] * len(scenes.THREE) == lab.writes()

@@ -19,14 +19,19 @@ FORCE: Final = "SIMULATOR"
 
 
 def why_skip(checkout: Path = CHECKOUT, environment: Mapping[str, str] = os.environ) -> str:
-    """Return why the simulator's tests need not run, or nothing where they run."""
+    """Return why the simulator's tests need not run, or nothing where they run.
+
+    On a checkout of the upstream branch itself, as after a push to it, the last commit counts.
+    """
     base = _git(checkout, "merge-base", "HEAD", UPSTREAM)
+    if base == _git(checkout, "rev-parse", "HEAD"):
+        base = _git(checkout, "rev-parse", "--quiet", "--verify", "HEAD~1")
     if environment.get(FORCE) or not base:
         return ""
     changed = _git(checkout, "diff", "--name-only", base, "--", *SOURCES)
     if changed or _git(checkout, "ls-files", "--others", "--exclude-standard", "--", *SOURCES):
         return ""
-    return f"no change in {' or '.join(SOURCES)} since the merge base with {UPSTREAM}; {FORCE}=1 runs it"
+    return f"no change in {' or '.join(SOURCES)} since {base[:12]}; {FORCE}=1 runs it"
 
 
 def _git(checkout: Path, *arguments: str) -> str:

@@ -7,7 +7,6 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from devcluster.machines import gpu_node
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
 
@@ -81,16 +80,6 @@ class Stage:
         self.cluster.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": keys}})
         return asked
 
-    def replace(self, node: str) -> float:
-        """Take a node away with its pods, and let another one of its name join; return when that was."""
-        asked = time.time()
-        self.cluster.delete(f"/api/v1/nodes/{node}")
-        self.cluster.kubectl(
-            "delete", "pods", "-A", f"--field-selector=spec.nodeName={node}", "--force", "--grace-period=0"
-        )
-        self.cluster.create("/api/v1/nodes", gpu_node(node))
-        return asked
-
     def calm(self) -> None:
         """Wait until every node runs the asked driver, Ready, and restart what is stale."""
         self.until(self._rolled_out)
@@ -125,10 +114,6 @@ class Stage:
         """Return the Ready driver pods by node."""
         selector = "app.kubernetes.io/component=nvidia-driver"
         return _ready_by_node(self.cluster.list("/api/v1/namespaces/gpu-operator/pods", labelSelector=selector))
-
-    def pods_on(self, node: str) -> list[Any]:
-        """Return all pods on a node."""
-        return self.cluster.list("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")
 
     def states(self) -> dict[str, str]:
         """Return each GPU node's upgrade label."""

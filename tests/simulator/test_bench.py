@@ -1,9 +1,11 @@
-"""The benchmark: its accounts by hand-made journals, and one comparison on a small fleet."""
+"""The benchmark and the demo: accounts by hand-made journals, and one comparison each on a small fleet."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,13 +15,26 @@ from devcluster.bench.ledger import Entry, Ran, account, over, percentile, table
 from devcluster.bench.peers import PEERS
 from devcluster.bench.reaction import reactions
 from devcluster.bench.usage import Usage
+from devcluster.layout import CHECKOUT
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
-from tests.simulator.modules import module
 from tests.simulator.test_truth import MIGRATION, STALE, deleted, loaded, started
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def module(name: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a module to its end."""
+    command = [sys.executable, "-m", name, *arguments]
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
+    try:
+        return subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TooSlowError(f"{name} did not end: {error.stderr!r}") from error
+
 
 PLUGIN = Ran("ours", "dra/plugin", 0, 12.0)
 
@@ -117,3 +132,13 @@ def test_all_ways_side_by_side(tmp_path: Path) -> None:
     assert figures["reaction"]["deletions"] == 2
     assert ours["api_server"]["requests_by_verb"]["DELETE"] == 2
     assert "api_server" not in entries["nothing"]
+
+
+@pytest.mark.e2e
+def test_the_demo_proves_its_point(tmp_path: Path) -> None:
+    """Without a terminal: plain lines, a picture, and a last line with every figure from the ground truth."""
+    done = module("devcluster.demo", "--nodes", "4", cwd=tmp_path)
+    last = done.stdout.splitlines()[-1]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert last.startswith("demo: ok nodes=4 stale_after=0 early_restarts=0 needless_restarts=0 restarts=4 shell_stale")
+    assert (tmp_path / "demo-timeline.svg").read_text().startswith("<svg")

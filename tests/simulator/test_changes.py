@@ -18,26 +18,42 @@ def git(checkout: Path, *arguments: str) -> None:
 
 
 def test_when_the_simulators_tests_run(tmp_path: Path) -> None:
-    """A reason to skip only where neither a commit nor the working tree changed it since the merge base."""
+    """A reason to skip only where neither a commit nor the working tree changed it since the merge base.
+
+    On a checkout of the upstream branch itself the last commit counts; without a parent the tests run.
+    """
     for folder in ("devcluster", "tests/simulator", "hook"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "old.py").touch()
+
+    def commit(folder: str) -> None:
+        (tmp_path / folder / "old.py").write_text(str(len(found)))
+        git(tmp_path, "commit", "--all", f"--message={folder}")
+
+    def push() -> None:
+        git(tmp_path, "update-ref", "refs/remotes/origin/main", "HEAD")
+
     found = {"no repository": why_skip(tmp_path, {})}
     git(tmp_path, "init", "--initial-branch=topic")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "--message=first")
     found["no upstream"] = why_skip(tmp_path, {})
-    git(tmp_path, "update-ref", "refs/remotes/origin/main", "HEAD")
-    skipped = {"nothing changed": why_skip(tmp_path, {})}
-    (tmp_path / "hook" / "old.py").write_text("1")
-    git(tmp_path, "commit", "--all", "--message=second")
-    skipped["another folder changed"] = why_skip(tmp_path, {})
+    push()
+    found["pushed, without a parent"] = why_skip(tmp_path, {})
+    commit("hook")
+    skipped = {"another folder changed": why_skip(tmp_path, {})}
     found["forced"] = why_skip(tmp_path, {FORCE: "1"})
+    push()
+    skipped["another folder changed, pushed"] = why_skip(tmp_path, {})
+    commit("devcluster")
+    found["changed in a commit"] = why_skip(tmp_path, {})
+    push()
+    found["changed in a commit, pushed"] = why_skip(tmp_path, {})
+    commit("hook")
+    skipped["another commit after it"] = why_skip(tmp_path, {})
     (tmp_path / "devcluster" / "old.py").write_text("1")
     found["changed in the working tree"] = why_skip(tmp_path, {})
-    git(tmp_path, "commit", "--all", "--message=third")
-    found["changed in a commit"] = why_skip(tmp_path, {})
-    git(tmp_path, "reset", "--hard", "HEAD~")
+    git(tmp_path, "reset", "--hard")
     (tmp_path / "tests" / "simulator" / "new.py").touch()
     found["a new file"] = why_skip(tmp_path, {})
     assert found == dict.fromkeys(found, "")

@@ -1,16 +1,13 @@
-"""The fleet on which costs are measured is one with nothing to do, and weighs what real ones do."""
+"""The fleet on which costs are measured has nothing to do, and weighs what real ones do; variants of the profiler."""
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import tarfile
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from devcluster.bench import atrest, weight
+from devcluster.bench import atrest
 from devcluster.bench.busy import UPGRADING, Busy, unready
 from devcluster.layout import State
 from hook.config import Settings
@@ -18,11 +15,14 @@ from hook.decide.decide import decide_all
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.decide.state import Memory
-from hook.objects import policies, readers
+from hook.kube import cache, confirm, requests
+from hook.objects import decoding, policies, readers
 from hook.objects.views import Snapshot
 from tests.fixtures.objects import at
+from tools.profiling.variants import NAMES, change
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 NODES: Final = 20
@@ -88,42 +88,34 @@ def test_objects_weigh_what_real_ones_do(tmp_path: Path) -> None:
     assert {each["kind"] for each in changed} == {"Node", "Pod"}
 
 
-BUILDAH: Final = """#!/bin/sh
-[ "$1" = push ] || exit 0
-for last; do :; done
-rest=${last#docker-archive:}
-cp "$0.tar" "${rest%%:*}"
-"""
-"""A builder that has every base, and saves an archive that was made before."""
+@pytest.fixture
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Any, dict[str, Any]]]]:
+    """Keep the program as it is, and restore it."""
+    second_read = vars(confirm.ConsistentRead)["_metadata"]
+    monkeypatch.setattr(confirm.ConsistentRead, "_metadata", second_read)  # a variant replaces it in the class
+    modules = [(module, dict(vars(module))) for module in (decoding, requests, cache)]
+    yield modules
+    for module, before in modules:
+        vars(module).update(before)
 
 
-def tar(files: dict[str, bytes]) -> bytes:
-    """Pack files."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as whole:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            whole.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
+def test_each_variant_reads_the_same(restored: list[tuple[Any, dict[str, Any]]]) -> None:
+    """The same views of the same page; pages are as large as the name says."""
+    objects = [atrest.node(1), atrest.driver_pod(1), atrest.plugin_pod(1)]
+    for each in objects:
+        each["metadata"]["resourceVersion"] = "4"
+    body = json.dumps({"metadata": {"resourceVersion": "5"}, "items": objects}).encode()
 
+    def views() -> list[Any]:
+        page = decoding.answer(decoding.Page, body)
+        assert page.metadata["resourceVersion"] == "5"
+        return [READERS[each["kind"]](one) for each, one in zip(objects, page.items, strict=True)]
 
-def test_what_a_node_pulls_are_the_compressed_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an image that is built for it, with its base; without Docker and buildah, only this figure is missing."""
-    builder = tmp_path / "buildah"
-    builder.write_text(BUILDAH)
-    builder.chmod(0o700)
-    manifest = json.dumps([{"Layers": ["one.tar", "two.tar"]}]).encode()
-    archive = tmp_path / "buildah.tar"
-    archive.write_bytes(
-        tar({"manifest.json": manifest} | {f"{name}.tar": tar({"noise": os.urandom(2000)}) for name in ("one", "two")})
-    )
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
-    monkeypatch.setenv("BUILDER", "buildah")
-    monkeypatch.setenv("BASE_IMAGE", "registry.example/base:1")
-    found = weight.image()
-    # Noise does not compress; what is around it, headers and padding, hardly weighs.
-    assert 4000 < found["image_pull_bytes"] < 5000
-    assert found["image_base"] == "registry.example/base:1"
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    assert weight.image() == {"image_pull_bytes": None, "image_base": None}
+    expected, size = views(), requests.PAGE_SIZE
+    for name in NAMES:
+        for module, before in restored:
+            vars(module).update(before)
+        change(name)
+        assert views() == expected, name
+        wanted = int(name.rpartition(" ")[2]) if name.startswith("pages of") else size
+        assert requests.ListOptions(requests.NODES).page().query["limit"] == f"{wanted}", name

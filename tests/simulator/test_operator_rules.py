@@ -1,26 +1,13 @@
-"""The simulated GPU operator's rules: what it renders, which labels it sets, when it reports ready.
-
-Its other modes run with the program: OpenShift, toolkit, GPUCluster: tests/e2e/test_stacks_gpu.py.
-"""
+"""The simulated GPU operator's rules, as measured on the real one: what it renders, and when it reports ready."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from devcluster.controller.upgrading import UpgradeError, upgrade
 from devcluster.operator import render
-from devcluster.operator.conditions import DRIVER_NOT_READY, DRIVER_READY, conditions
-from devcluster.operator.labels import missing_metadata, missing_owner, operands_for
-from devcluster.operator.owners import conflicts, owner_of
-from devcluster.operator.pools import pools
-from devcluster.operator.readiness import is_pool_ready, is_quiet, is_ready
+from devcluster.operator.readiness import is_pool_ready, is_ready
 from devcluster.operator.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,19 +23,11 @@ FOUND = {
     NFD + "system-os_release.ID": "ubuntu",
     NFD + "system-os_release.VERSION_ID": "22.04",
 }
-GPU, DEPLOY = "nvidia.com/gpu.present", "nvidia.com/gpu.deploy."
 
 
 def node(number: int = 0, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Make a GPU node as NFD labels it, with more labels."""
     return {"metadata": {"name": f"gpu-{number}", "labels": FOUND | dict(labels or {})}}
-
-
-def bare(**labels: str) -> dict[str, Any]:
-    """Make a node that NFD did not label; ``a_b`` stands for ``nvidia.com/gpu.a.b``."""
-    return {
-        "metadata": {"name": "x", "labels": {f"nvidia.com/gpu.{k.replace('_', '.')}": v for k, v in labels.items()}}
-    }
 
 
 def driver(name: str, **spec: object) -> dict[str, Any]:
@@ -127,52 +106,7 @@ def test_the_daemonsets_of_a_driver_object() -> None:
     for settings, expected in ((SETTINGS, {"pool": "b"}), (MODERN, {"nvidia.com/gpu-operator.driver.owner": "a"})):
         (rendered,) = render.pool_daemonsets(driver("a", nodeSelector={"pool": "b"}), [node()], settings)
         selector = template(rendered)["spec"]["nodeSelector"]
-        assert selector == {DEPLOY + "driver": "true"} | expected, settings.behaviour
-
-
-def test_which_labels_a_node_gets() -> None:
-    """All that a new GPU node lacks; what was set stays; without NFD a node has lost its GPU."""
-    new = missing_metadata(node(), auto_upgrade=True)
-    assert {GPU: "true", DEPLOY + "driver": "true"}.items() <= new["labels"].items()
-    assert new["annotations"] == {"nvidia.com/gpu-driver-upgrade-enabled": "true"}
-    assert "annotations" not in missing_metadata(node(), auto_upgrade=False)
-    set_before = {DEPLOY + "driver": "pre-installed", DEPLOY + "dcgm": "paused-for-driver-upgrade"}
-    assert not set_before.keys() & missing_metadata(node(0, set_before), auto_upgrade=False)["labels"].keys()
-    lost = missing_metadata(bare(present="true", deploy_dcgm="true"), auto_upgrade=False)
-    assert lost == {"labels": {GPU: "false", DEPLOY + "dcgm": None}}
-    assert missing_metadata(node(0, {GPU: "false"}), auto_upgrade=False)["labels"][GPU] == "true"
-
-
-def test_a_virtual_machines_node_gets_no_driver() -> None:
-    """What was deployed to it for containers is removed."""
-    for workload, enabled, driver_wanted in (
-        ("vm-passthrough", True, False),
-        ("vm-vgpu", True, False),
-        ("container", True, True),
-        ("vm-passthrough", False, True),
-    ):
-        labelled = node(0, {GPU: "true", "nvidia.com/gpu.workload.config": workload, DEPLOY + "dcgm": "true"})
-        wanted = operands_for(labelled, {"spec": {"sandboxWorkloads": {"enabled": enabled}}}, clients=True)
-        patch = missing_metadata(labelled, auto_upgrade=False, operands=wanted)["labels"]
-        found = (patch.get(DEPLOY + "driver") == "true", DEPLOY + "dcgm" not in patch)
-        assert found == (driver_wanted, driver_wanted), (workload, enabled)
-
-
-def test_which_driver_object_owns_a_node() -> None:
-    """One that selects it comes before the default one; two that select it conflict; without a GPU it has none."""
-    fallback, pool = driver("default", default=True), driver("b", nodeSelector={"pool": "b"})
-    plain, pooled = node(0, {GPU: "true"}), node(0, {GPU: "true", "pool": "b"})
-    assert owner_of(pooled, [fallback, pool]) is pool
-    assert owner_of(plain, [fallback, pool]) is fallback
-    assert owner_of(plain, [pool]) is None
-    assert owner_of(bare(), [fallback]) is None
-    assert missing_owner(plain, "b") == {"labels": {"nvidia.com/gpu-operator.driver.owner": "b"}}
-    assert missing_owner(plain, None) == {}
-    assert pools([bare()], precompiled=False, openshift=False) == []
-    assert pools([node()], precompiled=False, openshift=True) == []
-    assert conflicts([driver("a"), pool], [pooled])
-    assert not conflicts([driver("a"), pool], [plain])
-    assert not conflicts([fallback, pool], [pooled])
+        assert selector == {"nvidia.com/gpu.deploy.driver": "true"} | expected, settings.behaviour
 
 
 def pod(revision: str, chart: str) -> dict[str, Any]:
@@ -224,50 +158,3 @@ def test_when_a_daemonset_is_ready() -> None:
         ("all", counts | {"updatedNumberScheduled": 2}, True),
     ):
         assert is_pool_ready({"metadata": {"generation": 9}, "status": status}) is expected, name
-
-
-def test_the_times_of_conditions_move_with_their_status_only() -> None:
-    """As in the real operator's status."""
-    before = conditions([], DRIVER_NOT_READY)
-    assert [(each["type"], each["status"]) for each in before] == [("Ready", "False"), ("Error", "True")]
-    before[0]["lastTransitionTime"] = "long ago"
-    assert conditions(before, DRIVER_NOT_READY)[0]["lastTransitionTime"] == "long ago"
-    assert conditions(before, DRIVER_READY)[0]["lastTransitionTime"] != "long ago"
-
-
-def test_a_quiet_node() -> None:
-    """Done, unknown, or kept from the upgrade."""
-    state, skip = "nvidia.com/gpu-driver-upgrade-state", "nvidia.com/gpu-driver-upgrade.skip"
-    for labels, expected in (
-        ({state: "upgrade-required"}, False),
-        ({state: "upgrade-required", skip: "true"}, True),
-        ({}, True),
-    ):
-        assert is_quiet({"metadata": {"labels": labels}}) is expected, labels
-
-
-def test_an_operator_ends_with_its_upgrade_controller() -> None:
-    """Without one no node would advance, and nothing would say why."""
-    with pytest.raises(UpgradeError, match="gpu ended with 1"):
-        asyncio.run(upgrade(replace(SETTINGS, upgrade_program="false"), "gpu"))
-
-
-def test_the_upgrade_controller_ends_with_its_operator(tmp_path: Path) -> None:
-    """An operator that no longer leads leaves no process behind that upgrades nodes."""
-    program, started = tmp_path / "upgrade", tmp_path / "started"
-    program.write_text(f'#!/bin/sh\necho "$$ $*" > {started}.new && mv {started}.new {started}\nexec cat\n')
-    program.chmod(0o755)
-
-    async def lead_for_a_moment() -> None:
-        leading = asyncio.create_task(upgrade(replace(SETTINGS, upgrade_program=str(program), requeue=7.5), "ofed"))
-        while not (started.exists() or leading.done()):  # noqa: ASYNC110 - a file has no event
-            await asyncio.sleep(0.01)
-        leading.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await leading
-
-    asyncio.run(lead_for_a_moment())
-    pid, *arguments = started.read_text().split()
-    assert {"--driver=ofed", "--namespace=gpu-operator", "--requeue=7.5s"} <= set(arguments)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid), 0)

@@ -2,127 +2,50 @@
 
 from __future__ import annotations
 
-import json
-import xml.etree.ElementTree as ET
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+import shutil
+from typing import TYPE_CHECKING
 
-from devcluster.bench import chart, tables
+from devcluster.bench import tables
 from devcluster.bench.computed import Times
 from devcluster.bench.cost import NAMES
-from devcluster.bench.page import DATA, MARKS, PAGE, PICTURE, README, Files
-from devcluster.bench.peers import LABELS, NOTHING, ORIGINAL, OURS, PODS
+from devcluster.bench.page import DATA, PAGE, PICTURE, README, Files
+from devcluster.bench.peers import OURS
 from devcluster.bench.plots import PLOTS
-from devcluster.bench.results import Result, read
+from devcluster.layout import CHECKOUT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MACHINE = {"cores": 4, "memory_gib": 16, "system": "Linux", "python": "3.11.9"}
-LOST = {OURS: 100.0, ORIGINAL.name: 9000.0, LABELS.name: 12345.0, PODS.name: 700.0, NOTHING.name: 12000.0}
-SERVER = {"cpu_seconds": 1.5, "bytes": 3 * 2**20, "requests": 7, "requests_by_verb": {"GET": 5, "LIST": 2}}
-
-
-def entry(name: str, lost: float) -> dict[str, Any]:
-    """Spell one way's account."""
-    times = {"lost_node_seconds": lost, "lost_a_node_median": lost / 100, "lost_a_node_most": lost / 50}
-    bad = name in (ORIGINAL.name, NOTHING.name)
-    counts = {
-        "stale_left": 77 if bad else 0,
-        "restarts": 100,
-        "early": 0,
-        "needless": 33 if name == ORIGINAL.name else 0,
-    }
-    server = {} if name == NOTHING.name else {"api_server": SERVER}
-    return {"name": name, "exit_code": 0, "seconds": 321.0, **times, **counts, **server}
-
-
-def result(name: str, measure: str, parallel: int = 1) -> Result:
-    """Spell the figures of a plot."""
-    reaction = {"deletions": 100, **{f"{key}_seconds": 0.25 for key in ("median", "p90", "p99", "most")}}
-    figures = {"upgrade_seconds": 300.0, "entries": [entry(*one) for one in LOST.items()], "reaction": reaction}
-    given = {"nodes": 100, "parallel": parallel, "requeue": 1.0, "install": 2.0, "unload": 0.5, "gap": 1.0}
-    return Result(name, measure, f"make bench BENCH={name}", 400, given, figures, MACHINE, "2026-11-21T20:00:00+00:00")
-
-
-def checkout(root: Path) -> Files:
-    """Make a checkout with a README that has a place for the table, and figures."""
-    (root / "docs").mkdir()
-    (root / README).write_text(f"before\n{MARKS[0]}old\n{MARKS[1]}after\n", encoding="utf-8")
-    for one in (
-        result(tables.HEADLINE, "lost"),
-        result("lost-100-10", "lost", 10),
-        result("reaction", "reaction", 50),
-        result("api-server", "api-server", 10),
-    ):
-        one.write(root / "build")
-    plain = {"wall_seconds": 3.5, "peak_bytes": 5 * 2**20, "requests_by_verb": {"GET": 2}, "image_pull_bytes": None}
-    Result("no-op-9", "no-op", "make bench BENCH=no-op-9", 5, {"nodes": 9}, plain, MACHINE).write(root / "build")
-    found = Files(root)
-    found.take(root / "build")
-    return found
-
 
 def test_the_page_the_picture_and_the_readme_are_what_the_figures_make_of_them() -> None:
-    """Those in this checkout: run `make docs` after `--take`."""
+    """Those in this checkout: run `make docs` after `--take`. Each figure stands with the command that measures it."""
     files = Files()
     assert [] == files.outdated()
+    results = files.results()
     wanted = {*(name for name in PLOTS if name.startswith("lost")), "reaction", "api-server", *NAMES}
-    assert wanted <= {one.name for one in files.results()}
+    assert wanted <= {one.name for one in results}
+    page, readme = (files.rendered()[name] for name in (PAGE, README))
+    assert [] == [one.command for one in results if f"`{one.command}`" not in page]
+    (headline,) = (one for one in results if one.name == tables.HEADLINE)
+    (ours,) = (one for one in headline.figures["entries"] if one["name"] == OURS)
+    assert f"{ours['lost_node_seconds']:,.0f}" in readme
 
 
 def test_a_change_of_a_figure_or_of_a_file_is_noticed(tmp_path: Path) -> None:
     """Each file by itself."""
-    files = checkout(tmp_path)
-    assert [PAGE, PICTURE, README] == files.outdated()
-    files.write()
+    files = Files(tmp_path)
+    for name in (PAGE, PICTURE, README, DATA):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CHECKOUT / name, tmp_path / name)
     assert [] == files.outdated()
     for name in (PAGE, PICTURE, README):
-        changed = (tmp_path / name).read_text(encoding="utf-8").replace("100", "99")
-        (tmp_path / name).write_text(changed, encoding="utf-8")
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace("100", "99"), encoding="utf-8")
         assert [name] == files.outdated()
         files.write()
     data = (tmp_path / DATA).read_text(encoding="utf-8")
-    (tmp_path / DATA).write_text(data.replace("700.0", "710.0"), encoding="utf-8")
-    assert {PAGE, README} <= set(files.outdated())
-
-
-def test_every_measure_has_its_figures_and_its_command(tmp_path: Path) -> None:
-    """What each way lost and how many times ours, what it left, reactions, costs."""
-    files = checkout(tmp_path)
-    page = files.rendered()[PAGE]
-    times = tables.TIMES
-    for text in (
-        f"| 100 nodes, one by one | 100 | 9,000 (90 {times}) | 12,345 (123 {times}) | 700 (7 {times})",
-        "| 0; 0; 0 | 77; 0; 33 |",
-        f"| 500 nodes, one by one | 1,000 min | 12,500 | 37,500 (3 {times}) | 15,007,500 (1,201 {times}) |",
-        "| 100 | 50 | 100 | 0.25 s | 0.25 s | 0.25 s | 0.25 s | `make bench BENCH=reaction` |",
-        "| 321 s | 1.5 s | 3.0 MiB | 5 GET, 2 LIST |",
-        "The goal of 1 s is met by the median, p90, p99, the slowest.",
-        "Not measured in this run: 8 nodes, one by one (`make bench BENCH=lost-8-1`)",
-        "| 9 | 3.50 s | 5.0 MiB | 2 GET | not measured | `make bench BENCH=no-op-9` |",
-    ):
-        assert text in page
-    commands = {one.command for one in files.results()}
-    assert commands == {command for command in commands if f"`{command}`" in page}
-    # The README has the headline alone, between its marks.
-    shown = files.rendered()[README]
-    assert shown.startswith(f"before\n{MARKS[0]}| ")
-    assert shown.endswith(f"|\n{MARKS[1]}after\n")
-    assert f"| 9,000 | 90 {times} | 77 | 33 |" in shown
-
-
-def test_new_figures_replace_those_of_their_name_only(tmp_path: Path) -> None:
-    """A part may be measured anew."""
-    files = checkout(tmp_path)
-    again = result("reaction", "reaction", 50)
-    again = Result(**{**asdict(again), "seconds": 1.0})
-    again.write(tmp_path / "new")
-    files.take(tmp_path / "new")
-    found = {one.name: one.seconds for one in files.results()}
-    assert (1.0, 400) == (found["reaction"], found[tables.HEADLINE])
-    assert [again] == read((tmp_path / "new").glob("*.json"))
-    assert len(json.loads((tmp_path / DATA).read_text())) == 5
+    (tmp_path / DATA).write_text(data.replace('"lost_node_seconds": ', '"lost_node_seconds": 9'), encoding="utf-8")
+    assert {PAGE, PICTURE, README} == set(files.outdated())
 
 
 def test_what_waiting_for_the_last_node_costs() -> None:
@@ -134,14 +57,3 @@ def test_what_waiting_for_the_last_node_costs() -> None:
     ):
         found = (times.served_at_the_end, times.served_by_label, times.served_at_once)
         assert found == (at_the_end, 15, 3), name
-
-
-def test_a_bar_is_as_long_as_its_power_of_ten() -> None:
-    """And a value of nothing has its word, too."""
-    svg = chart.draw(["ours", "theirs", "none"], [chart.Group("a <fleet>", [1.0, 100.0, 0.0])], "seconds")
-    shapes = list(ET.fromstring(svg).iter())  # noqa: S314 - our own text
-    widths = {each.get("fill"): float(each.get("width", "")) for each in shapes if each.tag.endswith("rect")}
-    ours, theirs, none = (widths[colour] for colour in chart.COLOURS[:3])
-    assert ours <= 1.0 >= none
-    assert theirs > 500
-    assert {"a <fleet>", "ours", "1.0", "100", "0.0", "seconds"} <= {each.text for each in shapes}

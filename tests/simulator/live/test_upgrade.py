@@ -25,7 +25,6 @@ BEGUN = ["upgrade-required", "cordon-required", "wait-for-jobs-required", "pod-d
 RESTARTED = ["pod-restart-required", "validation-required", "uncordon-required", "upgrade-done"]
 ALL = ("upgrade-done", *BEGUN, *RESTARTED)
 IDLE = {"upgrade-required", "upgrade-done"}
-PODS = "/api/v1/namespaces/default/pods"
 
 
 def history(stage: Stage, upgrade: Callable[[], object]) -> list[Any]:
@@ -46,15 +45,6 @@ def states(nodes: list[Any], name: str) -> tuple[str, ...]:
     """Return the upgrade states of one node, in their order."""
     mine = [node["metadata"]["labels"].get(STATE, "") for node in nodes if node["metadata"]["name"] == name]
     return (mine[0], *(after for before, after in pairwise(mine) if before != after))
-
-
-def run_pod(stage: Stage, name: str, *, gpus: int = 0, labels: dict[str, str] | None = None) -> None:
-    """Run a pod on gpu-0 that no controller would create again."""
-    resources = {"limits": {"nvidia.com/gpu": gpus}} if gpus else {}
-    container = {"name": "main", "image": name, "resources": resources}
-    spec = {"nodeName": "gpu-0", "containers": [container], "tolerations": [{"operator": "Exists"}]}
-    stage.cluster.create(PODS, {"metadata": {"name": name, "labels": labels or {}}, "spec": spec})
-    stage.until(lambda: stage.cluster.get(f"{PODS}/{name}")["status"]["phase"] == "Running")
 
 
 def test_the_recorded_operators_passed_the_same_states() -> None:
@@ -81,34 +71,6 @@ def test_one_node_after_the_other(stage: Stage) -> None:
     told = {f"Successfully updated node state label to {state}" for state in ALL}
     events = "/api/v1/namespaces/default/events"
     stage.until(lambda: told <= {event["message"] for event in stage.cluster.list(events)})
-
-
-def test_a_pod_with_a_gpu_that_nothing_would_recreate_fails_the_upgrade(stage: Stage) -> None:
-    """Without `podDeletion.force` the library leaves it; the node keeps its old driver, and stays cordoned."""
-    run_pod(stage, "cuda", gpus=1)
-    asked = stage.migrate()
-    stage.until(lambda: stage.states()["gpu-0"] == "upgrade-failed")
-    assert stage.cluster.get("/api/v1/nodes/gpu-0")["spec"]["unschedulable"]
-    assert not stage.saw("driver-unloaded", "gpu-0", asked)
-    stage.operator(driver__upgradePolicy__podDeletion__force=True)
-    stage.cluster.patch("/api/v1/nodes/gpu-0", {"metadata": {"labels": {STATE: "upgrade-required"}}})
-    stage.calm()
-    assert not stage.cluster.list(PODS)
-
-
-def test_a_drain_empties_a_node_whose_gpu_pods_cannot_be_deleted(stage: Stage) -> None:
-    """The drain may force what the deletion may not; a pod that carries the skip label stays."""
-    run_pod(stage, "cuda", gpus=1)
-    run_pod(stage, "web")
-    run_pod(stage, "kept", labels={"nvidia.com/gpu-driver-upgrade-drain.skip": "true"})
-    drain = {"driver__upgradePolicy__drain__enable": True, "driver__upgradePolicy__drain__force": True}
-    nodes = history(stage, lambda: stage.migrate(**drain))
-    drained = (*BEGUN, "drain-required", *RESTARTED)
-    assert {name: states(nodes, name)[1:] for name in NODES} == {
-        "gpu-0": drained, "gpu-1": (*BEGUN, *RESTARTED), "gpu-2": (*BEGUN, *RESTARTED)
-    }  # fmt: skip
-    assert [pod["metadata"]["name"] for pod in stage.cluster.list(PODS)] == ["kept"]
-    stage.cluster.delete(f"{PODS}/kept")
 
 
 def test_26_7_restarts_a_driver_that_stays_loaded_without_an_eviction(stage: Stage) -> None:

@@ -5,8 +5,11 @@ The API server remembers a token that it has accepted for ten seconds, also beyo
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import signal
+import subprocess
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -15,11 +18,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from devcluster.access import Access, ApiError
-from devcluster.client import Api
-from tests.chart.rendering import Helm
+from devcluster.client import Api, path
 from tests.e2e.acts import PATIENCE
-from tests.e2e.faults.cluster.tokens import short_lived
-from tests.e2e.identity import HOME, RBAC, Right, allow, kubeconfig, rights
+from tests.e2e.identity import HOME, RBAC, Right, allow, charted, kubeconfig
 from tests.e2e.lab import PLUGIN_NAMESPACE
 
 if TYPE_CHECKING:
@@ -28,6 +29,55 @@ if TYPE_CHECKING:
     from devcluster.cluster import Cluster
     from tests.e2e.faults.cluster.doorway import Doorway
     from tests.e2e.faults.cluster.ground import Ground, Run
+
+ISSUER: Final = "https://kubernetes.default.svc"
+"""As devcluster.components starts the API server; also the audience that it asks for."""
+LEEWAY_SECONDS: Final = 60
+"""So much longer a token is accepted, for clocks that differ (go-jose ``jwt.DefaultLeeway``)."""
+HALF: Final = 32
+"""Bytes of each number of an ES256 signature (RFC 7518, 3.4)."""
+
+
+def short_lived(cluster: Cluster, namespace: str, account: str, seconds: float) -> str:
+    """Give a token of an account that is accepted for so many seconds from now; negative: it has expired."""
+    found = cluster.get(path("v1", "serviceaccounts", namespace=namespace, name=account))
+    now = time.time()
+    claims = {
+        "iss": ISSUER,
+        "aud": [ISSUER],
+        "sub": f"system:serviceaccount:{namespace}:{account}",
+        "iat": int(now) - 600,
+        "nbf": int(now) - 600,
+        "exp": int(now + seconds - LEEWAY_SECONDS),
+        "kubernetes.io": {
+            "namespace": namespace,
+            "serviceaccount": {"name": account, "uid": found["metadata"]["uid"]},
+        },
+    }
+    signed = f"{_part({'alg': 'ES256', 'typ': 'JWT'})}.{_part(claims)}"
+    command = ["openssl", "dgst", "-sha256", "-sign", str(cluster.files.signing_key)]
+    signature = subprocess.run(command, input=signed.encode(), capture_output=True, check=True).stdout
+    return f"{signed}.{_encoded(_plain(signature))}"
+
+
+def _part(content: dict[str, Any]) -> str:
+    return _encoded(json.dumps(content).encode())
+
+
+def _encoded(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _plain(der: bytes) -> bytes:
+    """Give the two numbers of a signature in DER (SEQUENCE of two INTEGER) side by side, as a token has them."""
+    numbers = b""
+    at = 2
+    for _number in range(2):
+        length = der[at + 1]
+        numbers += der[at + 2 : at + 2 + length].lstrip(b"\0").rjust(HALF, b"\0")
+        at += 2 + length
+    return numbers
+
 
 NODES = 2
 ASLEEP_SECONDS: Final = 95
@@ -39,20 +89,14 @@ BINDINGS: Final = f"/apis/{RBAC}/clusterrolebindings"
 DELETE_PODS: Final = Right("", "pods", "delete")
 
 
-def _charted(ground: Ground) -> set[Right]:
-    """Give the rights that the chart grants."""
-    rendered = Helm(ground.cluster.binary("helm4")).render({})
-    return rights(rule for kind in ("ClusterRole", "Role") for role in rendered.all(kind) for rule in role["rules"])
-
-
 def _somebody(ground: Ground, name: str) -> Path:
     """Make an account with the rights of the chart, and give its kubeconfig."""
-    return kubeconfig(ground.cluster, name, _charted(ground))
+    return kubeconfig(ground.cluster, name, charted(ground.cluster))
 
 
 def _take_deletions(ground: Ground, name: str) -> None:
     """Take one right alone: a watch that ends by itself meanwhile can be opened again."""
-    allow(ground.cluster, name, _charted(ground) - {DELETE_PODS})
+    allow(ground.cluster, name, charted(ground.cluster) - {DELETE_PODS})
 
 
 def _take_rights(ground: Ground, name: str) -> dict[str, Any]:
@@ -75,7 +119,7 @@ def test_rights_that_come_back(ground: Ground, door: Doorway) -> None:
     ground.upgrade()
     ground.until(lambda: door.refused("delete") > 0 or run.over, "a deletion is refused", PATIENCE)
     ground.assert_untouched()
-    allow(ground.cluster, "forgiven", _charted(ground))
+    allow(ground.cluster, "forgiven", charted(ground.cluster))
     run.told().assert_phase("Done", "Refreshed")
     ground.assert_clean(ground.nodes)
 

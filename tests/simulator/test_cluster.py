@@ -1,0 +1,107 @@
+"""Clusters and processes end by record, however their owner ends: all of them, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from devcluster.cluster import Cluster, ClusterError
+from devcluster.layout import CHECKOUT, State
+from devcluster.processes import ProcessError, Record, end, records, start, start_mark
+from tests.simulator.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SLEEP: Final = [sys.executable, "-c", "import time; time.sleep(60)"]
+STUBBORN: Final = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+)
+PARENT: Final = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True); time.sleep(60)"
+OWNER: Final = """
+import signal, sys, time
+from pathlib import Path
+from devcluster.cluster import Cluster
+# A shell lets what it starts in the background ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+state, *sleeper = sys.argv[1:]
+with Cluster(Path(state)) as cluster:
+    cluster._claim()
+    cluster._start_guard()
+    cluster.launch("sleeper", sleeper)
+    print("up", flush=True)
+    time.sleep(600)
+"""
+"""Owns a cluster that is a single process."""
+
+
+def test_what_dies_with_its_owner(tmp_path: Path) -> None:
+    """Interrupted or killed, an owner leaves no process and no file of its cluster behind."""
+    state = tmp_path / "state"
+    for number in (signal.SIGINT, signal.SIGKILL):
+        command = [sys.executable, "-c", OWNER, str(state), *SLEEP]
+        with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            assert process.stdout
+            assert process.stdout.readline() == b"up\n"
+            running = {record.name: record for record in Cluster(state).status()}
+            assert running["sleeper"].alive
+            process.send_signal(number)
+        until(lambda running=running: not any(record.alive for record in running.values()))  # type: ignore[misc]
+        until(lambda: not state.exists())
+
+
+def test_up_that_fails_explains_itself_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A component that dies is named, its last output is shown, and the others are ended."""
+    broken = tmp_path / "assets" / "kube-apiserver"
+    broken.parent.mkdir()
+    script = '#!/bin/sh\n[ "$1" = --version ] && echo Kubernetes v1.37.0 && exit\necho no disk left >&2\nexit 5\n'
+    broken.write_text(script)
+    broken.chmod(0o755)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(broken.parent))
+    cluster = Cluster(tmp_path / "state")
+    with pytest.raises(ProcessError, match=r"kube-apiserver ended with 5 before [\s\S]*no disk left"):
+        cluster.up(1)
+    assert not cluster.state.exists()
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(cluster.state) not in running
+
+
+def test_a_state_directory_with_other_files_is_refused(tmp_path: Path) -> None:
+    """It is neither used nor removed."""
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(ClusterError, match="not empty"):
+        Cluster(tmp_path).up(0)
+    Cluster(tmp_path).down()
+    assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_process_is_recorded_and_ended(tmp_path: Path) -> None:
+    """A record finds the process again, from another program too, and by its start no other one with the same id."""
+    state = State(tmp_path)
+    process, bystander = start(state, "sleeper", SLEEP), start(state, "bystander", SLEEP)
+    found = {record.name: record for record in records(state.processes)}
+    record = found["sleeper"]
+    assert (record.pid, record.alive) == (process.pid, True)
+    end([record, Record("ours, long gone", bystander.pid, "1")], grace=5)
+    assert (record.alive, process.wait(), bystander.poll()) == (False, -15, None)
+    end([found["bystander"]], grace=0)
+    bystander.wait()
+
+
+def test_children_and_the_stubborn_end_too(tmp_path: Path) -> None:
+    """A process leads its group, which ends even when its leader crashed; patience ends with the grace period."""
+    state = State(tmp_path)
+    stubborn = start(state, "stubborn", [sys.executable, "-c", STUBBORN])
+    parents = [start(state, name, [sys.executable, "-c", PARENT]) for name in ("alive", "crashed")]
+    children = [int(until(state.log(name).read_text)) for name in ("alive", "crashed")]
+    until(state.log("stubborn").read_text)
+    os.kill(parents[1].pid, 9)
+    parents[1].wait()
+    end(records(state.processes), grace=0.2)
+    assert (stubborn.wait(), parents[0].wait()) == (-9, -15)
+    until(lambda: not any(start_mark(child) for child in children))
