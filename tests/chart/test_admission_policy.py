@@ -131,11 +131,11 @@ def test_every_policy_is_bound_and_denies_our_accounts_alone(helm: Helm) -> None
 def test_events_are_allowed_on_workloads_and_event_targets(helm: Helm) -> None:
     """Event targets are named by API version, kind, namespace and name; without a Job, no event target gets Events."""
     for values, kinds, targets in (
-        ({}, ["DaemonSet", "Job"], []),
-        (BOTH, ["DaemonSet", "Job", "Deployment"], []),
-        ({"eventTargets": TARGETS[:1]}, ["DaemonSet", "Job"], TARGETS[:1]),
-        ({"eventTargets": TARGETS}, ["DaemonSet", "Job"], TARGETS),
-        ({**ALONE, "eventTargets": TARGETS}, ["DaemonSet", "Deployment"], []),
+        ({}, ["DaemonSet", "Pod", "Job"], []),
+        (BOTH, ["DaemonSet", "Pod", "Job", "Deployment"], []),
+        ({"eventTargets": TARGETS[:1]}, ["DaemonSet", "Pod", "Job"], TARGETS[:1]),
+        ({"eventTargets": TARGETS}, ["DaemonSet", "Pod", "Job"], TARGETS),
+        ({**ALONE, "eventTargets": TARGETS}, ["DaemonSet", "Pod", "Deployment"], []),
     ):
         (policy,) = [item for item in _policies(helm.render(values)) if item["metadata"]["name"].endswith(".events")]
         assert (_list(policy, "kinds"), _list(policy, "eventTargets")) == (kinds, targets), values

@@ -21,7 +21,7 @@ SETTINGS: Final = {".".join(path): setting for path, setting in settings()[0].it
 TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a.b"}
 OF_A_RUN: Final = {"timeout", "stallTimeout", "onDeadline", "expect", "eventTargets", "dryRun", "job"}
 """Settings of a single run. The controller does not get them, so that a release does not restart it."""
-BLOCKS: Final = ("expect", "plugin", "rbac", "job", "controller", "circuitBreaker", "advanced")
+BLOCKS: Final = ("expect", "plugin", "rbac", "job", "controller", "circuitBreaker", "advanced", "affectedWorkloads")
 EVERY_SETTING: Final[Values] = {
     "timeout": "1h1m1s",
     "stallTimeout": "2m",
@@ -43,6 +43,7 @@ EVERY_SETTING: Final[Values] = {
     "plugin.namespace": "dra",
     "plugin.names": ["one", {"driver": "gpu", "name": "two"}],
     "rbac.namespaces": ["dra", "operator"],
+    "affectedWorkloads.enabled": False,
     "job.mode": "delegate",
     "controller.maxUnavailable": 3,
     "controller.restartBackoff": "2m",

@@ -19,6 +19,7 @@ from hook.kube.informer import OutOfSync
 from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
 from hook.run.status import ControllerState
+from hook.run.workloads import Affected
 from tests.client.controller import (
     DRIVER,
     NOW,
@@ -50,7 +51,7 @@ class Shown:
 
     def look(self, *statuses: NodeStatus, at: datetime = NOW, breaker: Breaker | None = None) -> None:
         """Finish a reconcile."""
-        self.telemetry.reconciled(ControllerState(decision(statuses), memories(breaker), at))
+        self.telemetry.reconciled(ControllerState(decision(statuses), memories(breaker), at, affected=Affected()))
 
     def of(self, *metrics: str) -> tuple[float | None, ...]:
         """Return the samples of a driver."""
