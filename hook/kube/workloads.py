@@ -1,6 +1,7 @@
 """Informers of claims and of the pods that hold them, apart from those that decisions need.
 
-A run must neither wait for them nor fail because of them: they only serve the report of affected workloads. Pods are
+A run never fails because of them, and waits for them a few seconds at most: they only serve the report of affected
+workloads. Pods are
 listed once there is a claim of one of the drivers. A cluster without one costs no list of all its pods.
 """
 
@@ -67,9 +68,9 @@ class WorkloadCache:
 
     @property
     def pending(self) -> bool:
-        """Return whether waiting may help."""
-        ended = any(informer.problem is not None for informer in filter(None, (self._claims, self._pods)))
-        return bool(self.problem) and not ended
+        """Return whether a short wait helps: nothing has failed so far."""
+        failed = (each.problem or each.out_of_sync for each in (self._claims, self._pods) if each is not None)
+        return bool(self._drivers and self.problem) and not any(failed)
 
     def holders(self) -> Holders:
         """Return the pods that hold claims, with the names of the claims."""

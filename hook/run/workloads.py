@@ -40,6 +40,9 @@ log = logging.getLogger(__name__)
 
 EVALUATE_SECONDS: Final = 5.0
 """Time between two evaluations. No restart depends on them."""
+AWAIT_SECONDS: Final = 5.0
+"""Longest wait of a run that ends before claims and pods were read. To read 20,000 of them takes longer."""
+LOOK_SECONDS: Final = 0.1
 MOST_EVENTS: Final = 100
 """Pods with an Event. A reader of more of them needs the table."""
 MOST_ROWS: Final = 50
@@ -125,6 +128,8 @@ class WorkloadObserver:
         """Evaluate and report, if that is due or wanted `now`. Return the latest result."""
         if not why_not(self._settings) and (now or time.monotonic() >= self._next):
             self._next = time.monotonic() + EVALUATE_SECONDS
+            if now:
+                self._await()
             self._load()
             self.affected, self._refreshes = evaluate(self._cache, self._settings, snapshots, memories, self._refreshes)
             if not self.affected.unknown:
@@ -140,6 +145,13 @@ class WorkloadObserver:
     def stop(self) -> None:
         """Write the Events in the queue briefly, after a signal."""
         self._recorder.stop()
+
+    def _await(self) -> None:
+        """Wait for a short time until claims and pods are read."""
+        end = time.monotonic() + AWAIT_SECONDS
+        while self._cache.workloads.pending and time.monotonic() < end:
+            self._cache.watch_plugins()
+            time.sleep(LOOK_SECONDS)
 
     def _load(self) -> None:
         """Take over what another process knows, such as a Job that restarted a plugin next to this controller."""

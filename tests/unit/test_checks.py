@@ -12,8 +12,8 @@ import pytest
 from hook import checks
 from hook.checks import bound, duration, settings_from
 from hook.config import (
-    AffectedWorkloads,
     Advanced,
+    AffectedWorkloads,
     CircuitBreaker,
     ControllerLimits,
     ControllerSettings,
