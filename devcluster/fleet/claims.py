@@ -67,5 +67,5 @@ class ClaimLife(WorkloadLife):
 
 
 def has_claims(pod: dict[str, Any]) -> bool:
-    """Tell a pod with claims from other workloads."""
+    """Return whether a pod has claims."""
     return bool(pod["spec"].get("resourceClaims"))
