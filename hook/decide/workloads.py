@@ -211,8 +211,8 @@ def _loaded_drivers(
         if node in before:
             known = before[node]
             refresh = known.better(refresh) if known.driver_run == run else refresh
-        old = any(plugins.evidence(pod, drivers[0]) is Freshness.STALE for pod in live)
-        yield node, _LoadedDriver(started, refresh, stale=refresh is None and (ours or old))
+        stale = refresh is None and (ours or any(plugins.evidence(pod, drivers[0]) is Freshness.STALE for pod in live))
+        yield node, _LoadedDriver(started, refresh, stale)
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:

@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 EVALUATE_SECONDS: Final = 5.0
 """Time between two evaluations. No restart depends on them."""
+EVALUATE_FACTOR: Final = 20
+"""The same as a multiple of the duration of an evaluation: a twentieth of a CPU."""
 AWAIT_SECONDS: Final = 5.0
 """Longest wait of a run that ends before claims and pods were read. To read 20,000 of them takes longer."""
 LOOK_SECONDS: Final = 0.1
@@ -127,11 +129,13 @@ class WorkloadObserver:
     def observe(self, snapshots: Snapshots, memories: Memories, *, now: bool = False) -> Affected:
         """Evaluate and report, if that is due or wanted `now`. Return the latest result."""
         if not why_not(self._settings) and (now or time.monotonic() >= self._next):
-            self._next = time.monotonic() + EVALUATE_SECONDS
             if now:
                 self._await()
             self._load()
+            began = time.monotonic()
             self.affected, self._refreshes = evaluate(self._cache, self._settings, snapshots, memories, self._refreshes)
+            ended = time.monotonic()
+            self._next = ended + max(EVALUATE_SECONDS, EVALUATE_FACTOR * (ended - began))
             if not self.affected.unknown:
                 self._record(self.affected.certain)
                 if self._status_object is not None:
