@@ -79,6 +79,14 @@ class Truth:
         """Return everything from this moment (unix seconds) on."""
         return tuple(each for each in self.happenings if each.t >= moment)
 
+    def holding_old_files(self) -> tuple[str, ...]:
+        """Name the pods whose claims were prepared with files of another driver than the one that is loaded now."""
+        ends = self._replay()
+        prepared = {each.uid: each for each in self.happenings if each.event == "claim-prepared"}
+        gone = {each.uid for each in self.happenings if each.event == "claim-released"}
+        held = (each for uid, each in prepared.items() if uid not in gone)
+        return tuple(sorted(f"{each.namespace}/{each.pod}" for each in held if each.load != ends[each.node].load))
+
     def stale_now(self, daemonset: str | None = None) -> tuple[str, ...]:
         """Name the nodes that have a stale plugin at the journal's end."""
         ends = self._replay()

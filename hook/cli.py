@@ -31,9 +31,10 @@ from hook.kube.events import own_job
 from hook.logs import configure, end_on_signals, ignore_signals
 from hook.plan import plan as planreport
 from hook.plan.plan import Options, make_plan
-from hook.run import lookup, report
+from hook.run import lookup, report, workloads
 from hook.run.job import EXIT_FAILED, LeaseObserver, Outcome, Runner
 from hook.run.statusobject import StatusObject
+from hook.run.workloads import Affected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EXIT_OTHER: Final = 1
+NOTHING: Final = Affected()
 EXIT_USAGE: Final = 2
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 REASON_OF_ERROR: Final = (
@@ -112,16 +114,18 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
         settings = settings_of(values)
         configure(settings.log_format, settings.log_level, sys.stderr)
         api = _connect(values)
-        decision = _look(api, settings)
         found = lookup.find_controller(api, settings)
+        decision, affected = _look(api, settings, found)
     except HookError as error:
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(_exit_code(error))
     if values["output"] == "json":
-        click.echo(json.dumps({**report.as_json(decision), "controller": lookup.as_json(found)}, indent=2))
+        parts = {"affectedWorkloads": workloads.as_json(affected), "controller": lookup.as_json(found)}
+        click.echo(json.dumps({**report.as_json(decision), **parts}, indent=2))
     else:
         ending = report.ending(decision, lookup.advice(decision, found))
-        lines = (report.table(decision), *ending, *lookup.as_lines(found))
+        note = f"affected workloads are not known: {affected.unknown}" if affected.unknown else ""
+        lines = (report.table(decision), *ending, *workloads.as_lines(affected), note, *lookup.as_lines(found))
         click.echo("\n".join(filter(None, lines)))
     wrong = decision.unhappy or any(map(report.needs_action, decision.statuses))
     sys.exit(EXIT_FAILED if values["exit_code"] and wrong else 0)
@@ -175,7 +179,8 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         stopped = isinstance(error, TerminatedError)
     ignore_signals()
     cache.stop()
-    _report(outcome, runner.restarted if runner else 0, settings, values)
+    affected = runner.workloads.affected if runner else Affected()
+    _report(outcome, runner.restarted if runner else 0, settings, values, affected)
     if runner is not None:
         # Last, because it may take a moment. After a SIGTERM the kubelet waits for the end of the process.
         runner.show_end(outcome, values["run_id"])
@@ -223,12 +228,20 @@ def _pod_namespace(values: Mapping[str, Any]) -> str:
         return "default"
 
 
-def _look(api: Api, settings: Settings) -> Decision:
+def _look(api: Api, settings: Settings, found: lookup.Lookup) -> tuple[Decision, Affected]:
     """Evaluate one snapshot without memory, so no grace period has passed."""
-    return decide_all(lookup.read_once(api, settings), {}, settings, api.now())[0]
+    cache = lookup.read_cache(api, settings, workloads=True)
+    snapshots = cache.snapshot()
+    decision, memories = decide_all(snapshots, {}, settings, api.now())
+    known = {} if workloads.why_not(settings) else workloads.read_refreshes(api, found.lease, settings.rbac.namespaces)
+    affected, _refreshes = workloads.evaluate(cache, settings, snapshots, memories, known)
+    cache.stop()
+    return decision, affected
 
 
-def _report(outcome: Outcome, restarted: int, settings: Settings, values: Mapping[str, Any]) -> None:
+def _report(
+    outcome: Outcome, restarted: int, settings: Settings, values: Mapping[str, Any], affected: Affected = NOTHING
+) -> None:
     """Write the termination message first, because the process may be killed while it logs."""
     decision = outcome.decision
     _write_termination_message(
@@ -236,9 +249,9 @@ def _report(outcome: Outcome, restarted: int, settings: Settings, values: Mappin
     )
     facts: dict[str, Any] = {}
     if settings.log_format is LogFormat.JSON:
-        facts = {"report": report.as_json(decision)}
-    elif rows := report.table(decision):
-        click.echo(rows)
+        facts = {"report": {**report.as_json(decision), "affectedWorkloads": workloads.as_json(affected)}}
+    elif rows := [*filter(None, [report.table(decision)]), *workloads.as_lines(affected)]:
+        click.echo("\n".join(rows))
     for warning in decision.warnings:
         log.warning("%s", warning)
     log.log(logging.ERROR if decision.unhappy else logging.INFO, "%s", headline(decision), extra={"facts": facts})

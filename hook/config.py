@@ -177,6 +177,14 @@ class Rbac(Section, frozen=True):
     ] = ()
 
 
+class AffectedWorkloads(Section, frozen=True):
+    """The report of pods that may hold files of an old driver."""
+
+    enabled: Annotated[
+        bool, Meta(description="Report pods that may hold files of an old driver. Never with `rbac.namespaces`.")
+    ] = True
+
+
 class Job(Section, frozen=True):
     """The Job."""
 
@@ -219,7 +227,6 @@ class ControllerLimits(Section, frozen=True):
             "nodes, which means at least one.",
         ),
     ] = Bound("25%")
-    # A healthy plugin needs 10 to 40 s.
     restart_backoff: Annotated[
         Duration,
         Meta(
@@ -260,18 +267,14 @@ class Advanced(Section, frozen=True):
     ] = Duration(minutes=5)
     api_patience: Annotated[
         Duration,
-        Meta(
-            description="How long the API server may be unreachable at the start. After that the Job starts another "
-            "pod."
-        ),
+        Meta(description="How long the API server may be unreachable at the start. Then the Job starts another pod."),
     ] = Duration(minutes=1)
 
 
 MARGIN_SHARE: Final = 20
 MARGIN_CEILING: Final = timedelta(seconds=30)
 MARGIN_FLOOR: Final = timedelta(seconds=5)
-"""The last decision, Events and report, and the end of the pod, must fit between our deadline and the deadline of the
-Job. Two seconds were not enough on a loaded machine."""
+"""The report must fit between our deadline and that of the Job. Two seconds were not enough on a loaded machine."""
 
 
 class Settings(Section, frozen=True):
@@ -352,10 +355,9 @@ class Settings(Section, frozen=True):
     ] = ()
     dry_run: Annotated[bool, Meta(description="Evaluate once and report, write nothing.")] = False
     log_format: Annotated[LogFormat, Meta(description="Format of the log: `text` or `json`.")] = LogFormat.TEXT
-    log_level: Annotated[LogLevel, Meta(description="Least important messages in the log: `info` or `debug`.")] = (
-        LogLevel.INFO
-    )
+    log_level: Annotated[LogLevel, Meta(description="Lowest level in the log: `info` or `debug`.")] = LogLevel.INFO
     rbac: Rbac = Rbac()
+    affected_workloads: AffectedWorkloads = AffectedWorkloads()
     job: Job = Job()
     controller: ControllerLimits = ControllerLimits()
     advanced: Advanced = Advanced()
@@ -394,4 +396,3 @@ class ControllerSettings(Settings, frozen=True):
 
 
 DEFAULTS: Final = Settings()
-"""Default settings."""

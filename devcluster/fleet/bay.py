@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ class Driver:
     version: str
     digest: str
     """DRIVER_CONFIG_DIGEST of the pod that loaded it; an equal one makes the driver-manager reuse it."""
+    since: float = field(default_factory=time.monotonic, compare=False)
+    """When it was loaded, by the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)

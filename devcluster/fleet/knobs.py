@@ -63,6 +63,8 @@ class Knobs:
     """A pod is accepted to its first container starts."""
     pod_stop_seconds: float = 0.3
     """A deleted pod's Ready turns false to the pod is gone."""
+    stale_success_seconds: float = 300.0
+    """For so long after a reload, a stale plugin prepares claims with the old driver's files; then it fails."""
     slice_wipe_seconds: float = 5.0
     """The kubelet wipes the slices of a driver that stays unregistered; 30 s in reality."""
     reboot_seconds: float = 1.0

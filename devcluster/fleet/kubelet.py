@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.client import ApiError, path
 from devcluster.fleet import knobs as k
+from devcluster.fleet.claims import ClaimLife, has_claims
 from devcluster.fleet.driver import DriverLife, is_driver
 from devcluster.fleet.holder import HolderLife, is_holder
 from devcluster.fleet.life import Life, Place, say_if_it_broke
@@ -48,6 +49,7 @@ KINDS: tuple[tuple[Callable[[Object], bool], type[Life]], ...] = (
     (is_nic_holder, NicHolderLife),
     (is_holder, HolderLife),
     (is_probe, ProbeLife),
+    (has_claims, ClaimLife),
 )
 """Which pods live which life; the first that fits."""
 

@@ -396,3 +396,4 @@ class EventReason(Row):
         "BreakerClosed",
         "A circuit breaker of the controller closed. The Event is on the controller's Deployment and the DaemonSets.",
     )
+    AFFECTED_WORKLOAD = row("AffectedWorkload", "A pod may hold files of an old driver. The Event is on the pod.")

@@ -15,6 +15,7 @@ from hook.kube.confirm import ConsistentRead
 from hook.kube.informer import Informer
 from hook.kube.listing import ListWatch
 from hook.kube.requests import ListOptions
+from hook.kube.workloads import WorkloadCache
 from hook.objects import readers
 from hook.objects.drivers import STACKS, is_driver, selector
 from hook.objects.views import Malformed, Snapshot
@@ -111,6 +112,10 @@ class Cache:
         self._discovered = self._watches_fleet = False
         self._discover_after = float("-inf")
         self._failures, self._logged = retry.Failures(), ""
+        drivers = {driver: None for stack in stacks for driver in stack.plugin.claim_drivers}
+        reads = settings.affected_workloads.enabled and not settings.rbac.namespaces
+        self.workloads = WorkloadCache(api, list(drivers) if reads else [], policy)
+        """Apart from everything else: no decision depends on it, and it need not be synced."""
 
     def watch_policies(self) -> None:
         """Watch the objects that show whether there are drivers to protect. They are few on any cluster."""
@@ -158,6 +163,7 @@ class Cache:
             self._replace(stack, PLUGIN_PODS, pods, UNUSED_SECONDS)
             if self._watches_fleet:
                 self._replace(stack, SLICES, self._slices_of(stack))
+        self.workloads.watch(self._slices, discovered=self._discovered)
         return plugins
 
     @property
@@ -183,6 +189,7 @@ class Cache:
 
     def stop(self) -> None:
         """Stop all informers."""
+        self.workloads.stop()
         for informer in self._informers.values():
             informer.stop()
 

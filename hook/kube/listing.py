@@ -135,7 +135,7 @@ if TYPE_CHECKING:
     Fetch = Callable[[Request], tuple[Json, Iterable[Raw]]]
     """Reads one page: its metadata and its objects."""
     Views = dict[Key, Any]
-    """By key: a view, or a Malformed."""
+    """By key: a view, or a Malformed. Objects without a view are left out."""
 
 
 def list_views(
@@ -168,8 +168,9 @@ def _list_once(
         metadata, objects = fetch(request)
         for obj in objects:
             key, _version, view = readers.entry(list_watch.read, options.resource.kind, obj)
-            before = cached(key)
-            views[key] = before if before == view else view
+            if view is not None:
+                before = cached(key)
+                views[key] = before if before == view else view
         return metadata
 
     continue_from = ""

@@ -66,6 +66,8 @@ JOBS: Final = GroupVersionResource("batch", "v1", "jobs", "Job")
 RESOURCE_SLICES: Final = GroupVersionResource(
     "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False
 )
+RESOURCE_CLAIMS: Final = GroupVersionResource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+"""Served in the same versions."""
 OWN_RIGHTS: Final = GroupVersionResource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )

@@ -50,6 +50,8 @@ class PluginKind:
     """Container that publishes devices. A pod without it has no ResourceSlice to verify."""
     slice_driver: str = ""
     """``spec.driver`` of the ResourceSlices that it publishes."""
+    claim_drivers: tuple[str, ...] = ()
+    """DRA drivers whose claims it prepares, with files of the driver that it runs on."""
     containers: frozenset[str] = frozenset()
     """A DaemonSet with only these containers is of this kind, under any name."""
     operator_managed: str = ""
@@ -171,6 +173,7 @@ DRA_PLUGIN: Final = PluginKind(
     waiter=names.PLUGIN_WAITER,
     publisher=names.PLUGIN_PUBLISHER,
     slice_driver=names.GPU_SLICE_DRIVER,
+    claim_drivers=(names.GPU_SLICE_DRIVER, names.COMPUTE_DOMAIN_DRIVER),
     containers=names.PLUGIN_CONTAINERS,
     operator_managed=names.OPERATOR_MANAGED_PLUGIN,
     operator_kind="GPUCluster",

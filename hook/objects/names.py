@@ -167,6 +167,8 @@ COMPUTE_DOMAIN_LABEL: Final = "resource.nvidia.com/computeDomain"
 DAEMONSET_LABELS: Final = frozenset({COMPONENT_LABEL, COMPUTE_DOMAIN_LABEL, TOOLKIT_LABEL, OFED_DRIVER_LABEL})
 """The only labels of DaemonSets that this program keeps."""
 GPU_SLICE_DRIVER: Final = "gpu.nvidia.com"
+COMPUTE_DOMAIN_DRIVER: Final = "compute-domain.nvidia.com"
+"""DRA: the other driver of the same plugin, which hands out the channels of ComputeDomains."""
 DRIVER_VERSION_ATTRIBUTE: Final = "driverVersion"
 
 RESTARTED_AT_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"

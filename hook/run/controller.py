@@ -12,7 +12,7 @@ import os
 import secrets
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from hook.decide.decide import chosen, early_skip, indexed
@@ -31,6 +31,7 @@ from hook.run.metrics import Telemetry
 from hook.run.report import ProgressReporter
 from hook.run.status import ControllerState, StatusWriter, spec_hash
 from hook.run.statusobject import StatusObject
+from hook.run.workloads import WorkloadObserver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -120,6 +121,7 @@ class Controller:
         if self._leading:
             # Nothing is written without the Lease, and the next leader does not report these restarts.
             self._leading.loop.stop_events()
+            self._leading.workloads.stop()
         self.lease.release()
         if self._leading:
             self._leading.cache.stop()
@@ -156,6 +158,7 @@ class Leader:
         self._reporter = StateReporter(progress)
         self.loop = ReconcileLoop(api, self.cache, settings, progress, api.now())
         self._writer = StatusWriter(lease)
+        self.workloads = WorkloadObserver(api, self.cache, settings, self._status_object, silent=False)
 
     def _count(self, result: RestartResult) -> None:
         self._telemetry.executed(result, self._api.now())
@@ -199,7 +202,9 @@ class Leader:
         self._lease.check()
         # All writes must end before another replica can take the Lease over.
         results = self.loop.act(decision, self._lease.remaining)
-        written = self._publish(self._state(decision, indexed(snapshots, self._settings)), snapshots)
+        affected = self.workloads.observe(snapshots, self.loop.memories)
+        state = replace(self._state(decision, indexed(snapshots, self._settings)), affected=affected)
+        written = self._publish(state, snapshots)
         busy = results or decision.actions or decision.phase is Phase.WAIT or not written
         self.loop.rest(TICK_SECONDS if busy else QUIET_SECONDS)
 

@@ -29,6 +29,7 @@ from hook.run.loop import ReconcileLoop
 from hook.run.report import LOST_SECONDS, ProgressReporter
 from hook.run.status import spec_hash
 from hook.run.statusobject import StatusPhase
+from hook.run.workloads import WorkloadObserver
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,6 +81,7 @@ class Runner:
         targets = [TargetResolver(api, target) for target in dict.fromkeys(settings.event_targets)]
         self._reporter = ProgressReporter(recorder, job.reference if job else None, targets)
         self._loop = ReconcileLoop(api, cache, settings, self._reporter, self._started)
+        self.workloads = WorkloadObserver(api, cache, settings, status_object, silent=settings.dry_run)
         self._delegation: Delegation | None = None
         self._confirm_after = 0.0
         self.last = self._loop.last
@@ -136,8 +138,9 @@ class Runner:
                 self._status_object.show(decision, snapshots, self._settings)
             if self._settings.dry_run:
                 self._log_dry_run(decision)
-                return decision
-            if final := self._final(decision, snapshots):
+            final = decision if self._settings.dry_run else self._final(decision, snapshots)
+            self.workloads.observe(snapshots, self._loop.memories, now=final is not None)
+            if final is not None:
                 return final
             if self._delegation is None:
                 self._loop.act(decision, self._left)
@@ -229,6 +232,7 @@ class Runner:
     def stop_events(self) -> None:
         """Stop without an Event about the end. Flush the Events of the last restarts."""
         self._loop.stop_events()
+        self.workloads.stop()
 
     def report_end(self, decision: Decision) -> None:
         """Write Events about the end of the run."""
@@ -242,6 +246,7 @@ class Runner:
         for subject in subjects:
             self._recorder.event(subject, decision.reason, note, warning=decision.unhappy)
         self._recorder.shutdown(self._left + self._settings.margin.total_seconds())
+        self.workloads.shutdown(self._left + self._settings.margin.total_seconds())
 
 
 LOOK_SECONDS: Final = 2.0

@@ -43,6 +43,8 @@ PATIENCE_SECONDS: Final = 10.0
 """Shorter than the patience of a run, because a user waits at a terminal."""
 LOOK_SECONDS: Final = 1.0
 """Between two attempts of discovery."""
+SHORT_SECONDS: Final = 0.1
+"""Between two looks for claims and their pods. Their changes do not end a wait."""
 NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
 RUNS: Final = "kubectl get jobs -A -l app.kubernetes.io/name=gpu-operator-post"
 LOG: Final = "kubectl -n {namespace} logs -l app.kubernetes.io/component=controller --prefix --tail=50"
@@ -63,22 +65,29 @@ class Lookup:
 
 def read_once(api: Api, settings: Settings) -> Snapshots:
     """Return one snapshot of every selected stack."""
+    cache = read_cache(api, settings)
+    cache.stop()
+    return cache.snapshot()
+
+
+def read_cache(api: Api, settings: Settings, *, workloads: bool = False) -> Cache:
+    """Return a synced cache, if wanted with the pods that hold claims, or the reason why these are not known."""
     cache = Cache(api, chosen(settings), settings, retry.interactive(PATIENCE_SECONDS))
     cache.watch_policies()
     cache.watch_fleet()
-    while (snapshots := _snapshots(cache)) is None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not _complete(cache) or (workloads and cache.workloads.pending and time.monotonic() < end):
         # Discovery that failed is tried again.
         cache.watch_fleet()
-        cache.wait(LOOK_SECONDS)
-    cache.stop()
-    return snapshots
+        cache.wait(SHORT_SECONDS if cache.synced else LOOK_SECONDS)
+    return cache
 
 
-def _snapshots(cache: Cache) -> Snapshots | None:
-    """Return the snapshots once everything is read, with the pods of the plugins that the first lists show."""
+def _complete(cache: Cache) -> bool:
+    """Return whether everything is read, with the pods of the plugins that the first lists show."""
     if cache.synced:
         cache.watch_plugins()
-    return cache.snapshot() if cache.synced else None
+    return cache.synced
 
 
 def refuse_what_cannot_be_planned(target: timedelta | None) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hook.kube.informer import OutOfSync
     from hook.run.report import RestartResult
     from hook.run.status import ControllerState
+    from hook.run.workloads import Affected
 
 Key = tuple[str, str, str]
 """Driver, node, plugin."""
@@ -180,7 +181,17 @@ class _FleetCollector(Collector):
             breakers.add_metric([driver], state is not None and driver in state.breakers)
             if (since := staleness.oldest(driver)) is not None:
                 oldest.add_metric([driver], since.timestamp())
-        yield from (nodes, plugins, stale, oldest, breakers)
+        yield from (nodes, plugins, stale, oldest, breakers, _affected(state.affected if state is not None else None))
+
+
+def _affected(affected: Affected | None) -> GaugeMetricFamily:
+    """Return the number of affected pods; nothing if it is not known, because 0 would resolve an alert."""
+    text = "Pods that may hold files of an old driver, by class; absent while unknown"
+    pods = _family("affected_pods", text, ["class"])
+    if affected is not None and not affected.unknown:
+        for exposure, count in affected.counts().items():
+            pods.add_metric([exposure], count)
+    return pods
 
 
 class _ApiCollector(Collector):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hook.kube.election import LeaderElector
     from hook.kube.informer import OutOfSync
     from hook.objects.decoding import Json, Raw
+    from hook.run.workloads import Affected
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +116,8 @@ class ControllerState:
     spec_hashes: Mapping[str, str] = field(default_factory=dict)
     eta: int | None = None
     """Estimated seconds for the remaining nodes. None if unknown."""
+    affected: Affected | None = None
+    """Pods that may hold files of an old driver. None before the fleet is read."""
 
     @property
     def breakers(self) -> dict[str, Breaker]:

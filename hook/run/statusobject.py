@@ -2,7 +2,7 @@
 
 ``kubectl wait --for=jsonpath``, Flux, Argo CD, Chainsaw and ``helm test`` read it (docs/status-object.md). The chart
 renders it with the ``runId`` alone. The program applies its keys by server-side apply, so an upgrade of the release
-resets nothing. Two field managers write: one the state of the fleet, the other what is known of runs.
+resets nothing. Three field managers write: the state of the fleet, what is known of runs, and of affected pods.
 
 A write that fails never fails a run: it is logged once, and repeated with the next one.
 """
@@ -48,6 +48,8 @@ STATE_MANAGER: Final = "gpu-operator-post"
 """Field manager of the state of the fleet."""
 RUN_MANAGER: Final = "gpu-operator-post-run"
 """Field manager of what is known of runs."""
+WORKLOADS_MANAGER: Final = "gpu-operator-post-workloads"
+"""Field manager of what is known of affected pods. The next process reads it before it writes."""
 
 
 class StatusPhase(StrEnum):
@@ -98,6 +100,11 @@ class StatusObject:
         """Write what is known of runs, in place of what was known before. If that fails, the next write repeats it."""
         self._run = keys
         self._write_run(seconds)
+
+    def note_workloads(self, keys: Mapping[str, str]) -> None:
+        """Write what is known of affected pods, if the object shows something else."""
+        if any(self.data.get(key) != text for key, text in keys.items()):
+            self._apply(WORKLOADS_MANAGER, keys, TIMEOUT_SECONDS)
 
     def show(self, decision: Decision, snapshots: Snapshots, settings: Settings, *, heartbeat: bool = False) -> bool:
         """Write the state after a decision, if that is due. Return whether it was."""

@@ -56,8 +56,11 @@ OWN: Final[Mapping[Role, Permissions]] = {
 
 def permissions(stacks: Iterable[Stack], strategy: str, role: Role) -> dict[GroupVersionResource, tuple[str, ...]]:
     """Return what a run with these settings needs."""
+    stacks = tuple(stacks)
     kinds = (kind for stack in stacks for kind in (stack.policy, stack.pool) if kind)
     wanted: dict[GroupVersionResource, tuple[str, ...]] = {policies_of(kind): READ for kind in kinds}
+    if any(stack.plugin.claim_drivers for stack in stacks):
+        wanted[requests.RESOURCE_CLAIMS] = READ
     writes = {} if role is Role.DELEGATE else BY_STRATEGY[strategy]
     for part in (ALWAYS, writes, OWN[role]):
         for resource, verbs in part.items():

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hook import errors
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
+from hook.decide.workloads import Exposure
 from hook.kube.client import kind_of
 from hook.run import metrics
 from tests.chart.promql import engine
@@ -63,6 +64,10 @@ def _nodes(state: str, reason: str, values: str) -> str:
     return _ours("nodes", values, driver="gpu", state=state, reason=reason)
 
 
+def _affected(exposure: str, values: str) -> str:
+    return _ours("affected_pods", values, **{"class": exposure})
+
+
 def _errors(kind: str, values: str) -> str:
     return _ours("api_errors_total", values, kind=kind, verb="watch", resource="pods")
 
@@ -90,6 +95,7 @@ FIRES: Final[dict[str, Case]] = {
     "restarted-in-vain": ("RestartsDoNotHelp", [_nodes("Failed", "RestartBackedOff", BACK_OFF)], (16, 30)),
     "four-restarts-of-one": ("ManyRestarts", [_plugins("1x40"), _restarts("0+1x4 4x35")], (4, 39)),
     "restarted-each-quarter": ("ManyRestarts", [_plugins("50x70"), _restarts("0+10x70")], (18, 70)),
+    "affected-pods": ("AffectedWorkloads", [_affected("PreparedWhileStale", "0 2x20 0x5")], (6, 21)),
     "watch-that-never-opens": ("ApiErrors", [_errors("PermissionDenied", "0+6x60")], (36, 60)),
 }
 QUIET: Final[dict[str, Case]] = {
@@ -109,6 +115,7 @@ QUIET: Final[dict[str, Case]] = {
     "third-restart-helps": ("RestartsDoNotHelp", [_nodes("Failed", "RestartBackedOff", "_ 1 _ 1 stale _x20")], None),
     "three-restarts-of-one": ("ManyRestarts", [_plugins("1x70"), _restarts("0+1x3 3x67")], None),
     "a-rollout-and-a-second": ("ManyRestarts", [_plugins("50x9 0x9 50x50"), _restarts("0+20x5 100x60")], None),
+    "possibly-affected-pods": ("AffectedWorkloads", [_affected("PossiblyAffected", "5x30")], None),
     "outage-of-the-api": ("ApiErrors", [_errors("Unreachable", "0 150x60")], None),
     "expired-watches": ("ApiErrors", [_errors("Gone", "0+60x60"), _errors("NotFound", "0+60x60")], None),
 }
@@ -149,6 +156,7 @@ def test_alerts_ask_for_what_the_program_shows(helm: Helm) -> None:
         "state": {str(state) for state in NodeState},
         "reason": {str(reason) for reason in Reason},
         "kind": {kind_of(kind("", "", "") if kind is errors.PermissionDeniedError else kind("")) for kind in KINDS},
+        "class": {str(exposure) for exposure in Exposure},
         "result": {metrics.RESTARTED, metrics.REFUSED, metrics.FAILED},
     }
     for name, alert in _alerts(helm).items():

@@ -35,6 +35,8 @@ READ_TARGETS: Final = {
     Right("helm.toolkit.fluxcd.io", "helmreleases", "get"),
     Right("argoproj.io", "applications", "get"),
 }
+CLAIMS: Final = {Right("resource.k8s.io", "resourceclaims", verb) for verb in READ}
+"""Pods with claims are in other namespaces than those that are read."""
 
 
 def _rights(*roles: Object) -> set[Right]:
@@ -57,6 +59,7 @@ def _needed(values: Values, role: Role) -> dict[str, set[Right]]:
             mine = verb in OWN[role].get(resource, ())
             place = own if mine else namespaced if resource.namespaced else everywhere
             place.add(Right(resource.group, resource.plural, verb))
+    namespaced -= CLAIMS if "rbac.namespaces" in values else set()
     if "rbac.namespaces" not in values:
         return {"": everywhere | namespaced, NAMESPACE: own}
     events = namespaced & EVENTS

@@ -19,7 +19,7 @@ SETTINGS: Final = {".".join(path): setting for path, setting in settings()[0].it
 TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a.b"}
 OF_A_RUN: Final = {"timeout", "stallTimeout", "onDeadline", "expect", "eventTargets", "dryRun", "job"}
 """Settings of a single run. The controller does not get them, so that a release does not restart it."""
-BLOCKS: Final = ("expect", "plugin", "rbac", "job", "controller", "circuitBreaker", "advanced")
+BLOCKS: Final = ("expect", "plugin", "rbac", "job", "controller", "circuitBreaker", "advanced", "affectedWorkloads")
 RENDERED: Final[tuple[Values, ...]] = (
     {"rbac.scope": "namespace", "job.mode": "complete"},
     {"rbac.scope": "namespace", "dryRun": False, "controller.enabled": True},

@@ -16,6 +16,7 @@ from hook.objects import names
 from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
 from hook.run.status import ControllerState, ControllerStatus
+from hook.run.workloads import Affected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,6 +111,6 @@ def exposition() -> str:
     counters.watch_ended("pods", ENDED)
     telemetry = Telemetry(counters)
     telemetry.leading(leading=True)
-    telemetry.reconciled(ControllerState(decision([stale()]), memories(), NOW))
+    telemetry.reconciled(ControllerState(decision([stale()]), memories(), NOW, affected=Affected()))
     telemetry.executed(restart(stale_pod()), NOW)
     return generate_latest(telemetry.registry).decode()

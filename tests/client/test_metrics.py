@@ -19,6 +19,7 @@ from hook.kube.informer import OutOfSync
 from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
 from hook.run.status import ControllerState
+from hook.run.workloads import Affected
 from tests.client.controller import (
     DRIVER,
     NOW,
@@ -53,7 +54,8 @@ class Shown:
 
     def look(self, *statuses: NodeStatus, at: float = 0, breaker: Breaker | None = None) -> None:
         """Finish a reconcile, so many seconds after the beginning."""
-        self.telemetry.reconciled(ControllerState(decision(statuses), memories(breaker), later(at)))
+        state = ControllerState(decision(statuses), memories(breaker), later(at), affected=Affected())
+        self.telemetry.reconciled(state)
 
     def executed(self, at: datetime, *results: RestartResult) -> None:
         """Execute these restarts."""

@@ -13,6 +13,7 @@ from hook import checks
 from hook.checks import bound, duration, settings_from
 from hook.config import (
     Advanced,
+    AffectedWorkloads,
     CircuitBreaker,
     ControllerLimits,
     ControllerSettings,
@@ -47,6 +48,7 @@ READ: Final = Settings(
     driver_clients=(DriverClient(namespace="dra", name="exporter"),
                     DriverClient("gpu", labels={"example.com/app": "profiler", "empty": ""})),
     refresh_after=("toolkit",), strategy=Strategy.ROLLOUT, max_parallel_restarts=1234567,
+    affected_workloads=AffectedWorkloads(enabled=False),
     on_manual_upgrade=OnManualUpgrade.WAIT, on_missing_plugin=OnMissingPlugin.WAIT,
     event_targets=(EventTarget("argoproj.io/v1alpha1", "Application", "a", "b.c"),), dry_run=True,
     log_format=LogFormat.JSON, log_level=LogLevel.DEBUG, rbac=Rbac(("dra", "operator")), job=Job(Mode.DELEGATE),

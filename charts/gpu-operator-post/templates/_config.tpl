@@ -7,7 +7,7 @@ component.
 {{- $values := .root.Values -}}
 {{- $config := pick $values
   "drivers" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "strategy" "maxParallelRestarts" "onManualUpgrade"
-  "onMissingPlugin" "logFormat" "logLevel" "advanced" -}}
+  "onMissingPlugin" "logFormat" "logLevel" "advanced" "affectedWorkloads" -}}
 {{- $_ := set $config "rbac" (pick $values.rbac "namespaces") -}}
 {{- if eq .component "controller" -}}
 {{- $_ := set $config "controller" (pick $values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax" "circuitBreaker") -}}

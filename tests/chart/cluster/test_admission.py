@@ -156,6 +156,7 @@ def test_which_events_it_may_write(cluster: Cluster, subtests: pytest.Subtests) 
     again = {"message": "again", "count": 2}
     allowed = {
         "an event on a Job": recorder.create(EVENTS, event("job", kind="Job")),
+        "an event on an affected pod": recorder.create(EVENTS, event("pod", kind="Pod", reason="AffectedWorkload")),
         "an own event again": recorder.patch(own, again),
         "anything by an administrator": everybody.patch(theirs, again),
     }

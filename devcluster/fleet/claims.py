@@ -1,0 +1,71 @@
+"""The life of a pod with claims: the node's plugin prepares them, right or wrong, before the pod gets its sandbox.
+
+Measured with the real plugin: for five minutes after a reload, a stale plugin prepares claims from its caches. That
+succeeds, with the old driver's files. Later it fails, and the kubelet tries again until a fresh plugin succeeds. What
+was prepared once stays as it is: a plugin that restarts answers from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from devcluster.fleet.plugin import RESOURCE_DRIVER
+from devcluster.fleet.status import CREATING
+from devcluster.fleet.workload import EMPTY_EDITS, NOT_REGISTERED, RETRY_SECONDS, WorkloadLife
+
+if TYPE_CHECKING:
+    from devcluster.fleet.bay import Held
+    from devcluster.fleet.life import Place
+
+
+class ClaimLife(WorkloadLife):
+    """A pod with claims, whose files are those of the driver that the plugin held when it prepared them."""
+
+    def __init__(self, place: Place, pod: dict[str, Any]) -> None:
+        super().__init__(place, pod)
+        self._prepared = False
+
+    async def live(self) -> None:
+        """Prepare the claims, unless that is done, then start at once."""
+        await self.node.online()
+        if not self._prepared:
+            await self._prepare_claims()
+        await super().live()
+
+    async def _prepare_claims(self) -> None:
+        for main in self.status.mains:
+            main.wait(CREATING)
+        await self.report()
+        said = ""
+        while isinstance(answer := self._answer(), str):
+            if answer != said:
+                for main in self.status.mains:
+                    main.wait(CREATING, answer)
+                await self.report()
+                said = answer
+            await asyncio.sleep(RETRY_SECONDS)
+        self._prepared = True
+        facts = {"uid": self.uid, "pod": self.name, "namespace": self.namespace}
+        self.node.gpu.write("claim-prepared", load=answer.load, version=answer.version, **facts)
+
+    def _answer(self) -> Held | str:
+        """Return what the plugin prepares the claims with, or its error."""
+        bay, knobs = self.node.gpu, self.knobs
+        held = next((each for each in bay.holders.values() if each.resource_driver == RESOURCE_DRIVER), None)
+        if held is None or bay.loaded is None:
+            return NOT_REGISTERED
+        if bay.is_stale(held) and time.monotonic() - bay.loaded.since >= knobs.stale_success_seconds:
+            return EMPTY_EDITS.format(claim=self.uid)
+        return held
+
+    def on_gone(self) -> None:
+        """Release the claims."""
+        super().on_gone()
+        self.node.gpu.write("claim-released", uid=self.uid, pod=self.name, namespace=self.namespace)
+
+
+def has_claims(pod: dict[str, Any]) -> bool:
+    """Return whether a pod has claims."""
+    return bool(pod["spec"].get("resourceClaims"))

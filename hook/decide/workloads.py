@@ -1,0 +1,251 @@
+"""Which pods may hold the files of an old driver, although the plugin of their node is fresh.
+
+The plugin writes the paths of the driver into a file (a CDI specification) when it prepares a claim, and a restart of
+the plugin does not repair that file. A claim that a stale plugin prepared succeeds for some minutes, with the paths of
+the old driver (docs/affected-workloads.md). So the time of the preparation counts. It is not in the API, but two times
+of the pod enclose it, and both are of the same kubelet as the starts of driver and plugin:
+
+* S, ``status.startTime``: the kubelet accepted the pod. It prepared nothing for the pod before that. Containers that
+  restart change nothing, and neither does their time: the file stays.
+* B, when the sandbox was set up. The kubelet prepares the claims right before that, in the same synchronisation (K8S
+  ``pkg/kubelet/kuberuntime``, SyncPod), and tries both again if either fails. So all claims were prepared at B.
+
+With D, the start of the driver container, and P, the start of the first plugin that was fresh on this driver:
+
+* P <= S: a fresh plugin prepared the claims.
+* B < P: the claims were prepared before. If S < D, that was *before the upgrade*. Otherwise it was *while the plugin
+  was stale*, also if the plugin is still stale now.
+* S < P <= B: unknown. A preparation that failed on the stale plugin succeeds on the fresh one, and then the pod is
+  healthy. But a sandbox that is set up anew, as after a crash or a reboot, moves B and prepares nothing. Such a pod is
+  *possibly affected*.
+
+P is known if this program restarted the plugin, or if the plugin waited for this driver in its init container. Any
+other plugin may have replaced a fresh one, so it only shows that P is not later. Then B < P proves nothing either,
+except for B < D.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from hook.decide import freshness
+from hook.decide.fleet import live_pods
+from hook.decide.freshness import Freshness
+from hook.decide.state import restart_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from hook.decide import clients
+    from hook.decide.state import Memory
+    from hook.objects.drivers import Stack
+    from hook.objects.views import Pod, Snapshot
+    from hook.objects.workloads import Claim, ClaimPod
+
+
+class Exposure(StrEnum):
+    """Why a pod may hold the files of an old driver. A label of metrics."""
+
+    BEFORE_UPGRADE = "PreparedBeforeUpgrade"
+    WHILE_STALE = "PreparedWhileStale"
+    POSSIBLE = "PossiblyAffected"
+
+    @property
+    def certain(self) -> bool:
+        """Return whether a plugin that was not fresh prepared the claims."""
+        return self is not Exposure.POSSIBLE
+
+    @property
+    def text(self) -> str:
+        """Return the class as part of a sentence."""
+        return _TEXTS[self]
+
+
+_TEXTS: Final = {
+    Exposure.BEFORE_UPGRADE: "prepared before the driver was loaded",
+    Exposure.WHILE_STALE: "prepared while the plugin was stale",
+    Exposure.POSSIBLE: "possibly affected",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """When the plugin of a node was refreshed for one driver run."""
+
+    driver_run: str
+    by: datetime
+    """All containers of a fresh plugin had started. So P is not later."""
+    first: datetime | None = None
+    """P, when the first container of the first fresh plugin started. None if unknown."""
+
+    def better(self, other: Refresh | None) -> Refresh:
+        """Return the one of two that shows more: P if it is known, otherwise the earlier time."""
+        if other is None or other.driver_run != self.driver_run:
+            return self
+        return min(self, other, key=lambda refresh: (refresh.first is None, refresh.by))
+
+
+Refreshes = dict[str, Refresh]
+"""By node."""
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedPod:
+    """A pod that may hold the files of an old driver."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    exposure: Exposure
+    started: datetime
+    claims: tuple[str, ...]
+    """Names of its claims, which have the namespace of the pod."""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """What shows when the plugins of a driver stack were refreshed."""
+
+    snapshot: Snapshot
+    clients: clients.Plugins
+    stack: Stack
+    memory: Memory
+
+    def restarted(self, node: str, run: str) -> bool:
+        """Return whether this program restarted the plugin of a node under this driver run."""
+        keys = (restart_key(ds.uid, node) for ds in self.clients.named if self.clients.is_plugin(ds.uid))
+        records = filter(None, map(self.memory.restarts.get, keys))
+        return any(not record.refused and _is_of(record.driver_run, run) for record in records)
+
+    def fresh(self, pod: Pod, driver: Pod, run: str) -> bool:
+        """Return whether a plugin was proven fresh on this driver, by its memory or by its times."""
+        known = _is_of(self.memory.fresh.get(pod.uid, ""), run)
+        return known or self.evidence(pod, driver) is Freshness.FRESH
+
+    def evidence(self, pod: Pod, driver: Pod) -> Freshness:
+        """Return what the times of a plugin and of the driver show. Prerequisites do not change the driver's files."""
+        return freshness.evaluate(pod, self.stack.plugin, driver, self.stack).freshness
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadedDriver:
+    """The driver that is loaded on a node, and when the plugin was refreshed for it."""
+
+    started: datetime
+    refresh: Refresh | None
+    stale: bool
+    """No plugin was fresh on this driver yet."""
+
+
+Holders = list[tuple["ClaimPod", tuple[str, ...]]]
+"""Pods, each with the names of its claims."""
+
+
+def joined(claims: Iterable[Claim], pods: Iterable[ClaimPod]) -> Holders:
+    """Return the pods that claims are reserved for, with the names of these claims."""
+    claimed: dict[str, list[str]] = {}
+    for claim in claims:
+        for uid in claim.pods:
+            claimed.setdefault(uid, []).append(claim.name)
+    return [(pod, tuple(sorted(claimed[pod.uid]))) for pod in pods if pod.uid in claimed]
+
+
+def affected_pods(
+    holders: Holders, plugins: Plugins, before: Mapping[str, Refresh]
+) -> tuple[list[AffectedPod], Refreshes]:
+    """Return the affected pods, and when the plugins of their nodes were refreshed.
+
+    `before` has the refreshes that are known from earlier. Nodes with a restart record are remembered also if no pod
+    holds a claim there now.
+    """
+    nodes = {pod.node for pod, _claims in holders} | {key.partition("/")[2] for key in plugins.memory.restarts}
+    loaded = dict(_loaded_drivers(nodes, plugins, before))
+    found = [
+        AffectedPod(pod.namespace, pod.name, pod.uid, pod.node, exposure, pod.started, claims)
+        for pod, claims in holders
+        if pod.node in loaded and (exposure := _exposure(pod, loaded[pod.node])) is not None
+    ]
+    known = {node: driver.refresh for node, driver in loaded.items() if driver.refresh is not None}
+    # While a driver reloads, nothing is evaluated there. What is known of it may still hold after that.
+    kept = {node: before[node] for node in nodes - loaded.keys() if node in before}
+    return sorted(found, key=lambda pod: (pod.node, pod.namespace, pod.name)), kept | known
+
+
+def _exposure(pod: ClaimPod, driver: _LoadedDriver) -> Exposure | None:
+    """Return why a pod may be affected, or None for a healthy pod. The module's docstring has the reasons."""
+    refresh = driver.refresh
+    if refresh is not None and pod.started >= refresh.by:
+        return None
+    if pod.sandbox is not None:
+        first = refresh.first if refresh is not None else None
+        if pod.sandbox < driver.started or driver.stale or (first is not None and pod.sandbox < first):
+            return Exposure.BEFORE_UPGRADE if pod.started < driver.started else Exposure.WHILE_STALE
+    # Without a fresh plugin, and without one that is known to be stale, a plugin is just being replaced.
+    return Exposure.POSSIBLE if refresh is not None or driver.stale else None
+
+
+def _loaded_drivers(
+    nodes: Iterable[str], plugins: Plugins, before: Mapping[str, Refresh]
+) -> Iterator[tuple[str, _LoadedDriver]]:
+    """Yield each of these nodes that has one ready driver. While a driver reloads, its pods are not evaluated."""
+    driver_pods, plugin_pods = _by_node(plugins.snapshot.driver_pods), _by_node(plugins.snapshot.plugin_pods)
+    for node in nodes:
+        drivers = driver_pods.get(node, [])
+        if len(drivers) != 1 or freshness.ready_since(drivers[0], plugins.stack.driver.container) is None:
+            continue
+        started = freshness.driver_started(drivers[0], plugins.stack)
+        if started is None:
+            continue
+        run = f"{drivers[0].uid}/{freshness.driver_run(drivers[0], plugins.stack)}"
+        ours = plugins.restarted(node, run)
+        live = [pod for pod in plugin_pods.get(node, ()) if plugins.clients.is_plugin(pod.owner_uid)]
+        refresh = _refreshed(live, drivers[0], run, plugins, ours=ours)
+        if node in before:
+            known = before[node]
+            refresh = known.better(refresh) if known.driver_run == run else refresh
+        stale = refresh is None and (ours or any(plugins.evidence(pod, drivers[0]) is Freshness.STALE for pod in live))
+        yield node, _LoadedDriver(started, refresh, stale)
+
+
+def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+    """Return the live pods of each node."""
+    found: dict[str, list[Pod]] = {}
+    for pod in live_pods(pods):
+        found.setdefault(pod.node, []).append(pod)
+    return found
+
+
+def _is_of(run: str, driver_run: str) -> bool:
+    """Return whether a recorded run is of this driver run. It may name runs of prerequisites in addition."""
+    return run == driver_run or run.startswith(f"{driver_run}/")
+
+
+def _refreshed(live: Iterable[Pod], driver: Pod, run: str, plugins: Plugins, *, ours: bool) -> Refresh | None:
+    """Return what a fresh plugin shows about P. If a container restarted, its first start is unknown."""
+    for pod in live:
+        starts = [container.started_at for container in pod.containers if container.started_at is not None]
+        if not starts or not plugins.fresh(pod, driver, run):
+            continue
+        refresh = Refresh(run, by=max(starts))
+        once = not any(container.restarts for container in pod.containers)
+        return replace(refresh, first=min(starts)) if once and (ours or _waited(pod, driver, plugins)) else refresh
+    return None
+
+
+def _waited(pod: Pod, driver: Pod, plugins: Plugins) -> bool:
+    """Return whether a plugin waited for this driver in its init container, so that no fresh plugin was before it."""
+    ready = driver.containers_ready_since
+    waiters = (container for container in pod.init_containers if container.name == plugins.stack.plugin.waiter)
+    return any(
+        waiter.finished_at - timedelta(seconds=waiter.lasted) <= ready
+        for waiter in waiters
+        if ready is not None and waiter.finished_at is not None and waiter.lasted is not None
+    )

@@ -1,0 +1,99 @@
+"""Informers of claims and of the pods that hold them, apart from those that decisions need.
+
+A run never fails because of them, and waits for them a few seconds at most: they only serve the report of affected
+workloads. Pods are
+listed once there is a claim of one of the drivers. A cluster without one costs no list of all its pods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from hook.decide.workloads import joined
+from hook.kube import requests
+from hook.kube.informer import Informer
+from hook.kube.listing import ListWatch
+from hook.kube.requests import ListOptions
+from hook.objects.workloads import Claim, ClaimPod, claim_pod, claim_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hook.decide.workloads import Holders
+    from hook.kube import retry
+    from hook.kube.client import Api
+    from hook.kube.requests import GroupVersionResource
+
+View = TypeVar("View")
+
+NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
+NOT_READ: Final = "claims and pods have not been read yet"
+
+
+class WorkloadCache:
+    """The pods of the cluster that hold prepared claims of the given DRA drivers."""
+
+    def __init__(self, api: Api, drivers: Sequence[str], policy: retry.RetryPolicy) -> None:
+        self._api, self._drivers, self._policy = api, drivers, policy
+        self._served: GroupVersionResource | None = None
+        self._claims: Informer | None = None
+        self._pods: Informer | None = None
+        self._unserved = False
+
+    def watch(self, slices: GroupVersionResource | None, *, discovered: bool) -> None:
+        """Watch claims in the version in which the API server has ResourceSlices, then the pods."""
+        self._unserved = discovered and slices is None
+        if not self._drivers or slices is None:
+            return
+        if slices != self._served:
+            self.stop()
+            self._served = slices
+            resource = replace(requests.RESOURCE_CLAIMS, version=slices.version)
+            self._claims = self._start(ListWatch(ListOptions(resource), claim_reader(self._drivers)))
+        if self._pods is None and self._claims is not None and any(self._views(self._claims, Claim)):
+            self._pods = self._start(ListWatch(ListOptions(requests.PODS, fields=NOT_OVER), claim_pod))
+
+    @property
+    def problem(self) -> str:
+        """Return why the pods are not known, or ""."""
+        for informer in filter(None, (self._claims, self._pods)):
+            if informer.problem is not None:
+                return str(informer.problem)
+            if not informer.synced:
+                return str(informer.out_of_sync or NOT_READ)
+        if self._claims is None:
+            return "" if self._unserved else NOT_READ
+        return NOT_READ if self._pods is None and any(self._views(self._claims, Claim)) else ""
+
+    @property
+    def pending(self) -> bool:
+        """Return whether a short wait helps: nothing has failed so far."""
+        failed = (each.problem or each.out_of_sync for each in (self._claims, self._pods) if each is not None)
+        return bool(self._drivers and self.problem) and not any(failed)
+
+    def holders(self) -> Holders:
+        """Return the pods that hold claims, with the names of the claims."""
+        if self._claims is None or self._pods is None:
+            return []
+        return joined(self._views(self._claims, Claim), self._views(self._pods, ClaimPod))
+
+    def stop(self) -> None:
+        """Stop the informers."""
+        for informer in filter(None, (self._claims, self._pods)):
+            informer.stop()
+        self._claims = self._pods = None
+        self._served = None
+
+    def _start(self, list_watch: ListWatch) -> Informer:
+        informer = Informer(self._api, list_watch, _ignore, self._policy)
+        informer.start()
+        return informer
+
+    @staticmethod
+    def _views(informer: Informer, kind: type[View]) -> Iterator[View]:
+        return (view for view in informer.views() if isinstance(view, kind))
+
+
+def _ignore() -> None:
+    """Ignore a change: it makes no decision due."""

@@ -1,0 +1,303 @@
+"""Report which pods may hold files of an old driver: table, JSON, Events and keys of the status object.
+
+The program only reports them. It never evicts or deletes a pod with claims: only the owner of a
+pod knows what its end costs.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from hook.decide import clients
+from hook.decide.decide import chosen
+from hook.decide.reasons import EventReason
+from hook.decide.workloads import Exposure, Plugins, Refresh, affected_pods
+from hook.errors import ClusterError
+from hook.format import aligned, printable, timestamp
+from hook.kube.events import EventRecorder, ObjectReference
+from hook.kube.requests import CONFIG_MAPS, ListOptions, Request
+from hook.objects import decoding
+from hook.objects.decoding import LONGEST_TEXT, MalformedObjectError, Text, Time, moment, utc
+from hook.objects.names import OWN_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hook.config import Settings
+    from hook.decide.decide import Memories, Snapshots
+    from hook.decide.workloads import AffectedPod, Refreshes
+    from hook.kube.cache import Cache
+    from hook.kube.client import Api
+    from hook.run.status import LeaseStatus
+    from hook.run.statusobject import StatusObject
+
+log = logging.getLogger(__name__)
+
+EVALUATE_SECONDS: Final = 5.0
+"""Time between two evaluations. No restart depends on them."""
+EVALUATE_FACTOR: Final = 20
+"""The same as a multiple of the duration of an evaluation: a twentieth of a CPU."""
+AWAIT_SECONDS: Final = 5.0
+"""Longest wait of a run that ends before claims and pods were read. To read 20,000 of them takes longer."""
+LOOK_SECONDS: Final = 0.1
+MOST_EVENTS: Final = 100
+"""Pods with an Event. A reader of more of them needs the table."""
+MOST_ROWS: Final = 50
+FIRST: Final = 10
+"""Pods in the status object."""
+MOST_STORED: Final = 100
+"""Nodes whose refresh is in the status object: some 20 KiB."""
+PAGE: Final = "docs/affected-workloads.md"
+HEADINGS: Final = ("POD", "NODE", "AFFECTED", "STARTED", "CLAIMS")
+READ_SECONDS: Final = 5.0
+"""Timeout of a read of status objects."""
+STATUS_LABELS: Final = f"app.kubernetes.io/name={OWN_NAME},app.kubernetes.io/component=status"
+COUNT, POSSIBLE, PODS, REFRESHES = "affectedPods", "possiblyAffectedPods", "firstAffectedPods", "refreshTimes"
+"""Keys of the status object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """The affected pods of a cluster."""
+
+    pods: tuple[AffectedPod, ...] = ()
+    unknown: str = ""
+    """Why they are not known; empty if they are."""
+
+    @property
+    def certain(self) -> list[AffectedPod]:
+        """Return the pods whose claims a plugin prepared that was not fresh."""
+        return [pod for pod in self.pods if pod.exposure.certain]
+
+    def counts(self) -> dict[Exposure, int]:
+        """Return the number of pods of each class."""
+        return {exposure: sum(pod.exposure is exposure for pod in self.pods) for exposure in Exposure}
+
+
+def evaluate(
+    cache: Cache, settings: Settings, snapshots: Snapshots, memories: Memories, before: Mapping[str, Refresh]
+) -> tuple[Affected, Refreshes]:
+    """Evaluate the pods with claims, and return in addition when the plugins of their nodes were refreshed."""
+    if reason := why_not(settings) or cache.workloads.problem:
+        return Affected(unknown=reason), dict(before)
+    pods: list[AffectedPod] = []
+    refreshes: Refreshes = {}
+    holders = cache.workloads.holders()
+    for stack in chosen(settings):
+        if stack.plugin.claim_drivers:
+            snapshot = snapshots[stack.name]
+            found = clients.find(snapshot.daemonsets, stack, settings)
+            plugins = Plugins(snapshot, found, stack, memories[stack.name])
+            affected, known = affected_pods(holders, plugins, before)
+            pods += affected
+            refreshes |= known
+    return Affected(tuple(pods)), refreshes
+
+
+def why_not(settings: Settings) -> str:
+    """Return why these settings do not let the program read pods with claims, or ""."""
+    if not settings.affected_workloads.enabled:
+        return "affectedWorkloads.enabled is false"
+    if settings.rbac.namespaces:
+        return "only some namespaces are read (rbac.namespaces)"
+    if not any(stack.plugin.claim_drivers for stack in chosen(settings)):
+        return "no driver in drivers has claims"
+    return ""
+
+
+class WorkloadObserver:
+    """Evaluates the pods with claims from time to time, and reports the affected ones in Events and status object."""
+
+    def __init__(
+        self, api: Api, cache: Cache, settings: Settings, status_object: StatusObject | None, *, silent: bool
+    ) -> None:
+        self._cache, self._settings, self._status_object = cache, settings, status_object
+        # A recorder of its own: namespaces of workloads may refuse Events, and that must not delay other Events. The
+        # name of an Event depends on the pod alone, so that the next process does not repeat it.
+        self._recorder = EventRecorder(api, "affected-workloads", silent=silent)
+        self._reported: set[str] = set()
+        self._refreshes: Refreshes = {}
+        self._stored = ""
+        self._next = float("-inf")
+        self.affected = Affected(unknown=why_not(settings) or "the fleet was not evaluated")
+
+    def observe(self, snapshots: Snapshots, memories: Memories, *, now: bool = False) -> Affected:
+        """Evaluate and report, if that is due or wanted `now`. Return the latest result."""
+        if not why_not(self._settings) and (now or time.monotonic() >= self._next):
+            if now:
+                self._await()
+            self._load()
+            began = time.monotonic()
+            self.affected, self._refreshes = evaluate(self._cache, self._settings, snapshots, memories, self._refreshes)
+            ended = time.monotonic()
+            self._next = ended + max(EVALUATE_SECONDS, EVALUATE_FACTOR * (ended - began))
+            if not self.affected.unknown:
+                self._record(self.affected.certain)
+                if self._status_object is not None:
+                    self._status_object.note_workloads(status_keys(self.affected, self._refreshes))
+        return self.affected
+
+    def shutdown(self, left: float) -> None:
+        """Write the Events in the queue, while the process has time `left`."""
+        self._recorder.shutdown(left)
+
+    def stop(self) -> None:
+        """Write the Events in the queue briefly, after a signal."""
+        self._recorder.stop()
+
+    def _await(self) -> None:
+        """Wait for a short time until claims and pods are read."""
+        end = time.monotonic() + AWAIT_SECONDS
+        while self._cache.workloads.pending and time.monotonic() < end:
+            self._cache.watch_plugins()
+            time.sleep(LOOK_SECONDS)
+
+    def _load(self) -> None:
+        """Take over what another process knows, such as a Job that restarted a plugin next to this controller."""
+        data = self._status_object.data if self._status_object is not None else {}
+        if (text := data.get(REFRESHES, "")) != self._stored:
+            self._stored = text
+            self._refreshes = with_better(self._refreshes, stored_refreshes(text))
+
+    def _record(self, pods: Iterable[AffectedPod]) -> None:
+        """Record one Event per pod, for a bounded number of pods."""
+        found = {pod.uid: pod for pod in pods}
+        self._reported &= found.keys()
+        for uid in [uid for uid in found if uid not in self._reported][: MOST_EVENTS - len(self._reported)]:
+            self._reported.add(uid)
+            pod = found[uid]
+            log.warning("pod %s on node %s: %s", pod, pod.node, _why(pod))
+            reference = ObjectReference("v1", "Pod", pod.namespace, pod.name, pod.uid)
+            self._recorder.event(reference, EventReason.AFFECTED_WORKLOAD, _advice(pod), warning=True)
+
+
+def _why(pod: AffectedPod) -> str:
+    claims = "claim" if len(pod.claims) == 1 else "claims"
+    return f"it may hold files of an old driver: {claims} {', '.join(pod.claims)} {pod.exposure.text}"
+
+
+def _advice(pod: AffectedPod) -> str:
+    why = _why(pod).replace("it may", "This pod may", 1)
+    return f"{why}. Nothing repairs that while the pod exists. When its work may end, delete the pod and its claims."
+
+
+# The status object.
+
+
+class _ConfigMap(msgspec.Struct):
+    """The content of a status object."""
+
+    data: dict[str, str] | None = None
+
+
+class _Stored(msgspec.Struct, rename="camel", frozen=True):
+    """A refresh in the status object."""
+
+    run: Text
+    by: Time
+    first: Time | None = None
+
+
+def status_keys(affected: Affected, refreshes: Refreshes) -> dict[str, str]:
+    """Return the keys of the status object. Refreshes are stored only for nodes with affected pods."""
+    counts = affected.counts()
+    ordered = [*affected.certain, *(pod for pod in affected.pods if not pod.exposure.certain)]
+    nodes = [node for node in dict.fromkeys(pod.node for pod in ordered) if node in refreshes][:MOST_STORED]
+    stored = {node: _Stored(refreshes[node].driver_run, refreshes[node].by, refreshes[node].first) for node in nodes}
+    return {
+        COUNT: str(len(affected.certain)),
+        POSSIBLE: str(counts[Exposure.POSSIBLE]),
+        PODS: msgspec.json.encode([_as_json(pod) for pod in ordered[:FIRST]]).decode(),
+        REFRESHES: msgspec.json.encode(stored, order="sorted").decode(),
+    }
+
+
+def stored_refreshes(text: str) -> Refreshes:
+    """Return the refreshes of a status object; none from a text that is not valid."""
+    try:
+        found = decoding.read(dict[str, _Stored], text.encode()) if text else {}
+        return {
+            node: Refresh(refresh.run, utc(refresh.by), moment(refresh.first))
+            for node, refresh in found.items()
+            if len(node) <= LONGEST_TEXT
+        }
+    except MalformedObjectError as error:
+        log.debug("the refresh times in the status object cannot be read: %s", error)
+        return {}
+
+
+def read_refreshes(api: Api, lease: LeaseStatus | None, namespaces: Sequence[str]) -> Refreshes:
+    """Return the refreshes in the status objects: in that of the controller, or in those of all Jobs.
+
+    Without the permission to read them, a pod may be possibly affected although another process knows better.
+    """
+    known: Refreshes = {}
+    try:
+        if lease is not None:
+            name = f"{lease.name}-status"
+            found = [
+                decoding.read(_ConfigMap, api.send(Request("get", CONFIG_MAPS, lease.namespace, name), READ_SECONDS))
+            ]
+        else:
+            pages = (
+                api.list_page(ListOptions(CONFIG_MAPS, namespace, STATUS_LABELS).page(), READ_SECONDS)[1]
+                for namespace in namespaces or ("",)
+            )
+            found = [decoding.read(_ConfigMap, body) for bodies in pages for body in bodies]
+    except (ClusterError, MalformedObjectError) as error:
+        log.debug("the status object cannot be read: %s", error)
+        return known
+    for config_map in found:
+        known = with_better(known, stored_refreshes((config_map.data or {}).get(REFRESHES, "")))
+    return known
+
+
+def with_better(ours: Refreshes, theirs: Refreshes) -> Refreshes:
+    """Return what two processes know together. A refresh for another driver run does not replace one of ours."""
+    return theirs | {node: refresh.better(theirs.get(node)) for node, refresh in ours.items()}
+
+
+# Text and JSON.
+
+
+def as_lines(affected: Affected) -> list[str]:
+    """Return the table of affected pods; nothing without one."""
+    if not affected.pods:
+        return []
+    rows = [
+        (str(pod), pod.node, pod.exposure.text, timestamp(pod.started), ", ".join(pod.claims))
+        for pod in affected.pods[:MOST_ROWS]
+    ]
+    certain, possible = len(affected.certain), affected.counts()[Exposure.POSSIBLE]
+    total = f"{certain} pods may hold files of an old driver" + (f", {possible} possibly" if possible else "")
+    more = [f"({len(affected.pods) - MOST_ROWS} more pods)"] if len(affected.pods) > MOST_ROWS else []
+    lines = [f"affected workloads: {total}. A restart of the plugin does not repair them: {PAGE}"]
+    return [printable(line) for line in (*lines, *aligned([HEADINGS, *rows]), *more)]
+
+
+def as_json(affected: Affected) -> dict[str, Any]:
+    """Return everything, for programs. The counts are null if they are not known."""
+    known = not affected.unknown
+    return {
+        "affected": len(affected.certain) if known else None,
+        "possiblyAffected": affected.counts()[Exposure.POSSIBLE] if known else None,
+        "problem": affected.unknown,
+        "pods": [_as_json(pod) for pod in affected.pods],
+    }
+
+
+def _as_json(pod: AffectedPod) -> dict[str, Any]:
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "node": pod.node,
+        "class": pod.exposure,
+        "startedAt": timestamp(pod.started),
+        "claims": list(pod.claims),
+    }

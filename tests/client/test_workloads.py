@@ -1,0 +1,138 @@
+"""Affected workloads: what is read for them, what a run reports of them, and that it never depends on them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from hook.config import AffectedWorkloads, Rbac, Settings
+from hook.decide.workloads import AffectedPod, Exposure, Refresh
+from hook.kube import retry
+from hook.kube.cache import Cache
+from hook.run import lookup, workloads
+from hook.run.status import LeaseStatus
+from hook.run.workloads import Affected, WorkloadObserver, as_json, as_lines, status_keys, stored_refreshes
+from tests.client.fixtured import Shown
+from tests.client.server import PATIENCE, Said, listed, refused, serving
+from tests.client.test_job import ended, runner
+from tests.fixtures import workloads as objects
+from tests.fixtures.cluster import cluster
+from tests.fixtures.objects import R, at
+
+if TYPE_CHECKING:
+    from tests.fixtures.objects import Object
+
+CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
+POD: Final = AffectedPod("team", "train", "train-uid", "gpu-0", Exposure.WHILE_STALE, at(5), ("train-gpu",))
+RUN: Final = "driver-gpu-0-uid/1/0"
+
+
+def held() -> list[Object]:
+    """Return a pod from before the upgrade, with its claim, and a healthy one."""
+    old, new = objects.claim_pod("old", started=-100), objects.claim_pod("new", started=R + 60)
+    return [objects.claim("old-gpu", "old"), old, objects.claim("new-gpu", "new"), new]
+
+
+def test_a_run_reports_the_pods_that_it_does_not_repair() -> None:
+    """In its table, and by an Event on the pod; the Job neither fails nor waits because of them."""
+    with serving(Shown(cluster(), held)) as server:
+        run = runner(server)
+        outcome = ended(run)
+        assert outcome.exit_code == 0
+        assert [(str(pod), pod.exposure) for pod in run.workloads.affected.pods] == [
+            ("team/old", Exposure.BEFORE_UPGRADE)
+        ]
+        run.workloads.shutdown(PATIENCE)
+        assert [line for line in server.writes if "events" in line] == ["POST /api/v1/namespaces/team/events"]
+
+
+def test_pods_are_listed_only_if_there_are_claims() -> None:
+    """A cluster without claims of the drivers does not pay for a list of all its pods."""
+    for more, expected in ((list, 0), (held, 1)):
+        with serving(Shown(cluster(), more)) as server:
+            cache = lookup.read_cache(server.api, Settings(), workloads=True)
+            assert cache.workloads.problem == ""
+            assert len(cache.workloads.holders()) == 2 * expected
+            cache.stop()
+            assert bool(server.count("status.phase")) is bool(expected)
+            assert server.count(CLAIMS)
+
+
+def test_a_run_ends_well_where_claims_cannot_be_read() -> None:
+    """The report says why the pods are not known, and metrics show nothing instead of 0."""
+    with serving(shown := Shown(cluster(), held)) as server:
+        shown.instead = lambda line: refused(403) if CLAIMS in line else None
+        run = runner(server)
+        assert ended(run).exit_code == 0
+        affected = run.workloads.affected
+        assert (affected.pods, "resourceclaims" in affected.unknown) == ((), True)
+        assert as_lines(affected) == []
+        assert (as_json(affected)["affected"], as_json(affected)["problem"]) == (None, affected.unknown)
+
+
+def test_settings_that_read_no_workloads() -> None:
+    """It is turned off, only some namespaces are read, or no driver prepares claims: no request, and the reason."""
+    for settings, reason in (
+        (Settings(affected_workloads=AffectedWorkloads(enabled=False)), "affectedWorkloads.enabled"),
+        (Settings(rbac=Rbac(("gpu-operator", "nvidia-dra-driver-gpu"))), "rbac.namespaces"),
+    ):
+        with serving(Shown(cluster(), held)) as server:
+            run = runner(server, settings)
+            assert ended(run).exit_code == 0
+            assert reason in run.workloads.affected.unknown
+            assert server.count("resourceclaims") == 0
+    assert "drivers" in workloads.why_not(Settings(drivers=("network",)))
+
+
+def test_the_status_object_keeps_what_the_next_process_needs() -> None:
+    """Refreshes of nodes with affected pods alone; a text that is not valid is ignored."""
+    known = {"gpu-0": Refresh(RUN, at(9), at(8)), "gpu-1": Refresh(RUN, at(9)), "gpu-2": Refresh(RUN, at(9))}
+    possible = replace(POD, name="maybe", node="gpu-1", exposure=Exposure.POSSIBLE)
+    keys = status_keys(Affected((possible, POD)), known)
+    assert (keys["affectedPods"], keys["possiblyAffectedPods"]) == ("1", "1")
+    assert [pod["name"] for pod in json.loads(keys["firstAffectedPods"])] == ["train", "maybe"]
+    assert stored_refreshes(keys["refreshTimes"]) == {"gpu-0": known["gpu-0"], "gpu-1": known["gpu-1"]}
+    for text in ("", "no", "[]", '{"a": 1}', '{"a": {"run": "r", "by": "soon"}}'):
+        assert stored_refreshes(text) == {}, text
+    many = [replace(POD, name=f"train-{number}", node=f"gpu-{number}") for number in range(150)]
+    keys = status_keys(Affected(tuple(many)), {pod.node: known["gpu-0"] for pod in many})
+    assert len(json.loads(keys["firstAffectedPods"])) == 10
+    assert len(json.loads(keys["refreshTimes"])) == 100
+    theirs = {"gpu-0": Refresh("another", at(1)), "gpu-3": Refresh(RUN, at(2))}
+    assert workloads.with_better(known, theirs) == {**known, "gpu-3": Refresh(RUN, at(2))}
+
+
+def test_refreshes_are_read_from_the_controllers_object_or_from_those_of_jobs() -> None:
+    """Without the permission nothing is known, and `status` goes on."""
+    text = status_keys(Affected((POD,)), {"gpu-0": Refresh(RUN, at(9))})["refreshTimes"]
+    stored = {"kind": "ConfigMap", "metadata": {"name": "post-status"}, "data": {"refreshTimes": text}}
+    lease = LeaseStatus("gpu-operator", "post")
+    for said, where in ((Said(200, json.dumps(stored).encode()), lease), (listed(stored), None)):
+        with serving(said) as server:
+            assert workloads.read_refreshes(server.api, where, ()) == {"gpu-0": Refresh(RUN, at(9))}
+            assert server.count("post-status" if where else "app.kubernetes.io%2Fcomponent%3Dstatus") == 1
+    with serving(refused(403)) as server:
+        assert workloads.read_refreshes(server.api, lease, ()) == {}
+
+
+def test_the_table_is_bounded() -> None:
+    """The first line counts the pods that are certainly affected; a large fleet gets no endless table."""
+    lines = as_lines(Affected((POD, replace(POD, name="maybe", exposure=Exposure.POSSIBLE))))
+    assert "1 pods may hold files of an old driver, 1 possibly" in lines[0]
+    assert "prepared while the plugin was stale" in lines[2]
+    many = as_lines(Affected(tuple(replace(POD, name=f"train-{number}") for number in range(70))))
+    assert (len(many), many[-1]) == (53, "(20 more pods)")
+
+
+def test_events_are_bounded_and_not_repeated() -> None:
+    """At most 100 pods have one at a time, each once for as long as it is affected."""
+    with serving(Said(200, b'{"kind": "Event"}')) as server:
+        cache = Cache(server.api, [], Settings(), retry.JOB)
+        observer = WorkloadObserver(server.api, cache, Settings(), None, silent=False)
+        pods = [replace(POD, name=f"train-{number}", uid=f"uid-{number}") for number in range(120)]
+        for _turn in range(3):
+            observer._record(pods)
+        observer._record(pods[110:])
+        observer.shutdown(PATIENCE)
+        assert len(server.writes) == 110

@@ -1,0 +1,140 @@
+"""Affected workloads: the program reports exactly the pods that hold files of an old driver, and deletes none."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, PLUGIN_NAMESPACE, RELEASE, Boot, Lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+pytestmark = pytest.mark.e2e
+
+TEAM: Final = "team"
+STATUS: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}-status"
+CLAIMS: Final = f"/apis/resource.k8s.io/v1/namespaces/{TEAM}/resourceclaims"
+
+
+def _start(lab: Lab, name: str, node: str) -> None:
+    """Start a pod with an allocated claim on a node, as scheduler and controllers leave it."""
+    claim = f"{name}-gpu"
+    pod = lab.cluster.create(f"/api/v1/namespaces/{TEAM}/pods", {
+        "metadata": {"name": name},
+        "spec": {
+            "nodeName": node,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "main", "image": "registry.example/train"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}],
+        },
+    })  # fmt: skip
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+    lab.cluster.create(CLAIMS, {"metadata": {"name": claim}, "spec": {"devices": {"requests": [request]}}})
+    result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": node, "device": "gpu-0"}
+    consumer = {"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [consumer]}
+    lab.cluster.patch(f"{CLAIMS}/{claim}/status", {"status": status})
+
+
+def _prepared(lab: Lab, *names: str) -> None:
+    """Wait until the claims of pods are prepared, and their kubelet has reported it, in an earlier second than now."""
+
+    def running() -> bool:
+        pods = lab.cluster.list(f"/api/v1/namespaces/{TEAM}/pods")
+        return {pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"} >= set(names)
+
+    lab.until(running, f"{names} run")
+    second = int(time.time())
+    lab.until(lambda: int(time.time()) > second, "the next second")
+
+
+def _object(lab: Lab) -> tuple[list[str], str]:
+    """Return the pods that the status object names, and how many are possibly affected."""
+    data: dict[str, str] = lab.cluster.get(STATUS)["data"]
+    pods = json.loads(data.get("firstAffectedPods", "[]"))
+    return _named(pods), data.get("possiblyAffectedPods", "")
+
+
+def _named(pods: Iterable[dict[str, Any]]) -> list[str]:
+    return sorted(f"{pod['namespace']}/{pod['name']}" for pod in pods)
+
+
+def _status(lab: Lab) -> dict[str, Any]:
+    """Return what the command `status` says of affected pods."""
+    done = lab.run("status", "-o", "json")
+    assert done.code == 0, done.err
+    found: dict[str, Any] = json.loads(done.out)["affectedWorkloads"]
+    assert found["problem"] == ""
+    return found
+
+
+def test_a_run_reports_what_it_does_not_repair(boot: Boot) -> None:
+    """Pods from before the upgrade and from the stale time: in table, Events and status object; and in later runs."""
+    lab = boot(2)
+    lab.fleet(nodes=2, **ALL_AT_ONCE)
+    lab.cluster.kubectl("create", "namespace", TEAM)
+    _start(lab, "before", "gpu-0")
+    _prepared(lab, "before")
+    lab.operator(driver=NEW, **ALL_AT_ONCE)
+    lab.until(lambda: lab.settled(2), "all nodes run the new driver", 90)
+    _start(lab, "stale-0", "gpu-0")
+    _start(lab, "stale-1", "gpu-1")
+    _prepared(lab, "before", "stale-0", "stale-1")
+    old = list(lab.truth.holding_old_files())
+    assert old == ["team/before", "team/stale-0", "team/stale-1"]
+    assert _named(_status(lab)["pods"]) == old
+
+    lab.deploy()
+    assert _object(lab) == (old, "0")
+    classes = {pod["name"]: pod["class"] for pod in _status(lab)["pods"]}
+    assert classes == {
+        "before": "PreparedBeforeUpgrade", "stale-0": "PreparedWhileStale", "stale-1": "PreparedWhileStale",
+    }  # fmt: skip
+    assert all(name in lab.log() for name in old)
+    assert len(lab.events("Pod", "AffectedWorkload")) == 3
+
+    # A pod that comes later is healthy, also for a later run, and after the plugin was restarted by hand.
+    _start(lab, "healthy", "gpu-0")
+    _prepared(lab, "healthy")
+    assert list(lab.truth.holding_old_files()) == old
+    plugins = lab.cluster.list(f"/api/v1/namespaces/{PLUGIN_NAMESPACE}/pods", fieldSelector="spec.nodeName=gpu-0")
+    lab.cluster.delete(f"/api/v1/namespaces/{PLUGIN_NAMESPACE}/pods/{plugins[0]['metadata']['name']}")
+    lab.until(lambda: lab.serving_on() == {"gpu-0", "gpu-1"}, "the plugin is back")
+    lab.deploy(trigger="again")
+    assert _object(lab) == (old, "0")
+    assert len(lab.events("Pod", "AffectedWorkload")) == 3
+    pods = lab.cluster.list(f"/api/v1/namespaces/{TEAM}/pods")
+    assert len(pods) == 4
+    assert not any("deletionTimestamp" in pod["metadata"] for pod in pods)
+
+    # What is deleted as documented is not reported any more.
+    for name in ("before", "stale-0", "stale-1"):
+        lab.cluster.kubectl("delete", "-n", TEAM, f"pod/{name}", f"resourceclaim/{name}-gpu")
+    lab.deploy(trigger="third")
+    assert _object(lab) == ([], "0")
+
+
+def test_a_controller_reports_the_same(boot: Boot) -> None:
+    """The stale time is that between load and readiness of the driver; a failing preparation is tried again."""
+    lab = boot(2)
+    lab.fleet(nodes=2, **ALL_AT_ONCE)
+    lab.cluster.kubectl("create", "namespace", TEAM)
+    lab.knobs(driver_ready_gap_seconds=8)
+    lab.deploy(controller__enabled=True, job__enabled=False)
+    lab.operator(driver=NEW, **ALL_AT_ONCE)
+    lab.until(lambda: set(lab.truth.loaded_now().values()) == {NEW}, "the new driver is loaded", 60)
+    _start(lab, "stale-0", "gpu-0")
+    _prepared(lab, "stale-0")
+    lab.until(lambda: lab.serving_on() == {"gpu-0", "gpu-1"}, "the plugins are refreshed", 60)
+    _start(lab, "healthy-0", "gpu-0")
+    _start(lab, "healthy-1", "gpu-1")
+    _prepared(lab, "healthy-0", "healthy-1")
+    old = list(lab.truth.holding_old_files())
+    assert old == ["team/stale-0"]
+    lab.until(lambda: _object(lab) == (old, "0"), "the controller reports it", 60)
+    assert [pod["class"] for pod in _status(lab)["pods"]] == ["PreparedWhileStale"]
+    lab.until(lambda: len(lab.events("Pod", "AffectedWorkload")) == 1, "an Event", 30)

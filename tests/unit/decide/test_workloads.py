@@ -1,0 +1,210 @@
+"""Affected pods: whose claims were prepared by a plugin that was not fresh on the driver that is loaded now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hook.config import Settings
+from hook.decide import clients
+from hook.decide.state import Memory
+from hook.decide.workloads import Exposure, Plugins, Refresh, affected_pods, joined
+from hook.objects.drivers import GPU_OPERATOR
+from hook.objects.workloads import claim_pod, claim_reader
+from tests.fixtures import workloads
+from tests.fixtures.cluster import LATER, Cluster, cluster, stale, stale_plugin
+from tests.fixtures.objects import R, at, driver_pod, finished, merged, obj, plugin_pod, running, stamp
+from tests.unit.decide import patches
+from tests.unit.decide.runs import TOOLKIT, Run, named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hook.decide.workloads import Refreshes
+    from tests.fixtures.objects import Object
+
+BEFORE, STALE, POSSIBLE = Exposure.BEFORE_UPGRADE, Exposure.WHILE_STALE, Exposure.POSSIBLE
+AGAIN = 3600
+"""The plugin that replaced one that this program restarted; the restart is at LATER."""
+
+
+def evaluate(
+    found: Cluster, *pods: Object, memory: Memory | None = None, before: Mapping[str, Refresh] | None = None
+) -> tuple[dict[str, Exposure], Refreshes]:
+    """Return the exposure of each affected pod by its name, and the refreshes that are known after that."""
+    snapshot = found.seen()
+    read = claim_reader(GPU_OPERATOR.plugin.claim_drivers)
+    claims = [read(workloads.claim(f"{pod['metadata']['name']}-gpu", pod["metadata"]["name"])) for pod in pods]
+    holders = joined(filter(None, claims), filter(None, map(claim_pod, pods)))
+    seen = Plugins(
+        snapshot,
+        clients.find(snapshot.daemonsets, GPU_OPERATOR, Settings()),
+        GPU_OPERATOR,
+        memory or Memory(started=LATER),
+    )
+    affected, refreshes = affected_pods(holders, seen, before or {})
+    assert [str(pod) for pod in affected] == sorted(f"team/{pod.name}" for pod in affected)
+    return {pod.name: pod.exposure for pod in affected}, refreshes
+
+
+def restarted(settings: Settings | None = None) -> tuple[Cluster, Memory]:
+    """Return a node whose stale plugin this program restarted, with the fresh one, and the memory of the run."""
+    run = Run(stale(), settings or Settings())
+    run.restart()
+    run.found.put("plugin-pod", named(plugin_pod(waited=AGAIN + 9, started=AGAIN + 10), "fresh"))
+    run.look(60)
+    return run.found, run.memory
+
+
+def waited(started: float) -> Object:
+    """Return a plugin pod whose init container started at a moment, and waited for the driver until R + 5."""
+    init = merged(finished("init-container", R + 5), {"state": {"terminated": {"startedAt": stamp(started)}}})
+    whole: Object = merged(plugin_pod(), {"status": {"initContainerStatuses": [init]}})
+    return whole
+
+
+def test_pods_are_joined_with_their_claims() -> None:
+    """A pod that no claim is reserved for holds none of these drivers' devices."""
+    read = claim_reader(("gpu.nvidia.com",))
+    claims = filter(None, [read(workloads.claim("b", "one", "two")), read(workloads.claim("a", "one"))])
+    pods = filter(None, (claim_pod(workloads.claim_pod(name, started=1)) for name in ("one", "two", "three")))
+    assert [(pod.name, names) for pod, names in joined(claims, pods)] == [("one", ("a", "b")), ("two", ("b",))]
+
+
+def test_what_a_restart_of_this_program_shows() -> None:
+    """The start of the plugin that replaced the stale one separates affected pods from healthy ones."""
+    found, memory = restarted()
+    affected, refreshes = evaluate(
+        found,
+        workloads.claim_pod("old", started=-100),
+        workloads.claim_pod("survivor", started=-100, sandbox=20),
+        workloads.claim_pod("stale", started=R + 30),
+        workloads.claim_pod("same-second", started=0),
+        workloads.claim_pod("last", started=AGAIN + 5, sandbox=AGAIN + 9),
+        workloads.claim_pod("retried", started=R + 30, sandbox=AGAIN + 10),
+        workloads.claim_pod("between", started=AGAIN + 10, sandbox=AGAIN + 12),
+        workloads.claim_pod("unknown", started=R + 30, patch={"status": {"conditions": None}}),
+        workloads.claim_pod("healthy", started=AGAIN + 11),
+        memory=memory,
+    )
+    assert affected == {
+        "old": BEFORE, "survivor": BEFORE, "stale": STALE, "same-second": STALE, "last": STALE,
+        "retried": POSSIBLE, "between": POSSIBLE, "unknown": POSSIBLE,
+    }  # fmt: skip
+    run = f"driver-gpu-0-uid/{at(0).isoformat()}/0"
+    assert refreshes == {"gpu-0": Refresh(run, by=at(AGAIN + 11), first=at(AGAIN + 10))}
+
+
+def test_a_plugin_that_is_still_stale() -> None:
+    """Each claim that is prepared now gets the old driver's files; a restart in progress changes nothing yet."""
+    pods = (workloads.claim_pod("old", started=-9), workloads.claim_pod("new", started=AGAIN))
+    assert evaluate(stale(), *pods) == ({"old": BEFORE, "new": STALE}, {})
+    run = Run(stale())
+    run.restart()
+    assert evaluate(run.found, *pods, memory=run.memory) == ({"old": BEFORE, "new": STALE}, {})
+    unknown = workloads.claim_pod("unknown", started=AGAIN, patch={"status": {"conditions": None}})
+    assert evaluate(stale(), unknown)[0] == {"unknown": POSSIBLE}
+
+
+def test_a_plugin_that_waited_for_its_driver() -> None:
+    """The driver manager evicted it, so no plugin was stale. One whose wait began later may have replaced another."""
+    pods = (
+        workloads.claim_pod("old", started=-9),
+        workloads.claim_pod("early", started=R, sandbox=R + 3),
+        workloads.claim_pod("new", started=R + 7),
+    )
+    assert evaluate(cluster().only("plugin-pod", waited(-4)), *pods)[0] == {"old": BEFORE, "early": STALE}
+    for plugin in (waited(R + 1), plugin_pod(), plugin_pod(waited=None)):
+        assert evaluate(cluster().only("plugin-pod", plugin), *pods)[0] == {"old": BEFORE, "early": POSSIBLE}
+    both = [running(name, R + 50, restarts=1) for name in ("gpus", "compute-domains")]
+    crashed = merged(waited(-4), {"status": {"containerStatuses": both}})
+    assert evaluate(cluster().only("plugin-pod", crashed), *pods)[0] == {
+        "old": BEFORE, "early": POSSIBLE, "new": POSSIBLE,
+    }  # fmt: skip
+
+
+def test_what_is_known_of_a_refresh_is_kept() -> None:
+    """A plugin that started later for another reason makes no healthy pod affected."""
+    found, memory = restarted()
+    pods = (workloads.claim_pod("stale", started=R + 30), workloads.claim_pod("healthy", started=AGAIN + 20))
+    _affected, known = evaluate(found, *pods, memory=memory)
+    later = Cluster(dict(found.parts)).only("plugin-pod", named(plugin_pod(started=AGAIN + 500), "third"))
+    assert evaluate(later, *pods, before=known) == ({"stale": STALE}, known)
+    assert evaluate(later, *pods)[0] == {"stale": POSSIBLE, "healthy": POSSIBLE}
+    # A process that saw a later plugin first knows less than one that saw the earlier one.
+    run = known["gpu-0"].driver_run
+    for ours, theirs, expected in (
+        (Refresh(run, at(9)), Refresh(run, at(5)), at(5)),
+        (Refresh(run, at(5)), Refresh(run, at(9)), at(5)),
+        (Refresh(run, at(9), at(9)), Refresh(run, at(5)), at(9)),
+        (Refresh(run, at(5)), Refresh(run, at(9), at(9)), at(9)),
+        (Refresh(run, at(5)), Refresh("another", at(1)), at(5)),
+        (Refresh(run, at(5)), None, at(5)),
+    ):
+        assert ours.better(theirs).by == expected
+
+
+def test_a_reload_makes_all_earlier_refreshes_void() -> None:
+    """A plugin that was fresh on the driver before says nothing about this one."""
+    found, memory = restarted()
+    _affected, known = evaluate(found, memory=memory)
+    assert list(known) == ["gpu-0"]
+    reloaded = found.only("driver-pod", driver_pod(started=AGAIN + 100, ready=AGAIN + 160, restarts=1))
+    pod = workloads.claim_pod("healthy", started=AGAIN + 20)
+    new = workloads.claim_pod("new", started=AGAIN + 170)
+    assert evaluate(reloaded, pod, new, memory=memory, before=known) == ({"healthy": BEFORE, "new": STALE}, {})
+
+
+def test_nothing_is_evaluated_while_a_driver_reloads() -> None:
+    """There is no driver that is loaded now. What is known of the node is kept."""
+    pods = (workloads.claim_pod("old", started=-9), workloads.claim_pod("elsewhere", started=-9, node="gpu-7"))
+    known = {"gpu-0": Refresh("run", at(5))}
+    nameless = {"spec": {"containers": [{"name": "x"}]}, "status": {"containerStatuses": [running("x", 0)]}}
+    for found in (
+        cluster().drop("driver-pod"),
+        cluster().change("driver-pod", patches.NOT_READY),
+        cluster().change("driver-pod", patches.DELETING),
+        cluster().put("driver-pod", named(driver_pod(), "second")),
+        cluster().change("driver-pod", nameless),
+    ):
+        assert evaluate(found, *pods, before=known) == ({}, known)
+
+
+def test_a_plugin_that_another_account_replaces() -> None:
+    """For a moment no plugin is fresh. That makes no pod affected that is newer than the driver."""
+    pods = (workloads.claim_pod("old", started=-9), workloads.claim_pod("new", started=R + 30))
+    starting = merged(plugin_pod(), {"status": {"containerStatuses": []}})
+    for found in (cluster().drop("plugin-pod"), cluster().only("plugin-pod", starting)):
+        assert evaluate(found, *pods)[0] == {"old": BEFORE}
+
+
+def test_other_clients_and_refused_restarts_refresh_nothing() -> None:
+    """Only the plugin prepares claims, and only a restart that happened shows when it was refreshed."""
+    other = merged(obj("plugin-daemonset"), {"metadata": {"name": "exporter", "uid": "exporter-ds"}})
+    owned = {"metadata": {"ownerReferences": [{"kind": "DaemonSet", "uid": "exporter-ds", "controller": True}]}}
+    found = cluster().put("daemonset", other).only("plugin-pod", merged(stale_plugin(), owned))
+    new = workloads.claim_pod("new", started=R + 30)
+    assert evaluate(found, new) == ({}, {})
+    refused = Run(stale()).record("gpu-0", refused="no")
+    refused.found.only("plugin-pod", named(plugin_pod(started=AGAIN), "by-hand"))
+    assert evaluate(refused.found, new, memory=refused.memory)[0] == {"new": POSSIBLE}
+
+
+def test_a_restart_for_a_prerequisite_is_one_under_the_same_driver() -> None:
+    """The recorded run names the toolkit's run, too."""
+    run = Run(stale(), TOOLKIT)
+    record = stale().judge().stale_pod
+    assert record is not None
+    longer = replace(record, driver_run=f"{record.driver_run}/toolkit-uid/0")
+    memory = run.memory.asked("gpu-0", longer, LATER)
+    found = stale().only("plugin-pod", named(plugin_pod(started=AGAIN + 10), "fresh"))
+    pod = workloads.claim_pod("stale", started=R + 30)
+    assert evaluate(found, pod, memory=memory)[0] == {"stale": STALE}
+    another = replace(record, driver_run=f"{record.driver_run}0")
+    assert evaluate(found, pod, memory=run.memory.asked("gpu-0", another, LATER))[0] == {"stale": POSSIBLE}
+
+
+def test_each_class_has_a_text() -> None:
+    """Tables and Events show it; only a pod that is possibly affected is uncertain."""
+    assert [exposure for exposure in Exposure if not exposure.certain] == [POSSIBLE]
+    assert len({exposure.text for exposure in Exposure}) == len(Exposure)
