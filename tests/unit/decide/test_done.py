@@ -480,11 +480,3 @@ def test_a_malformed_slice_delays_done_also_on_an_excluded_node() -> None:
     decision, _memory = found.decide(memory=memory, now=later)
     assert NodeState.EXCLUDED is decision.statuses[1].state
     assert (Phase.WAIT, Reason.MALFORMED_OBJECT) == (decision.phase, decision.reason)
-
-
-def test_the_message_counts_nodes_and_names_five() -> None:
-    """Excluded nodes are neither part of the verified ones nor of all. The table has the rest."""
-    eight, five = (stale(*(f"gpu-{number}" for number in range(count))).decide()[0].message for count in (8, 5))
-    assert [True, False, False] == ["gpu-4 and 3 more" in eight, "gpu-5" in eight, "more" in five]
-    found = stale("gpu-0", "gpu-1", "gpu-2").change("node", labelled("gpu-1", skip="true"), "gpu-1")
-    assert "1 of 2 nodes" in found.put("plugin-pod", plugin_pod("gpu-2")).decide()[0].message

@@ -15,7 +15,7 @@ from hook.decide.result import NodeState, Phase
 from hook.objects import names
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.modes import network, ofed_pod, owner, rdma_pod, wants, with_ofed, with_toolkit
-from tests.fixtures.objects import Object, conditions, driver_pod, finished, merged, obj, plugin_pod, waiting
+from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, plugin_pod, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, TOOLKIT, Run, deleted, ending, failing, flapped, named
 
@@ -199,19 +199,6 @@ def test_a_fleet_that_changes_during_the_run_is_waited_for(side: Side) -> None:
     decision, _memory = no_label.change("daemonset", wants(0), side.driver_daemonset).decide()
     assert (Phase.WAIT, Reason.NODES_PENDING) == (decision.phase, decision.reason)
     assert ["LabelsMissing"] == reasons(decision.statuses)
-
-
-@both_sides
-def test_a_rebooted_node_is_evaluated_by_its_new_times(side: Side) -> None:
-    """The same pods, by UID, with new starts. A reboot is no crash loop, although the restarts count."""
-    booting = side.make("a").put("driver-pod", side.driver_at("a", started=1000, ready=None))
-    assert Reason.DRIVER_NOT_READY is booting.judge().reason
-    for started, expected in ((1060, Reason.PLUGIN_STALE), (1080, Reason.VERIFIED)):
-        found = side.make("a").put("driver-pod", side.driver_at("a", started=1000, ready=1070))
-        assert expected is found.put("plugin-pod", side.plugin_at(started)).judge().reason
-    status = {"conditions": conditions(None), "initContainerStatuses": [finished("k8s-driver-manager", 990)]}
-    pod = merged(driver_pod(started=1000, ready=None, restarts=4, ended_before=900), {"status": status})
-    assert Reason.DRIVER_NOT_READY is cluster().put("driver-pod", pod).judge().reason
 
 
 def test_a_node_is_eligible_or_excluded_with_a_reason() -> None:

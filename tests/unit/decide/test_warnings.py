@@ -55,37 +55,6 @@ def two_pools() -> Cluster:
     return pools.change("pool", "spec: {version: null}", "b")
 
 
-def test_each_warning() -> None:
-    """Once, in one sentence, whatever the verdict."""
-    lookalike = obj("plugin-daemonset", "metadata: {name: mine, uid: mine}")
-    for found, settings, words in (
-        (waiting().change("node", CORDONED, "b"), Settings(),
-         "cordoned, and so counted against the policy's maxUnavailable: b"),
-        (waiting().change("node", CORDONED, "c").change("node", labelled("c", skip="true"), "c"), Settings(),
-         "maxUnavailable: c"),
-        (cordoned("drain-required"), Settings(), "maxUnavailable: a"),
-        (unlabelled(CLIENT), Settings(),
-         f"{PLUGIN} runs no pod on b: its nodeSelector asks for nvidia.com/gpu.deploy.client=true"),
-        (unlabelled(CLIENT, "false"), Settings(), f"{PLUGIN} runs no pod on b"),
-        (unlabelled(ELSEWHERE).change("policy", EVICTING), Settings(),
-         f"{PLUGIN} runs no pod on some nodes; this program does not read whether they carry example.com/dra"),
-        (cluster().drop("plugin-pod").change("daemonset", NOWHERE, PLUGIN), Settings(), "DESIRED=0"),
-        (cluster().put("daemonset", lookalike), Settings(),
-         "nvidia-dra-driver-gpu/mine looks like a DRA kubelet plugin but is not in plugin.names"),
-        (cluster(), Settings(driver_clients=(DriverClient("gpu", "a", "b"),)),
-         "no DaemonSet matches the driver client a/b"),
-        (waiting().change("policy", BY_HAND), Settings(),
-         "excluded, with an outdated driver: a. No controller replaces driver pods here"),
-        (waiting().change("policy", BY_HAND), Settings(), "kubectl -n gpu-operator delete pod driver-a"),
-        (openshift(), Settings(), "ClusterPolicy gpu-cluster-policy names no driver image to compare with: its nodes"),
-        (openshift(), Settings(), "only by the DaemonSet's generation, the pods' revision and 60 s without a change"),
-        (openshift(), EXPECTED, "only compared with the plugins' ResourceSlices"),
-        (cluster().change("policy", "spec: {driver: {version: null}}"), EXPECTED, "names no driver version"),
-        (unsighted(), SCOPED, "GPUDirect RDMA is on, but no driver of stack network is visible in gpu-operator"),
-    ):  # fmt: skip
-        assert 1 == sum(words in warning for warning in found.decide(settings)[0].warnings), words
-
-
 def test_no_warning_without_a_cause() -> None:
     """A warning that is always there is not read."""
     by_digest = {"repository": "nvcr.io/nvidia", "image": "driver", "version": DIGEST}
