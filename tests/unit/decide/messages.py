@@ -48,7 +48,7 @@ TEN: Final = tuple("abcdefghij")
 
 def node(**values: str | None) -> Cluster:
     """Return a cluster whose node has other labels."""
-    return cluster().change("node", labelled(**values))
+    return cluster().change("node", labelled("gpu-0", **values))
 
 
 def bare() -> Cluster:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from hook.config import Advanced, DriverClient, Duration, Expect, OnMissingPlugin, Plugin, Rbac, Settings
+from hook.config import Advanced, Duration, Expect, OnMissingPlugin, Plugin, Rbac, Settings
 from hook.decide.decide import early_skip_of
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
@@ -409,16 +409,6 @@ def test_that_delay_counts_from_when_nothing_else_blocks() -> None:
     assert Reason.POLICY_NOT_READY is reasons_over((0, stale().change("policy", NOT_READY)), (600, not_ready))[1]
     steps = ((0, not_ready), (60, cluster()), (130, not_ready))
     assert [Phase.WAIT, Phase.DONE, Phase.WAIT] == phases_over(*steps)
-
-
-def test_the_other_warnings_stay_after_that_delay() -> None:
-    """The state of the policy is one more warning."""
-    missing = Settings(driver_clients=(DriverClient("gpu", "monitoring", "dcgm-exporter"),))
-    found = cluster().change("policy", NOT_READY)
-    decision = timeline((0, found), (120, found), settings=missing)[1]
-    assert Phase.DONE is decision.phase
-    for words in (" is notReady", "no DaemonSet matches"):
-        assert any(words in warning for warning in decision.warnings)
 
 
 def test_done_counts_the_accepted_restarts_of_this_run() -> None:

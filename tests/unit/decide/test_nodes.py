@@ -313,7 +313,6 @@ def test_a_remedy_names_a_live_pod_if_there_is_one() -> None:
         found.only(part, ending(pod), *found.of(part))
     status = found.judge()
     assert (Reason.UPGRADE_FAILED, "gpu-operator/driver-gpu-0") == (status.reason, status.subject)
-    assert "its upgrade state is upgrade-failed" in status.message
     found.drop("driver-pod").change("node", labelled(state="upgrade-done"))
     assert "nvidia-dra-driver-gpu/plugin-gpu-0" == found.judge().subject
 
@@ -433,7 +432,6 @@ def test_a_container_that_cannot_start_fails_its_driver() -> None:
             pod = merged(driver_pod(ready=None), {"status": {where: [waiting("any", reason)]}})
             found = cluster().put("driver-pod", pod).judge()
             assert (reason in hopeless) is (Reason.DRIVER_FAILING is found.reason), reason
-    assert "ImagePullBackOff: no such tag" in cluster().put("driver-pod", failing()).judge().message
 
 
 def test_a_side_container_that_restarts_unseen_leaves_its_node_settled() -> None:

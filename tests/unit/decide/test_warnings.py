@@ -27,14 +27,6 @@ def waiting() -> Cluster:
     return cluster("a", "b", "c").change("driver-pod", OLD_HASH, "driver-a")
 
 
-def cordoned(state: str | None = None, found: Cluster | None = None, pod: str = "driver-b") -> Cluster:
-    """Return a cordoned node, and another one that has an upgrade state or an outdated driver."""
-    found = (found or cluster("a", "b")).change("node", CORDONED, "a")
-    if state is not None:
-        return found.change("node", labelled("b", state=state), "b")
-    return found.change("driver-pod", OLD_HASH, pod)
-
-
 def unlabelled(selector: Object, label: str | None = None) -> Cluster:
     """Return two nodes of which the plugin selects one."""
     found = cluster("a", "b").change("daemonset", selector, PLUGIN).change("daemonset", ONE, PLUGIN)
@@ -67,7 +59,8 @@ def test_no_warning_without_a_cause() -> None:
         "cordoned by the upgrade controller": (waiting().change("node", CORDONED, "b").change(
             "node", labelled("b", state="uncordon-required"), "b"), Settings()),
         "the waiting node is cordoned": (waiting().change("node", CORDONED, "a"), Settings()),
-        "the network operator counts no cordoned nodes": (cordoned(None, network("a", "b"), "mofed-b"), Settings(
+        "the network operator counts no cordoned nodes": (network("a", "b").change(
+            "node", CORDONED, "a").change("driver-pod", OLD_HASH, "mofed-b"), Settings(
             drivers=("network",))),
         "the plugin selects by a label that is not read": (unlabelled(ELSEWHERE), Settings()),
         "it evicts by that label, and every plugin is there": (cluster("a", "b").change(
