@@ -39,7 +39,6 @@ WITHIN: Final = timedelta(minutes=1)
 sets clocks, the nodes follow each other within seconds. A serial upgrade takes two minutes per node."""
 FEWEST: Final = 5
 """Nodes in the smallest burst. Fewer may become stale together by chance, and cost at most four restarts."""
-WHOLE: Final = 100
 
 
 def observed(breaker: Breaker, statuses: Sequence[NodeStatus], fleet: Fleet, now: datetime) -> Breaker:
@@ -93,8 +92,7 @@ def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Brea
 def _opened(breaker: Breaker, eligible: Collection[str], settings: Settings, now: datetime) -> Breaker:
     """Open the breaker after a burst. Where no burst is possible, no staleness is unexplained."""
     share = settings.controller.circuit_breaker.threshold
-    never = not share.value or (share.percent and share.value >= WHOLE)
-    if never or not _is_burst(len(eligible), eligible, share):
+    if not share.value or not _is_burst(len(eligible), eligible, share):
         return replace(breaker, unexplained={})
     burst = sorted(node for node in eligible if node in breaker.unexplained)
     if breaker.opened_at is not None or not _is_burst(len(burst), eligible, share):

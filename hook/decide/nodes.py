@@ -389,7 +389,7 @@ def _prerequisite_blocker(view: NodeView, context: Context) -> NodeBlocker | Non
         if view.label(prerequisite.deploy_label) != "true":
             continue
         if not owners:
-            message = f"there is no {prerequisite.title} DaemonSet, but the settings (providers) name it"
+            message = f"there is no {prerequisite.title} DaemonSet, but the settings (refreshAfter) name it"
             return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
         live = [pod for pod in live_pods(view.prerequisite_pods) if pod.owner_uid in owners]
         replaced = any(pod.uid in view.outdated and owners[pod.owner_uid].rolling for pod in live)

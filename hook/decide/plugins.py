@@ -126,7 +126,7 @@ def _evaluate_live(plugin: DaemonSet, live: list[Pod], node: SettledNode, now: d
             return _verifying(plugin, pod, node, Reason.PLUGIN_STARTING, f"{_title(pod, node)}: {evidence.because}")
     statuses = [_verify(plugin, pod, node, now) for pod in live]
     least = next((status for status in statuses if status.state is not NodeState.VERIFIED), statuses[0])
-    return replace(least, fresh=tuple((pod.uid, node.run) for pod in live)) if len(live) > 1 else least
+    return replace(least, fresh=tuple((pod.uid, node.run) for pod in live))
 
 
 def _evidence(pod: Pod, kind: PluginKind, node: SettledNode) -> Evidence:
@@ -195,14 +195,12 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
 
 def _verify(plugin: DaemonSet, pod: Pod, node: SettledNode, now: datetime) -> NodeStatus:
     """Evaluate a fresh pod. It is verified once it is Ready and publishes devices of the expected driver."""
-    fresh = ((pod.uid, node.run),)
     if unverified := _not_ready(pod, now) or _unproven(pod, node):
         reason, message = unverified
-        status = _verifying(plugin, pod, node, reason, f"{_title(pod, node)}{message}")
-        return replace(status, fresh=fresh)
+        return _verifying(plugin, pod, node, reason, f"{_title(pod, node)}{message}")
     return NodeStatus(
         node.name, NodeState.VERIFIED, Reason.VERIFIED, f"{_title(pod, node)} runs on the loaded driver",
-        subject=str(pod), plugin=str(plugin), daemonset_uid=plugin.uid, fresh=fresh, stack=node.stack,
+        subject=str(pod), plugin=str(plugin), daemonset_uid=plugin.uid, stack=node.stack,
     )  # fmt: skip
 
 

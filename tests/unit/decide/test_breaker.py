@@ -95,8 +95,6 @@ def test_a_burst_without_a_reload_stops_all_restarts(scene: Scene) -> None:
     decision = scene.look(0)
     assert opened(decision)
     assert {"PluginStale", "StaleUnexplained", "Verified"} >= set(reasons(decision.statuses))
-    for words in ("5 of 8 nodes", "n0, n1, n2, n3, n4", "seen at 2026-01-01T11:00:00Z", "at 2026-01-01T11:30:00Z"):
-        assert words in decision.message
 
 
 def test_a_burst_is_counted_over_a_minute_and_none_of_it_is_restarted(scene: Scene) -> None:

@@ -24,7 +24,7 @@ from hook.decide.result import Decision, DeletePod, NodeState, Phase, RolloutRes
 from hook.decide.state import Memory, RestartRecord, Timers, restart_key
 from hook.format import Bound
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, without_operator
-from tests.fixtures.following import Controller, successor
+from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, of
 from tests.fixtures.modes import network, ofed_pod, rdma_pod, with_exporter, with_ofed
 from tests.fixtures.objects import conditions, driver_pod, merged, obj, parsed, plugin_pod
@@ -304,16 +304,6 @@ def test_what_fails_for_a_moment_recovers() -> None:
     assert [NodeState.VERIFYING, NodeState.FAILED] == [run.look(at).statuses[0].state for at in (0, 300)]
     run.found.put("plugin-pod", plugin_pod())
     assert DONE is run.look(600).phase
-
-
-def test_a_node_that_fails_is_no_stall_of_the_others() -> None:
-    """One pauses between its restarts for ever, another one reloads meanwhile."""
-    run = Controller(stale(*TWO))
-    run.act(0)
-    run.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
-    run.look(3600 * 24)
-    run.found.change("node", labelled("b", state="pod-restart-required"), "b")
-    assert ["PluginStale", "Verified"] == reasons(run.look(3600 * 24 + 1).statuses)
 
 
 def test_the_memory_of_the_controller_does_not_grow() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hook.config import Settings
-from hook.decide.result import Decision, DeletePod, Phase
+from hook.decide.result import Decision, DeletePod
 from hook.decide.state import Memory
-from tests.fixtures.cluster import Cluster, cluster, labelled, reasons
+from tests.fixtures.cluster import Cluster, cluster, reasons
 from tests.fixtures.objects import at, driver_pod, merged, obj, plugin_pod, stamp
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
@@ -93,50 +92,3 @@ def test_a_change_that_shows_in_no_version() -> None:
     nothing.found.change("policy", {"metadata": {"managedFields": fields}})
     nothing.expect(214, "Verified", "OperatorSettling")
     nothing.expect(215, "Verified", "NothingStale")
-
-
-def test_a_plugin_that_is_evicted_after_its_restart() -> None:
-    """The node got a taint in between: its DaemonSet desires no pod there any more, and seems complete."""
-    upgrade = Upgrade()
-    upgrade.plugin("p0", -400)
-    upgrade.expect(100, "PluginStale", "NodesPending")
-    upgrade.found.drop("plugin-pod").change("daemonset", WANTS_NONE, PLUGIN)
-    upgrade.expect(105, "PluginMissing", "NodesPending")
-    upgrade.expect(405, "PluginMissing", "PluginMissing")
-
-
-def without_labels() -> Upgrade:
-    """Return a run in which a node whose driver loads loses its labels, and with them its pods."""
-    upgrade = Upgrade(cluster("gpu-0", "gpu-1"))
-    upgrade.found.put("driver-pod", driver_pod("gpu-1", ready=None))
-    assert ["Verified", "DriverNotReady"] == reasons(upgrade.decide(100).statuses)
-    lost = labelled("gpu-1", present="false", deploy_driver=None)
-    upgrade.found.change("node", lost, "gpu-1").change("daemonset", ONE)
-    upgrade.found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1")
-    return upgrade
-
-
-def test_a_node_that_loses_its_labels_in_the_middle() -> None:
-    """It is waited for, and excluded after a while. One that is removed, or was never eligible, is not missed."""
-    upgrade = without_labels()
-    decision = upgrade.decide(105)
-    assert ("NodesPending", ["Verified", "LabelsMissing"]) == (decision.reason, reasons(decision.statuses))
-    back = cluster("gpu-0", "gpu-1").put("driver-pod", driver_pod("gpu-1", started=150, ready=180))
-    upgrade.found = back.put("plugin-pod", plugin_pod("gpu-1", waited=140, started=141, ready=145))
-    assert ["Verified", "PluginStale"] == reasons(upgrade.decide(200).statuses)
-    assert [(200, "gpu-1")] == upgrade.restarted
-    away, grace = without_labels(), Settings().advanced.not_ready_grace.total_seconds()
-    assert [Phase.WAIT, Phase.WAIT] == [away.decide(seconds).phase for seconds in (105, 105 + grace - 1)]
-    late = away.decide(105 + grace)
-    assert (Phase.DONE, ["Verified", "LabelsMissing"]) == (late.phase, reasons(late.statuses))
-    assert "1 nodes are excluded" in late.message
-    removed = without_labels()
-    removed.found.drop("node", "gpu-1")
-    assert Phase.DONE is removed.decide(105).phase
-    skipped = Upgrade(cluster("gpu-0", "gpu-1"))
-    skipped.found.change("node", labelled("gpu-1", skip="true"), "gpu-1").put("driver-pod", driver_pod(ready=None))
-    assert ["DriverNotReady", "NodeSkipped"] == reasons(skipped.decide(100).statuses)
-    lost = labelled("gpu-1", present="false", deploy_driver=None)
-    skipped.found.change("node", lost, "gpu-1").change("daemonset", ONE)
-    skipped.found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1").put("driver-pod", driver_pod())
-    assert Phase.DONE is skipped.decide(105).phase

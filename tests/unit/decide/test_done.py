@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from hook.config import Advanced, DriverClient, Duration, Expect, OnMissingPlugin, Plugin, Rbac, Settings
+from hook.config import Advanced, Duration, Expect, OnMissingPlugin, Plugin, Rbac, Settings
 from hook.decide.decide import early_skip_of
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
@@ -411,16 +411,6 @@ def test_that_delay_counts_from_when_nothing_else_blocks() -> None:
     assert [Phase.WAIT, Phase.DONE, Phase.WAIT] == phases_over(*steps)
 
 
-def test_the_other_warnings_stay_after_that_delay() -> None:
-    """The state of the policy is one more warning."""
-    missing = Settings(driver_clients=(DriverClient("gpu", "monitoring", "dcgm-exporter"),))
-    found = cluster().change("policy", NOT_READY)
-    decision = timeline((0, found), (120, found), settings=missing)[1]
-    assert Phase.DONE is decision.phase
-    for words in (" is notReady", "no DaemonSet matches"):
-        assert any(words in warning for warning in decision.warnings)
-
-
 def test_done_counts_the_accepted_restarts_of_this_run() -> None:
     """By what the API server accepted. Excluded nodes are not called fresh."""
     one, two, none = (f"{count} run on the loaded driver" for count in (
@@ -480,11 +470,3 @@ def test_a_malformed_slice_delays_done_also_on_an_excluded_node() -> None:
     decision, _memory = found.decide(memory=memory, now=later)
     assert NodeState.EXCLUDED is decision.statuses[1].state
     assert (Phase.WAIT, Reason.MALFORMED_OBJECT) == (decision.phase, decision.reason)
-
-
-def test_the_message_counts_nodes_and_names_five() -> None:
-    """Excluded nodes are neither part of the verified ones nor of all. The table has the rest."""
-    eight, five = (stale(*(f"gpu-{number}" for number in range(count))).decide()[0].message for count in (8, 5))
-    assert [True, False, False] == ["gpu-4 and 3 more" in eight, "gpu-5" in eight, "more" in five]
-    found = stale("gpu-0", "gpu-1", "gpu-2").change("node", labelled("gpu-1", skip="true"), "gpu-1")
-    assert "1 of 2 nodes" in found.put("plugin-pod", plugin_pod("gpu-2")).decide()[0].message

@@ -100,26 +100,6 @@ def test_fresh_only_with_a_proof() -> None:
         assert expected is evidence(plugin, driver).freshness, name
 
 
-def test_a_pod_without_all_main_containers_running_is_starting() -> None:
-    """It is neither fresh nor stale, and the message names what it waits for."""
-    both_wait = [waiting("compute-domains", "PodInitializing"), waiting("gpus", "PodInitializing")]
-    pod, ended, init = plugin_pod(), [finished("init-container", 5)], "its init container init-container is"
-    for plugin, expected in (
-        (with_status(merged(pod, {"spec": {"containers": []}}), main=[]), "it has no containers yet"),
-        (with_status(pod, [running("init-container", 5)], both_wait), f"{init} still waiting for a working driver"),
-        (with_status(pod, [waiting("init-container", "ErrImagePull")], both_wait),
-         f"{init} not running (ErrImagePull)"),
-        (with_status(pod, [finished("init-container", 5, 1)], both_wait), f"{init} not running (terminated)"),
-        (with_status(pod, ended, [running("compute-domains", 6), both_wait[1]]),
-         "its container gpus is not running (PodInitializing)"),
-        (with_status(pod, ended, [finished("compute-domains", 9), running("gpus", 6)]),
-         "its container compute-domains is not running (terminated)"),
-        (with_status(pod, [], []), f"{init} not running (ContainerCreating)"),
-    ):  # fmt: skip
-        found = evidence(plugin, DRIVER)
-        assert (STARTING, expected) == (found.freshness, found.because)
-
-
 def test_the_message_of_a_stale_pod_names_the_comparison_that_failed() -> None:
     """The times may be far apart, equal, or missing."""
     for started, driver, expected in (

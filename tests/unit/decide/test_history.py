@@ -167,8 +167,6 @@ def test_a_restart_that_did_not_help_fails_the_node_until_the_next_try() -> None
     held = run.look(59)
     (status,) = held.statuses
     assert (NodeState.FAILED, Reason.RESTART_BACKED_OFF, ()) == (status.state, status.reason, held.actions)
-    assert "number 2" in status.message
-    assert "2026-01-01T11:01:00Z" in status.message
     due = run.look(60)
     (again,) = due.actions
     assert (NodeState.STALE, True) == (due.statuses[0].state, again.pod.again)  # type: ignore[union-attr]
@@ -283,8 +281,6 @@ def test_the_controller_asks_again_after_a_refusal() -> None:
     held = run.look(59)
     (status,) = held.statuses
     assert (NodeState.FAILED, Reason.RESTART_REFUSED, ()) == (status.state, status.reason, held.actions)
-    assert "not on a Friday" in status.message
-    assert "2026-01-01T11:01:00Z" in status.message
     run.act(60, refused="nor on a Saturday")
     assert ["RestartRefused"] == reasons(run.look(179).statuses)
     run.act(180)

@@ -15,7 +15,7 @@ from hook.decide.result import NodeState, Phase
 from hook.objects import names
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.modes import network, ofed_pod, owner, rdma_pod, wants, with_ofed, with_toolkit
-from tests.fixtures.objects import Object, conditions, driver_pod, finished, merged, obj, plugin_pod, waiting
+from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, plugin_pod, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, TOOLKIT, Run, deleted, ending, failing, flapped, named
 
@@ -201,19 +201,6 @@ def test_a_fleet_that_changes_during_the_run_is_waited_for(side: Side) -> None:
     assert ["LabelsMissing"] == reasons(decision.statuses)
 
 
-@both_sides
-def test_a_rebooted_node_is_evaluated_by_its_new_times(side: Side) -> None:
-    """The same pods, by UID, with new starts. A reboot is no crash loop, although the restarts count."""
-    booting = side.make("a").put("driver-pod", side.driver_at("a", started=1000, ready=None))
-    assert Reason.DRIVER_NOT_READY is booting.judge().reason
-    for started, expected in ((1060, Reason.PLUGIN_STALE), (1080, Reason.VERIFIED)):
-        found = side.make("a").put("driver-pod", side.driver_at("a", started=1000, ready=1070))
-        assert expected is found.put("plugin-pod", side.plugin_at(started)).judge().reason
-    status = {"conditions": conditions(None), "initContainerStatuses": [finished("k8s-driver-manager", 990)]}
-    pod = merged(driver_pod(started=1000, ready=None, restarts=4, ended_before=900), {"status": status})
-    assert Reason.DRIVER_NOT_READY is cluster().put("driver-pod", pod).judge().reason
-
-
 def test_a_node_is_eligible_or_excluded_with_a_reason() -> None:
     """A node is never left out without a reason, and vanished labels are waited for while pods run."""
 
@@ -326,7 +313,6 @@ def test_a_remedy_names_a_live_pod_if_there_is_one() -> None:
         found.only(part, ending(pod), *found.of(part))
     status = found.judge()
     assert (Reason.UPGRADE_FAILED, "gpu-operator/driver-gpu-0") == (status.reason, status.subject)
-    assert "its upgrade state is upgrade-failed" in status.message
     found.drop("driver-pod").change("node", labelled(state="upgrade-done"))
     assert "nvidia-dra-driver-gpu/plugin-gpu-0" == found.judge().subject
 
@@ -446,7 +432,6 @@ def test_a_container_that_cannot_start_fails_its_driver() -> None:
             pod = merged(driver_pod(ready=None), {"status": {where: [waiting("any", reason)]}})
             found = cluster().put("driver-pod", pod).judge()
             assert (reason in hopeless) is (Reason.DRIVER_FAILING is found.reason), reason
-    assert "ImagePullBackOff: no such tag" in cluster().put("driver-pod", failing()).judge().message
 
 
 def test_a_side_container_that_restarts_unseen_leaves_its_node_settled() -> None:

@@ -80,7 +80,6 @@ def test_a_stale_pod_has_all_that_a_restart_needs() -> None:
     found = cluster().put("plugin-pod", merged(plugin_pod(ready=None), INIT_RUNS))
     status = found.judge()
     assert (NodeState.VERIFYING, Reason.PLUGIN_STARTING) == (status.state, status.reason)
-    assert "is still waiting for a working driver" in status.message
     assert Reason.DRIVER_MISSING is found.drop("driver-pod").judge().reason
 
 
@@ -412,7 +411,6 @@ def test_a_missing_toolkit_fails_after_a_grace() -> None:
     assert [Phase.WAIT, Phase.FAIL] == run.phases(0, late)
     status = run.look(late).statuses[0]
     assert Reason.PREREQUISITE_NOT_READY is status.reason
-    assert "there is no container toolkit DaemonSet" in status.message
     one_missing = Run(with_toolkit(cluster("a", "b")).drop("provider-pod", "toolkit-b"), TOOLKIT)
     assert [Phase.WAIT, Phase.WAIT] == one_missing.phases(0, late)
     assert ["Verified", "PrerequisiteNotReady"] == reasons(one_missing.look(late).statuses)

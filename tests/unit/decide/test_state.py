@@ -105,9 +105,6 @@ def test_the_others_are_refreshed_before_a_run_fails() -> None:
         decision = run.look(300)
         assert phase is decision.phase, name
         assert (["b"] if name == "stale" else []) == deleted(decision), name
-    run = Run(cluster("a", "b").put("driver-pod", failing("a"), failing("b")))
-    run.look()
-    assert "and 1 more" in run.look(300).message
 
 
 def test_nodes_that_do_not_move_do_not_hide_a_failed_one() -> None:

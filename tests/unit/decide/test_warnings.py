@@ -27,14 +27,6 @@ def waiting() -> Cluster:
     return cluster("a", "b", "c").change("driver-pod", OLD_HASH, "driver-a")
 
 
-def cordoned(state: str | None = None, found: Cluster | None = None, pod: str = "driver-b") -> Cluster:
-    """Return a cordoned node, and another one that has an upgrade state or an outdated driver."""
-    found = (found or cluster("a", "b")).change("node", CORDONED, "a")
-    if state is not None:
-        return found.change("node", labelled("b", state=state), "b")
-    return found.change("driver-pod", OLD_HASH, pod)
-
-
 def unlabelled(selector: Object, label: str | None = None) -> Cluster:
     """Return two nodes of which the plugin selects one."""
     found = cluster("a", "b").change("daemonset", selector, PLUGIN).change("daemonset", ONE, PLUGIN)
@@ -55,37 +47,6 @@ def two_pools() -> Cluster:
     return pools.change("pool", "spec: {version: null}", "b")
 
 
-def test_each_warning() -> None:
-    """Once, in one sentence, whatever the verdict."""
-    lookalike = obj("plugin-daemonset", "metadata: {name: mine, uid: mine}")
-    for found, settings, words in (
-        (waiting().change("node", CORDONED, "b"), Settings(),
-         "cordoned, and so counted against the policy's maxUnavailable: b"),
-        (waiting().change("node", CORDONED, "c").change("node", labelled("c", skip="true"), "c"), Settings(),
-         "maxUnavailable: c"),
-        (cordoned("drain-required"), Settings(), "maxUnavailable: a"),
-        (unlabelled(CLIENT), Settings(),
-         f"{PLUGIN} runs no pod on b: its nodeSelector asks for nvidia.com/gpu.deploy.client=true"),
-        (unlabelled(CLIENT, "false"), Settings(), f"{PLUGIN} runs no pod on b"),
-        (unlabelled(ELSEWHERE).change("policy", EVICTING), Settings(),
-         f"{PLUGIN} runs no pod on some nodes; this program does not read whether they carry example.com/dra"),
-        (cluster().drop("plugin-pod").change("daemonset", NOWHERE, PLUGIN), Settings(), "DESIRED=0"),
-        (cluster().put("daemonset", lookalike), Settings(),
-         "nvidia-dra-driver-gpu/mine looks like a DRA kubelet plugin but is not in plugin.names"),
-        (cluster(), Settings(driver_clients=(DriverClient("gpu", "a", "b"),)),
-         "no DaemonSet matches the driver client a/b"),
-        (waiting().change("policy", BY_HAND), Settings(),
-         "excluded, with an outdated driver: a. No controller replaces driver pods here"),
-        (waiting().change("policy", BY_HAND), Settings(), "kubectl -n gpu-operator delete pod driver-a"),
-        (openshift(), Settings(), "ClusterPolicy gpu-cluster-policy names no driver image to compare with: its nodes"),
-        (openshift(), Settings(), "only by the DaemonSet's generation, the pods' revision and 60 s without a change"),
-        (openshift(), EXPECTED, "only compared with the plugins' ResourceSlices"),
-        (cluster().change("policy", "spec: {driver: {version: null}}"), EXPECTED, "names no driver version"),
-        (unsighted(), SCOPED, "GPUDirect RDMA is on, but no driver of stack network is visible in gpu-operator"),
-    ):  # fmt: skip
-        assert 1 == sum(words in warning for warning in found.decide(settings)[0].warnings), words
-
-
 def test_no_warning_without_a_cause() -> None:
     """A warning that is always there is not read."""
     by_digest = {"repository": "nvcr.io/nvidia", "image": "driver", "version": DIGEST}
@@ -98,7 +59,8 @@ def test_no_warning_without_a_cause() -> None:
         "cordoned by the upgrade controller": (waiting().change("node", CORDONED, "b").change(
             "node", labelled("b", state="uncordon-required"), "b"), Settings()),
         "the waiting node is cordoned": (waiting().change("node", CORDONED, "a"), Settings()),
-        "the network operator counts no cordoned nodes": (cordoned(None, network("a", "b"), "mofed-b"), Settings(
+        "the network operator counts no cordoned nodes": (network("a", "b").change(
+            "node", CORDONED, "a").change("driver-pod", OLD_HASH, "mofed-b"), Settings(
             drivers=("network",))),
         "the plugin selects by a label that is not read": (unlabelled(ELSEWHERE), Settings()),
         "it evicts by that label, and every plugin is there": (cluster("a", "b").change(

@@ -128,7 +128,6 @@ def test_the_daemonsets_decide_which_nodes_have_a_driver() -> None:
         assert expected is found.decide()[0].statuses[1].reason, name
     none, _memory = network().drop("driver-pod").drop("plugin-pod").change("daemonset", WANTS_NONE).decide()
     assert (Phase.SKIP, Reason.NO_ELIGIBLE_NODE) == (none.phase, none.reason)
-    assert "no driver DaemonSet wants a pod there" in none.message
     two = outdated("a", "b").put("daemonset", obj("network/driver-daemonset", "{metadata: {name: b, uid: b-ds}}"))
     two.change("driver-pod", {"metadata": {"ownerReferences": owner("b-ds")}}, "mofed-b")
     assert [Reason.PLUGIN_STALE, Reason.DRIVER_OUTDATED] == [status.reason for status in two.decide()[0].statuses]

@@ -275,8 +275,3 @@ def test_terminal_escapes_in_names_are_shown() -> None:
     """Names come from the cluster."""
     shown = table(fleet(2).change("policy", {"metadata": {"name": "evil\x1b[2J"}}))
     assert ("\x1b" in shown, "evil\\x1b[2J" in shown) == (False, True)
-
-
-def test_nothing_to_plan_is_reported_as_by_a_run() -> None:
-    """With the reason that docs/troubleshooting.md explains."""
-    assert f"gpu: nothing to plan ({Reason.NO_POLICY})" in table(EMPTY)

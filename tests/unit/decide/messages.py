@@ -1,0 +1,278 @@
+"""Write messages.txt: every sentence that a decision shows, by the state of a cluster.
+
+A review sees in it what a change does to the words of users: ``python -m tests.unit.decide.messages``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
+
+from hook.config import DriverClient, Duration, Expect, OnMissingPlugin, Plugin, Rbac, Settings, Strategy
+from hook.decide.reasons import Reason
+from hook.objects import names
+from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, stale, stale_plugin, without_operator
+from tests.fixtures.limits import FOLLOWING, breaking, down
+from tests.fixtures.modes import Pool, network, openshift, pooled, with_exporter, with_ofed, with_toolkit
+from tests.fixtures.objects import R, driver_pod, finished, merged, obj, plugin_pod, running, waiting
+from tests.unit.decide import patches
+from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, PLUGIN, TOOLKIT, Run, failing, named, unlabelled, unnamed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hook.decide.result import Decision
+    from tests.fixtures.objects import Object
+
+FILE: Final = Path(__file__).parents[2] / "fixtures" / "messages.txt"
+ROLLOUT: Final = Settings(strategy=Strategy.ROLLOUT)
+CLIENTS: Final = Settings(driver_clients=(EXPORTER,))
+EXPECTED: Final = Settings(expect=Expect("v26.7.0", "590.1.2"))
+HOLDING: Final = Settings(on_missing_plugin=OnMissingPlugin.WAIT)
+SCOPED: Final = Settings(rbac=Rbac(namespaces=("gpu-operator", "dra")))
+CORDONED: Final[Object] = {"spec": {"unschedulable": True}}
+NOT_READY: Final = "status: {state: notReady}"
+NONE_WANTED: Final = "status: {desiredNumberScheduled: 0}"
+ONE: Final = "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}"
+CLIENT: Final = "spec: {template: {spec: {nodeSelector: {nvidia.com/gpu.deploy.client: 'true'}}}}"
+ELSEWHERE: Final = "spec: {template: {spec: {nodeSelector: {example.com/dra: 'true'}}}}"
+EVICTING: Final = """spec: {driver: {manager: {env: [
+{name: NODE_LABEL_FOR_GPU_POD_EVICTION, value: example.com/dra}]}}}"""
+MANAGED: Final = """metadata: {name: nvidia-dra-driver-kubelet-plugin, uid: managed,
+ownerReferences: [{kind: GPUCluster, uid: gc, controller: true}]}"""
+MINE: Final = "metadata: {name: mine, uid: mine}"
+TEN: Final = tuple("abcdefghij")
+
+
+def node(**values: str | None) -> Cluster:
+    """Return a cluster whose node has other labels."""
+    return cluster().change("node", labelled("gpu-0", **values))
+
+
+def bare() -> Cluster:
+    """Return a cluster without a plugin."""
+    return cluster().drop("daemonset", PLUGIN).drop("plugin-pod").drop("slice")
+
+
+def plugin(**history: float | None) -> Cluster:
+    """Return a cluster whose plugin has a history."""
+    return cluster().put("plugin-pod", plugin_pod(**history))  # type: ignore[arg-type]
+
+
+def containers(*statuses: Object, init: Object | None = None) -> Cluster:
+    """Return a cluster whose plugin has these containers, and is not ready."""
+    status = {"containerStatuses": [*statuses], **({"initContainerStatuses": [init]} if init else {})}
+    return cluster().put("plugin-pod", merged(plugin_pod(ready=None), {"status": status}))
+
+
+def published(version: str) -> Cluster:
+    """Return a cluster whose slice shows a driver version."""
+    return cluster().change("slice", {"spec": {"devices": [{"attributes": {"driverVersion": {"version": version}}}]}})
+
+
+def selecting(selector: str) -> Cluster:
+    """Return two nodes of which the plugin selects one."""
+    found = cluster("a", "b").change("daemonset", selector, PLUGIN).change("daemonset", ONE, PLUGIN)
+    found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.client": "true"}}}, "a")
+    return found.drop("plugin-pod", "plugin-b")
+
+
+def running_image(image: str) -> Cluster:
+    """Return a cluster whose driver DaemonSet has an image."""
+    given = [{"name": "nvidia-driver-ctr", "image": image}]
+    return cluster().change("daemonset", {"spec": {"template": {"spec": {"containers": given}}}}, DRIVER)
+
+
+STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
+    # Nodes.
+    "verified": (cluster(), JOB),
+    "skipped": (node(skip="true"), JOB),
+    "host driver": (node(deploy_driver="pre-installed"), JOB),
+    "driver not deployed": (node(deploy_driver="false"), JOB),
+    "operands disabled": (node(deploy_operands="false"), JOB),
+    "no deploy label": (node(deploy_driver=None).drop("driver-pod"), JOB),
+    "deploy label lost": (node(deploy_driver=None), JOB),
+    "deploy label unknown": (node(deploy_driver="T" * 50), JOB),
+    "GPU label lost": (node(present=None), JOB),
+    "no network driver wanted": (network().drop("driver-pod").drop("plugin-pod").change("daemonset", NONE_WANTED), JOB),
+    "for virtual machines": (cluster().change("node", {"metadata": {"labels": {
+        "nvidia.com/gpu.deploy.driver": None, "nvidia.com/gpu.workload.config": "vm-vgpu"}}}), JOB),
+    "no device": (cluster("a").put("plugin-pod", merged(plugin_pod("b"), {"status": {"containerStatuses": []}})), JOB),
+    "not ready, a moment": (cluster().change("node", not_ready_since(3590)), JOB),
+    "not ready, long": (cluster().change("node", not_ready_since(0)), JOB),
+    "not ready, controller": (cluster().change("node", not_ready_since(0)), FOLLOWING),
+    "malformed": (cluster().change("plugin-pod", "metadata: {uid: 7}"), JOB),
+    "driver missing": (cluster().drop("driver-pod"), JOB),
+    "driver terminating": (cluster().change("driver-pod", patches.DELETING), JOB),
+    "two driver pods": (cluster().put("driver-pod", named(driver_pod(), "b")), JOB),
+    "driver orphaned": (cluster().change("driver-pod", "metadata: {ownerReferences: []}"), JOB),
+    "driver outdated": (cluster().change("driver-pod", patches.OUTDATED), JOB),
+    "driver without revision": (cluster().change(
+        "driver-pod", "metadata: {labels: {controller-revision-hash: null}}").drop("revision"), JOB),
+    "driver loading": (cluster().put("driver-pod", driver_pod(ready=None)), JOB),
+    "driver failing": (cluster().put("driver-pod", failing()), JOB),
+    "driver failing without a message": (cluster().put("driver-pod", merged(driver_pod(ready=None), {
+        "status": {"containerStatuses": [waiting("nvidia-driver-ctr", "ErrImagePull")]}})), JOB),
+    "driver waits for its drain": (network().change("driver-pod", patches.NOT_READY).change("node", {"metadata": {
+        "annotations": {names.OFED_SAFE_LOAD_ANNOTATION: "true"}}}), JOB),
+    "driver crashing": (cluster().put(
+        "driver-pod", driver_pod(ready=None, unloaded=-2, ended_before=-1, restarts=2)), JOB),
+    "manual upgrade": (cluster().change("policy", patches.BY_HAND).change("driver-pod", patches.OUTDATED), JOB),
+    "upgrade in progress": (node(state="drain-required"), JOB),
+    "unknown upgrade state": (node(state="new"), JOB),
+    "failed upgrade": (node(state="upgrade-failed"), JOB),
+    "label not quiet": (node(state="uncordon-required"), JOB),
+    "operands paused": (node(deploy_dcgm="paused-for-driver-upgrade"), JOB),
+    "network operator waits": (network().change("node", {"metadata": {"labels": {
+        "network.nvidia.com/operator.mofed.wait": "true"}}}), JOB),
+    "network driver loading": (with_ofed(cluster(), network("gpu-0").change("driver-pod", patches.NOT_READY)), JOB),
+    "network driver missing": (with_ofed(cluster(), network("gpu-0").change("driver-pod", patches.DELETING)), JOB),
+    "network driver rotating": (with_ofed(cluster(), network("gpu-0").change("driver-pod", patches.OUTDATED).change(
+        "daemonset", "spec: {updateStrategy: {type: RollingUpdate}}")), JOB),
+    "no network driver": (with_ofed(cluster(), network("gpu-0").drop("daemonset").drop("driver-pod")), SCOPED),
+    "toolkit not ready": (with_toolkit(cluster(), None), TOOLKIT),
+    "toolkit not installed": (with_toolkit(cluster()).drop("daemonset", "nvidia-container-toolkit-daemonset"), TOOLKIT),
+    # Plugins.
+    "stale": (stale(), JOB),
+    "started before ready": (plugin(waited=None, started=R - 30), JOB),
+    "started in the same second": (plugin(waited=None, started=R), JOB),
+    "started with the driver": (plugin(waited=None, started=0), JOB),
+    "before the toolkit": (with_toolkit(cluster(), R + 900), TOOLKIT),
+    "restarting": (cluster().change("plugin-pod", patches.DELETING), JOB),
+    "ended": (cluster().change("plugin-pod", "status: {phase: Failed}"), JOB),
+    "missing": (cluster().drop("plugin-pod"), JOB),
+    "none wanted": (cluster().drop("plugin-pod").change("daemonset", NONE_WANTED, PLUGIN), JOB),
+    "no containers yet": (cluster().put("plugin-pod", merged(plugin_pod(ready=None), {
+        "spec": {"containers": []}, "status": {"containerStatuses": []}})), JOB),
+    "waits for a driver": (containers(waiting("gpus", "PodInitializing"), init=running("init-container", 5)), JOB),
+    "init not pulled": (containers(waiting("gpus", "x"), init=waiting("init-container", "ErrImagePull")), JOB),
+    "one container starts": (containers(running("compute-domains", R + 6), waiting("gpus", "Creating")), JOB),
+    "one container ended": (containers(running("compute-domains", R + 6), finished("gpus", R + 9)), JOB),
+    "not ready": (plugin(ready=None), JOB),
+    "crash-looping": (containers(running("compute-domains", R + 6), running("gpus", R + 6, restarts=2)), JOB),
+    "restarted a moment ago": (cluster().change("plugin-pod", {"status": {"containerStatuses": [
+        running("compute-domains", R + 6), running("gpus", 3595, restarts=1)]}}), JOB),
+    "no slice": (cluster().drop("slice"), JOB),
+    "old slice": (published("570.1.2"), JOB),
+    "untolerated taint": (stale().change("node", patches.TAINT), JOB),
+    "driver client": (with_exporter(cluster(), -9), CLIENTS),
+    "unnamed and stale": (unnamed(cluster(), stale_plugin()), JOB),
+    "unnamed and fresh": (unnamed(cluster(), plugin_pod()), JOB),
+    "unnamed alone": (cluster().change("daemonset", MINE, PLUGIN), JOB),
+    # Restarts.
+    "queued by our limit": (stale("a", "b"), Settings(max_parallel_restarts=1)),
+    "queued by any": (stale(*TEN), down(1)),
+    "queued by both": (stale("a", "b"), down(1, max_parallel_restarts=1)),
+    "rollout on delete": (stale().change("daemonset", patches.ON_DELETE, PLUGIN), ROLLOUT),
+    "rollout with an unnamed one": (unnamed(stale(), stale_plugin()).change(
+        "daemonset", patches.ON_DELETE, PLUGIN), ROLLOUT),
+    "rollout in progress": (stale().change("daemonset", "status: {updatedNumberScheduled: 0}", PLUGIN), ROLLOUT),
+    "rollout onto a taint": (stale("a", "b").change("node", patches.TAINT, "b"), ROLLOUT),
+    # The whole cluster.
+    "no plugin": (bare(), JOB),
+    "no plugin in its namespace": (cluster(), Settings(plugin=Plugin(namespace="x"))),
+    "no plugin where it may read": (bare(), structs.replace(SCOPED, driver_clients=(EXPORTER,))),
+    "no plugin, settled": (bare(), HOLDING),
+    "operator's own plugin": (bare().drop("policy").put("daemonset", obj("plugin-daemonset", MANAGED)), JOB),
+    "and another one": (stale().drop("policy").put("daemonset", obj("plugin-daemonset", MANAGED)), JOB),
+    "no policy": (without_operator(cluster()), JOB),
+    "no kind of policy": (without_operator(cluster()).unserved("policy"), JOB),
+    "policy deleted": (cluster().drop("policy"), JOB),
+    "policy expected": (cluster().drop("policy"), EXPECTED),
+    "other chart": (cluster(), Settings(expect=Expect("v26.7.0"))),
+    "other driver": (cluster(), Settings(expect=Expect(driver_version="590.1.2"))),
+    "other driver in pools": (pooled(Pool("a", ("x",)), Pool("b", ("y",))), Settings(
+        expect=Expect(driver_version="590.1.2"))),
+    "driver disabled": (cluster().change("policy", "spec: {driver: {enabled: false}}"), JOB),
+    "no node": (cluster().drop("node").drop("driver-pod").drop("plugin-pod"), JOB),
+    "not observed": (cluster().change("daemonset", "metadata: {generation: 3}", DRIVER), JOB),
+    "new version": (cluster().change("policy", "spec: {driver: {version: 590.1.2}}"), JOB),
+    "new chart": (cluster().change("policy", "spec: {daemonsets: {labels: {helm.sh/chart: gpu-operator-v27}}}"), JOB),
+    "no driver DaemonSet": (cluster().drop("daemonset", DRIVER).drop("driver-pod"), JOB),
+    "pool gone": (pooled().drop("pool"), JOB),
+    "operator rolls out": (cluster().change("deployment", "status: {updatedReplicas: 0}"), JOB),
+    "no leader": (cluster().change("lease", "spec: {holderIdentity: null}"), JOB),
+    "old leader": (cluster().change("lease", "spec: {holderIdentity: gpu-operator-old-x}"), JOB),
+    "operator settles": (cluster().change("lease", "spec: {acquireTime: '2026-01-01T10:59:55Z'}"), JOB),
+    "policy not ready": (cluster().change("policy", NOT_READY), JOB),
+    "several things": (stale(*TEN).drop("slice", "0-gpu.nvidia.com-a").put("plugin-pod", plugin_pod("a")), JOB),
+    # Warnings.
+    "cordoned": (cluster("a", "b").change("driver-pod", patches.OUTDATED, "driver-a").change(
+        "node", CORDONED, "b"), JOB),
+    "selector": (selecting(CLIENT), JOB),
+    "label that is not read": (selecting(ELSEWHERE).change("policy", EVICTING), JOB),
+    "evicted by the driver manager": (cluster().change("policy", EVICTING).change("daemonset", ELSEWHERE, PLUGIN), JOB),
+    "clients not found": (cluster(), Settings(driver_clients=(EXPORTER, DriverClient("gpu", labels={"a": "b"})))),
+    "client that is a driver": (cluster(), Settings(driver_clients=(DriverClient("gpu", "gpu-operator", DRIVER),))),
+    "no image": (openshift(), Settings(expect=Expect(driver_version="580.126.20"))),
+    "image rewritten": (running_image("mirror:5000/nvidia/driver:580.126.20-ubuntu22.04"), JOB),
+}  # fmt: skip
+
+
+def later() -> Iterator[tuple[str, Decision]]:
+    """Yield decisions that depend on what was before."""
+    for name, found, settings, seconds in (
+        ("after its grace", cluster("a", "b").put("driver-pod", failing("a"), failing("b")), JOB, 300),
+        ("out of time", cluster().drop("driver-pod"), JOB, 1470),
+        ("stalled", cluster().drop("driver-pod"), Settings(timeout=Duration(days=1)), 1830),
+        ("policy not ready for long", cluster().change("policy", NOT_READY), JOB, 120),
+        ("policy gone for long", cluster().drop("policy"), JOB, 120),
+        ("labels gone for long", unlabelled(cluster("a", "b")), JOB, 300),
+    ):
+        run = Run(found, settings)
+        run.look()
+        yield name, run.look(seconds)
+    run = Run(stale())
+    run.act()
+    yield "fleet vanished", run.then(without_operator(cluster())).look(5)
+    yield "out of time without a fleet", run.then(without_operator(cluster())).look(1470)
+    yield "deleted", run.look(5)
+    yield "refreshed", run.then(cluster()).look(40)
+    yield "deleted and none wanted", run.then(STATES["none wanted"][0]).look(5)
+    for settings in (JOB, FOLLOWING, structs.replace(FOLLOWING, strategy=Strategy.ROLLOUT)):
+        run, refused = Run(stale(), settings), Run(stale(), settings)
+        run.act()
+        refused.act(refused="no")
+        new = cluster().put("plugin-pod", named(stale_plugin(), "plugin-gpu-0"))
+        yield "did not help", run.then(new).look(9)
+        yield "refused", refused.look(9)
+        reloaded = new.put("driver-pod", driver_pod(started=9, restarts=1))
+        yield "driver reloaded again", run.then(reloaded).look(9)
+    run = Run(stale(), ROLLOUT)
+    run.act(refused="no")
+    run.found.change("daemonset", patches.ON_DELETE, PLUGIN)
+    yield "refused, then on delete", run.look(9)
+    run = Run(cluster("a", "b"))
+    run.look()
+    yield "labels and pods lost", run.then(unlabelled(cluster("a", "b")).drop("plugin-pod", "plugin-b")).look(1)
+    run = Run(stale())
+    pod = run.look().statuses[0].stale_pod
+    assert pod is not None
+    run.memory = run.memory.troubled(pod, "no answer")
+    yield "in trouble", run.look(5)
+    for reset, count in ((1800, 1), (1800, 6), (0, 6)):
+        limits = breaking(reset=Duration(seconds=reset))
+        run = Run(cluster(*TEN), structs.replace(FOLLOWING, controller=limits))
+        run.look(-1)
+        run.found.put("driver-pod", *(driver_pod(name, started=3530, ready=3600) for name in TEN[:count]))
+        yield f"{count} unexplained, reset {reset} s", run.look()
+
+
+def rendered() -> str:
+    """Return the content of the file."""
+    decisions = {name: found.decide(structs.replace(settings, drivers=(found.stack.name,)))[0]
+                 for name, (found, settings) in STATES.items()}  # fmt: skip
+    lines = ["# Written by python -m tests.unit.decide.messages"]
+    for name, decision in (*decisions.items(), *later()):
+        lines += ["", f"{name}:", f"  {decision.phase} {decision.reason}: {decision.message}"]
+        statuses = [status for status in decision.statuses if status.reason is not Reason.VERIFIED]
+        shown = statuses or decision.statuses[:1]
+        lines += [f"  {status.node} {status.state} {status.reason}: {status.message}" for status in shown]
+        lines += [f"  warning: {text}" for text in decision.warnings]
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    FILE.write_text(rendered(), encoding="utf-8")
