@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from devcluster.machines import gpu_node
 from tests.e2e.lab import NAMESPACE, NEW, QUICK, Lab
-from tests.process.program import ended
+from tests.process.program import Logged, start_logged
 
 if TYPE_CHECKING:
-    import subprocess
+    from collections.abc import Mapping
     from pathlib import Path
 
 NODES: Final = "/api/v1/nodes"
@@ -53,28 +53,32 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A run that has begun."""
+class Run(Logged):
+    """A run that was started from a shell."""
 
-    process: subprocess.Popen[str]
     message: Path
 
     def told(self) -> Told:
-        """Wait for its end."""
-        end = ended(self.process)
-        return Told(end.code, json.loads(self.message.read_text() or "{}"), end.said)
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended."""
-        return self.process.poll() is not None
+        """Wait for its end. One that was killed leaves no story."""
+        code = self.ended()
+        return Told(code, json.loads(self.message.read_text() or "{}"), self.said)
 
 
-def begin(lab: Lab, *args: str, timeout: str = "110s") -> Running:
-    """Start a run that hurries where simulated operators do."""
-    message = lab.cluster.state / f"message-{next(_FILES)}"
+def begin(
+    lab: Lab,
+    *args: str,
+    kubeconfig: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    timeout: str = "110s",
+) -> Run:
+    """Start a run that hurries where simulated operators do, by a kubeconfig, or as in a pod by an environment."""
+    files = lab.cluster.state / f"run-{next(_FILES)}"
+    log, message = files.with_suffix(".log"), files.with_suffix(".message")
     message.touch()
-    return Running(lab.start("run", f"--timeout={timeout}", *QUICK, f"--termination-log={message}", *args), message)
+    flags = [f"--timeout={timeout}", *QUICK, f"--termination-log={message}", *args]
+    if environment is None:
+        flags.append(f"--kubeconfig={kubeconfig or lab.cluster.kubeconfig}")
+    return Run(lab.cluster.adopt(start_logged(log, "run", *flags, **environment or {})), log, message)
 
 
 def run(lab: Lab, *args: str, timeout: str = "110s") -> Told:

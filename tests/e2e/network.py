@@ -35,7 +35,6 @@ FURTHER_VALUE: Final = {"driver": "network", "namespace": "kube-system", "name":
 IMAGE: Final = "ghcr.io/k8snetworkplumbingwg/sriov-network-device-plugin"
 NIC: Final = "feature.node.kubernetes.io/pci-15b3.present"
 STATE: Final = "nvidia.com/ofed-driver-upgrade-state"
-SKIP: Final = "nvidia.com/ofed-driver-upgrade.skip"
 PARALLEL: Final[dict[str, Any]] = {"ofedDriver__upgradePolicy__maxParallelUpgrades": 0}
 MISSED: Final[dict[str, Any]] = {"simulate__waitLabelSeconds": 600}
 """The operator does not notice a reload, as one that is down meanwhile: its plugins stay, and turn stale."""

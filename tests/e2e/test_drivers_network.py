@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tests.e2e import lab as gpu
-from tests.e2e.network import FURTHER_VALUE, MISSED, NEW, OWN, PARALLEL, RDMA, SKIP, SRIOV, Net, nodes_of
+from tests.e2e.network import FURTHER_VALUE, MISSED, NEW, OWN, PARALLEL, RDMA, SRIOV, Net, nodes_of
 from tests.process.program import ended
 
 if TYPE_CHECKING:
@@ -71,30 +71,6 @@ def test_a_driver_that_is_rotated_by_hand(boot: gpu.Boot) -> None:
     assert done.code == 0, done.said
     net.until_loaded(NEW)
     net.assert_clean({RDMA: net.names, SRIOV: net.names, OWN: net.names})
-
-
-def test_a_failed_upgrade_beside_a_node_that_is_skipped(boot: gpu.Boot) -> None:
-    """The healthy node is refreshed first; then exit 3, with what the documentation tells to do."""
-    net = Net(boot(3), 3)
-    net.fleet()
-    net.fault("gpu-0", "crash-loop")
-    net.cluster.kubectl("label", "node", "gpu-1", f"{SKIP}=true")
-    values = PARALLEL | MISSED
-    net.operator(NEW, **values)
-    net.lab.until(lambda: net.states()["gpu-0"] == "upgrade-failed", "the upgrade has failed", 90)
-    failed = net.run("advanced.failedGrace=5s")
-    assert failed.code == 3, failed.said
-    assert "UpgradeFailed" in failed.out
-    assert "NodeSkipped" in failed.out
-    assert "nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load" in failed.out
-    assert {each.node for each in net.restarts()} == {"gpu-2"}
-    assert net.truth.loaded_now()["gpu-1"] != NEW
-
-    net.fault("gpu-0", None)
-    done = net.run()
-    assert done.code == 0, done.said
-    served = ["gpu-0", "gpu-2"]
-    net.assert_clean({RDMA: served, SRIOV: served, OWN: served})
 
 
 STORY: tuple[tuple[str, Callable[[Net], object], str], ...] = (

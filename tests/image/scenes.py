@@ -33,7 +33,10 @@ def nothing_to_protect_then_out_of_time(lab: NodeLab) -> None:
     assert late.code != 0
     assert lab.restarts() == ["gpu-0", "gpu-2"]
     assert [124] == [end["exitCode"] for end in lab.ends().values()]
-    assert ("Deadline", "TimeUp", "gpu-1", "DriverFailing") == _told(lab)
+    story = lab.story()
+    (node,) = story["nodes"]
+    told = (story["phase"], story["reason"], node["node"], node["reason"])
+    assert told == ("Deadline", "TimeUp", "gpu-1", "DriverFailing")
     assert "gpu-1" in late.output
     assert "TimeUp" in lab.cluster.kubectl("describe", "job", RELEASE, "-n", HOME).stdout
     assert {"Failed", "FailureTarget"} & {each["type"] for each in lab.job()["status"]["conditions"]}
@@ -48,13 +51,6 @@ def _migrated(lab: NodeLab) -> set[str]:
     """Name the nodes whose new driver is ready, in truth."""
     truth = lab.truth
     return {node for node, version in truth.loaded_now().items() if version == NEW and truth.driver_ready_now(node)}
-
-
-def _told(lab: NodeLab) -> tuple[str, str, str, str]:
-    """Give verdict and reason of the termination message, and of the only node in it name and reason."""
-    story = lab.story()
-    (node,) = story["nodes"]
-    return story["phase"], story["reason"], node["node"], node["reason"]
 
 
 def assert_told(lab: NodeLab, output: str, nodes: int) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from devcluster.bench.ledger import Entry, Ran, account, over, percentile, table
-from devcluster.bench.peers import PEERS
 from devcluster.bench.reaction import reactions
 from devcluster.bench.usage import Usage
 from devcluster.layout import CHECKOUT
@@ -106,13 +105,6 @@ def test_what_an_api_server_spent_is_read_from_its_metrics() -> None:
     spent = found.minus(Usage.of("process_cpu_seconds_total 12\n"))
     assert spent.cpu_seconds == 0.5
     assert {"bytes": 1500500, "requests_by_verb": {"LIST": 4}}.items() <= spent.as_json().items()
-
-
-def test_a_shell_understands_each_script() -> None:
-    """Before it waits for a fleet."""
-    for peer in PEERS:
-        done = subprocess.run(["sh", "-n"], input=peer.script or "", text=True, check=False, capture_output=True)
-        assert done.returncode == 0, peer.name
 
 
 @pytest.mark.e2e

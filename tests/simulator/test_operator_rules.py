@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SETTINGS = Settings("pod", "gpu-operator", "v26.3.3", "https://127.0.0.1:1", Path())
-MODERN = replace(SETTINGS, version="v26.7.0", behaviour="26.7")
-
 NFD = "feature.node.kubernetes.io/"
 FOUND = {
     NFD + "pci-10de.present": "true",
@@ -23,18 +21,7 @@ FOUND = {
     NFD + "system-os_release.ID": "ubuntu",
     NFD + "system-os_release.VERSION_ID": "22.04",
 }
-
-
-def node(number: int = 0, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Make a GPU node as NFD labels it, with more labels."""
-    return {"metadata": {"name": f"gpu-{number}", "labels": FOUND | dict(labels or {})}}
-
-
-def driver(name: str, **spec: object) -> dict[str, Any]:
-    """Make an NVIDIADriver."""
-    defaults = {"driverType": "gpu", "repository": "nvcr.io/nvidia", "image": "driver", "version": "580.105.08"}
-    kind = {"apiVersion": "nvidia.com/v1alpha1", "kind": "NVIDIADriver"}
-    return kind | {"metadata": {"name": name, "uid": name}, "spec": defaults | spec}
+NODE: dict[str, Any] = {"metadata": {"name": "gpu-0", "labels": FOUND}}
 
 
 def policy(given: Mapping[str, object] | None = None) -> dict[str, Any]:
@@ -56,24 +43,22 @@ def driver_image(daemonset: dict[str, Any]) -> str:
     return str(template(daemonset)["spec"]["containers"][0]["image"])
 
 
-def test_the_daemonset_of_a_policy() -> None:
-    """A compiled driver has one, a precompiled one has one per kernel; without driver or nodes there is none."""
-    (compiled,) = render.daemonsets(policy(), [node()], SETTINGS)
+def test_what_is_rendered() -> None:
+    """A compiled driver's image names its system, a precompiled one's the kernel too; a pool has no chart's label."""
+    (compiled,) = render.daemonsets(policy(), [NODE], SETTINGS)
     assert compiled["metadata"]["name"] == "nvidia-driver-daemonset"
     assert driver_image(compiled) == "nvcr.io/nvidia/driver:580.105.08-ubuntu22.04"
     assert template(compiled)["metadata"]["labels"]["helm.sh/chart"] == "gpu-operator-v26.3.3"
-    assert compiled["spec"]["updateStrategy"] == {"type": "OnDelete"}
-    (precompiled,) = render.daemonsets(policy({"usePrecompiled": True, "version": "580"}), [node()], SETTINGS)
+    (precompiled,) = render.daemonsets(policy({"usePrecompiled": True, "version": "580"}), [NODE], SETTINGS)
     assert precompiled["metadata"]["name"] == "nvidia-driver-daemonset-5.15.0-139-generic-ubuntu22.04"
     assert driver_image(precompiled) == "nvcr.io/nvidia/driver:580-5.15.0-139-generic-ubuntu22.04"
-    selector = template(precompiled)["spec"]["nodeSelector"]
-    assert selector[NFD + "kernel-version.full"] == "5.15.0-139-generic"
-    for name, given, nodes in (
-        ("disabled", {"enabled": False}, [node()]),
-        ("no node", {}, []),
-        ("driver objects", {"useNvidiaDriverCRD": True}, [node()]),
-    ):
-        assert render.daemonsets(policy(given), nodes, SETTINGS) == [], name
+    spec = policy()["spec"]["driver"] | {"driverType": "gpu"}
+    kind = {"apiVersion": "nvidia.com/v1alpha1", "kind": "NVIDIADriver"}
+    (pool,) = render.pool_daemonsets({**kind, "metadata": {"name": "a", "uid": "a"}, "spec": spec}, [NODE], SETTINGS)
+    assert pool["metadata"]["name"].startswith("nvidia-gpu-driver-ubuntu22.04-")
+    assert driver_image(pool) == driver_image(compiled)
+    assert "helm.sh/chart" not in template(pool)["metadata"]["labels"] | pool["metadata"]["labels"]
+    assert all(each["spec"]["updateStrategy"] == {"type": "OnDelete"} for each in (compiled, precompiled, pool))
 
 
 def test_the_digest_depends_on_the_operator_unless_its_salt_is_fixed() -> None:
@@ -83,30 +68,6 @@ def test_the_digest_depends_on_the_operator_unless_its_salt_is_fixed() -> None:
     first, second = (replace(each, digest_salt="x") for each in (SETTINGS, newer))
     assert render.config_digest(policy(), first) == render.config_digest(policy(), second)
     assert render.config_digest(policy(), first) != render.config_digest(policy({"version": "580.2"}), first)
-
-
-def test_the_daemonsets_of_a_driver_object() -> None:
-    """One per pool, owned by the object, named after system and object, only for its nodes, without a chart's label."""
-    nodes = [node(), node(1, {NFD + "system-os_release.VERSION_ID": "24.04"}), node(2)]
-    env = [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": "nvidia.com/dra-kubelet-plugin"}]
-    first, second = render.pool_daemonsets(driver("a", manager={"env": env}), nodes, MODERN)
-    assert first["metadata"]["name"].startswith("nvidia-gpu-driver-ubuntu22.04-")
-    assert second["metadata"]["name"].startswith("nvidia-gpu-driver-ubuntu24.04-")
-    assert driver_image(first) == "nvcr.io/nvidia/driver:580.105.08-ubuntu22.04"
-    assert template(first)["metadata"]["labels"]["app.kubernetes.io/component"] == "nvidia-driver"
-    assert "helm.sh/chart" not in template(first)["metadata"]["labels"] | first["metadata"]["labels"]
-    (owner,) = first["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["name"], owner["controller"]) == ("NVIDIADriver", "a", True)
-    assert first["spec"]["updateStrategy"] == {"type": "OnDelete"}
-    (manager,) = template(first)["spec"]["initContainers"]
-    assert env[0] in manager["env"]
-    assert render.pool_daemonsets(driver("a"), [], MODERN) == []
-    (other,) = render.pool_daemonsets(driver("b"), [node()], MODERN)
-    assert other["metadata"]["name"] != first["metadata"]["name"]
-    for settings, expected in ((SETTINGS, {"pool": "b"}), (MODERN, {"nvidia.com/gpu-operator.driver.owner": "a"})):
-        (rendered,) = render.pool_daemonsets(driver("a", nodeSelector={"pool": "b"}), [node()], settings)
-        selector = template(rendered)["spec"]["nodeSelector"]
-        assert selector == {"nvidia.com/gpu.deploy.driver": "true"} | expected, settings.behaviour
 
 
 def pod(revision: str, chart: str) -> dict[str, Any]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
+from devcluster.happening import encode
+from devcluster.layout import CHECKOUT
 from devcluster.soak import plan
 from devcluster.soak.following import FollowerSoak
-from devcluster.soak.judge import FOLLOWER_MEBIBYTES, JOB_MEBIBYTES
+from devcluster.soak.judge import FOLLOWER_MEBIBYTES, GROWTH_MEBIBYTES, JOB_MEBIBYTES, Run, Sample, Soaked
 from devcluster.soak.plan import Before, Cycle, Fault, Upgrade
 from devcluster.soak.soak import LONG, Commands, Soak
 from devcluster.soak.stage import Stage
+from devcluster.truth import Truth
 from tests.promises import promised
 
 if TYPE_CHECKING:
@@ -30,7 +33,12 @@ FOLLOWED = [
 CYCLES = 5
 SEED = 29
 """Drivers that cannot start, a silent API server, a run that is told to stop."""
-SCRIPT = Path(__file__).with_name("the_usual_script.py")
+DAEMONSET = "daemonset dra-driver-nvidia-gpu-kubelet-plugin -n nvidia-dra-driver-gpu"
+SCRIPT = f"""
+"$1" wait --for=jsonpath={{.status.state}}=ready clusterpolicy/cluster-policy --timeout=20s &&
+"$1" rollout restart {DAEMONSET} && "$1" rollout status {DAEMONSET} --timeout=2m
+"""
+"""What people run after an upgrade: wait for the policy, restart everything."""
 
 
 @pytest.fixture
@@ -65,7 +73,7 @@ def test_a_short_soak_breaks_no_promise_and_a_script_does(stage: Stage) -> None:
     assert 0 < followed["memoryPeakMiB"] <= FOLLOWER_MEBIBYTES
 
     kubectl = str(stage.cluster.binary("kubectl"))
-    script = Commands((sys.executable, str(SCRIPT), kubectl), LONG, takes_timeout=False, impatient=())
+    script = Commands(("sh", "-c", SCRIPT, "sh", kubectl), LONG, takes_timeout=False, impatient=())
     # However busy the machine is, the script is over before the first driver is new: real ones take minutes.
     stage.hold_drivers(range(NODES))
     broken = Soak(stage, SEED, script).run([Cycle(0, Upgrade.CHART)]).broken()
@@ -73,3 +81,88 @@ def test_a_short_soak_breaks_no_promise_and_a_script_does(stage: Stage) -> None:
     stage.mend_drivers(range(NODES))
     stage.until(lambda: not stage.behind(), "the drivers are reloaded, long after the script", 150)
     assert len(stage.stale()) == NODES
+
+
+NODE = "gpu-0"
+GOOD: dict[str, Any] = {"stale": True, "driver_ready": True, "driver_current": True}
+FINE = Run(0, 100.0, 130.0, 0, (0,))
+
+
+def journal(deleted_at: float = 110.0, **how: Any) -> Truth:  # noqa: ANN401 - the journal's own
+    """Give a reload at 105, and the deletion of the plugin that it made stale."""
+    plugin = {"stack": "gpu", "pod": "plugin", "uid": "u", "daemonset": "ds", "namespace": "ns"}
+    lines = [
+        encode("driver-loaded", NODE, 50, stack="gpu", load=1, version="1"),
+        encode("plugin-started", NODE, 60, load=1, **plugin),
+        encode("driver-unloaded", NODE, 104, stack="gpu"),
+        encode("driver-loaded", NODE, 105, stack="gpu", load=2, version="2"),
+        encode("plugin-deleted", NODE, deleted_at, **plugin, **{**GOOD, **how}),
+        encode("plugin-gone", NODE, deleted_at + 1, **plugin),
+        encode("plugin-started", NODE, deleted_at + 2, load=2, **{**plugin, "uid": "v"}),
+    ]
+    return Truth.of(lines)
+
+
+def soaked(truth: Truth | None = None, **facts: Any) -> Soaked:  # noqa: ANN401 - a soak's own
+    """Give a soak of one node."""
+    about: dict[str, Any] = {"nodes": 1, "seed": 1, "cycles": ("driver",), "runs": (FINE,), "since": 100.0,
+                             "daemonset": "ds", "lives": (memory(50.0),)}  # fmt: skip
+    return Soaked(**{**about, "truth": truth or journal(), **facts})
+
+
+def memory(*mebibytes: float) -> tuple[Sample, ...]:
+    """Give samples, after those of warming up."""
+    return tuple(Sample(float(number), each) for number, each in enumerate((1.0, 1.0, 1.0, *mebibytes)))
+
+
+STEADY = memory(*[50.0] * 30)
+GROWS = memory(*(40 + step * (GROWTH_MEBIBYTES + 2) / 6 for step in range(10)))
+BROKEN = {
+    "early-not-ready": (soaked(journal(driver_ready=False)), "restarted early"),
+    "early-not-current": (soaked(journal(driver_current=False)), "restarted early"),
+    "early-long-after-an-upgrade": (soaked(journal(driver_current=False), upsets=(106.0,)), "restarted early"),
+    "needless": (soaked(journal(stale=False)), "restarted needlessly"),
+    "needless-right-after-an-upgrade": (soaked(journal(stale=False), upsets=(109.0,)), "restarted needlessly"),
+    "exit-code": (soaked(runs=(replace(FINE, code=1),)), "ended with 1, not 0"),
+    "one-of-several-exit-codes": (soaked(runs=(FINE, replace(FINE, code=0, expected=(124, 3)))), "not 124 or 3"),
+    "stale-at-done": (soaked(runs=(replace(FINE, stale=(NODE,)),)), "done with stale plugins on gpu-0"),
+    "done-too-soon": (soaked(runs=(replace(FINE, behind=(NODE,)),)), "done before the driver was ready on gpu-0"),
+    "stale-at-the-end": (soaked(left_stale=(NODE,)), "stale at the end: gpu-0"),
+    "the-long-one-ended": (soaked(long_ended="it ended by itself"), "it ended by itself"),
+    "it-grows": (soaked(lives=(GROWS,)), "grew by"),
+    "one-of-several-grows-and-lives-least": (soaked(lives=(STEADY, GROWS, STEADY)), "grew by"),
+    "it-is-large": (soaked(lives=(memory(JOB_MEBIBYTES + 1),)), "its limit is 128"),
+    "one-of-several-is-large": (soaked(lives=(memory(JOB_MEBIBYTES + 1), STEADY)), "its limit is 128"),
+    "a-follower-is-large": (soaked(lives=(memory(FOLLOWER_MEBIBYTES + 1),), limit=FOLLOWER_MEBIBYTES), "limit is 192"),
+    "nobody-saw-its-memory": (soaked(lives=((), ())), "nobody saw the memory"),
+}
+KEPT = {
+    "plain": soaked(),
+    "before-it-began": soaked(journal(deleted_at=99.0, stale=False)),
+    "early-in-a-race": soaked(journal(driver_current=False), upsets=(108.0,)),
+    "a-failure-that-was-expected": soaked(runs=(replace(FINE, code=124, expected=(124, 3), stale=(NODE,)),)),
+    "steady": soaked(lives=(STEADY,)),
+    "too-short-to-say": soaked(lives=(memory(50.0),)),
+    "one-of-several-too-short-to-be-seen": soaked(lives=((), STEADY)),
+    "larger-than-a-Job-may-be": soaked(lives=(memory(JOB_MEBIBYTES + 1),), limit=FOLLOWER_MEBIBYTES),
+}
+
+
+def test_each_broken_promise_is_found_and_no_other() -> None:
+    """One, and by its name; none where it was expected, lies before, or could not be known."""
+    for name, (found, word) in BROKEN.items():
+        (told,) = found.broken()
+        assert word in told, name
+        assert found.report(200.0)["broken"] == [told], name
+    for name, found in KEPT.items():
+        assert found.broken() == [], name
+
+
+def test_the_limits_are_the_charts() -> None:
+    """What a soak allows is what the pods get."""
+    values = yaml.safe_load((CHECKOUT / "charts/gpu-operator-post/values.yaml").read_text())
+    for resources, limit in (
+        (values["resources"], JOB_MEBIBYTES),
+        (values["controller"]["resources"], FOLLOWER_MEBIBYTES),
+    ):
+        assert f"{limit:.0f}Mi" == resources["limits"]["memory"]

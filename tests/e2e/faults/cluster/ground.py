@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.e2e.acts import PATIENCE, Told
-from tests.e2e.lab import ALL_AT_ONCE, CHART, IMAGE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, QUICK, Lab
-from tests.process.program import Logged, start_logged
+from tests.e2e.acts import PATIENCE, Run, begin
+from tests.e2e.lab import ALL_AT_ONCE, CHART, IMAGE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, Lab
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Mapping
-    from pathlib import Path
 
     from devcluster.cluster import Cluster
 
@@ -28,19 +24,7 @@ DAEMONSETS: Final = f"/apis/apps/v1/namespaces/{PLUGIN_NAMESPACE}/daemonsets"
 PLUGIN: Final = f"{DAEMONSETS}/{PLUGIN_NAME}"
 HOLD: Final[dict[str, Any]] = {"metadata": {"finalizers": ["example.com/hold"]}}
 LET_GO: Final[dict[str, Any]] = {"metadata": {"finalizers": []}}
-_RELOADS, _FILES = count(), count()
-
-
-@dataclass(frozen=True, slots=True)
-class Run(Logged):
-    """A run that was started from a shell."""
-
-    message: Path
-
-    def told(self) -> Told:
-        """Wait for its end. One that was killed leaves no story."""
-        code = self.ended()
-        return Told(code, json.loads(self.message.read_text() or "{}"), self.said)
+_RELOADS = count()
 
 
 class Ground(Lab):
@@ -81,21 +65,9 @@ class Ground(Lab):
         self.until(lambda: self._reloaded(chosen, began), f"the driver of {', '.join(chosen)} is another", PATIENCE)
         self.began = time.time()
 
-    def begin(
-        self,
-        *args: str,
-        kubeconfig: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-        timeout: str = "110s",
-    ) -> Run:
-        """Start a run that hurries where simulated operators do, by a kubeconfig, or as in a pod by an environment."""
-        files = self.cluster.state / f"run-{next(_FILES)}"
-        log, message = files.with_suffix(".log"), files.with_suffix(".message")
-        message.touch()
-        flags = [f"--timeout={timeout}", *QUICK, f"--termination-log={message}", *args]
-        if environment is None:
-            flags.append(f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}")
-        return Run(self.cluster.adopt(start_logged(log, "run", *flags, **environment or {})), log, message)
+    def begin(self, *args: str, **how: Any) -> Run:  # noqa: ANN401 - as `acts.begin` takes it
+        """Start a run."""
+        return begin(self, *args, **how)
 
     def waiting(self, *args: str, **how: Any) -> Run:  # noqa: ANN401 - as `begin` takes it
         """Start a run that has judged every node, and waits for another driver than the one that is there."""

@@ -20,7 +20,8 @@ from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, PLUGIN_NAME, PLUGIN_
 from tests.promises import promised
 
 if TYPE_CHECKING:
-    from tests.e2e.faults.cluster.ground import Ground, Run
+    from tests.e2e.acts import Run
+    from tests.e2e.faults.cluster.ground import Ground
 
 NODES = 2
 THIRD: Final = "590.48.01"

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from devcluster.cluster import Cluster
+    from tests.e2e.acts import Run
     from tests.e2e.faults.cluster.doorway import Doorway
-    from tests.e2e.faults.cluster.ground import Ground, Run
+    from tests.e2e.faults.cluster.ground import Ground
 
 ISSUER: Final = "https://kubernetes.default.svc"
 """As devcluster.components starts the API server; also the audience that it asks for."""
