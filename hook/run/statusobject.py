@@ -102,8 +102,11 @@ class StatusObject:
         self._write_run(seconds)
 
     def note_workloads(self, keys: Mapping[str, str]) -> None:
-        """Write what is known of affected pods, if the object shows something else."""
-        if any(self.data.get(key) != text for key, text in keys.items()):
+        """Write what is known of affected pods, if the object shows something else.
+
+        Write nothing before the object was read with the first state: it may hold what another process knows.
+        """
+        if self.data and any(self.data.get(key) != text for key, text in keys.items()):
             self._apply(WORKLOADS_MANAGER, keys, TIMEOUT_SECONDS)
 
     def show(self, decision: Decision, snapshots: Snapshots, settings: Settings, *, heartbeat: bool = False) -> bool:

@@ -12,6 +12,7 @@ from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.run import lookup, workloads
 from hook.run.status import LeaseStatus
+from hook.run.statusobject import StatusObject
 from hook.run.workloads import Affected, WorkloadObserver, as_json, as_lines, status_keys, stored_refreshes
 from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, Said, listed, refused, serving
@@ -136,3 +137,18 @@ def test_events_are_bounded_and_not_repeated() -> None:
         observer._record(pods[110:])
         observer.shutdown(PATIENCE)
         assert len(server.writes) == 110
+
+
+def test_nothing_is_written_before_the_object_is_known() -> None:
+    """A controller that starts must not replace the refreshes that its predecessor or a Job has stored."""
+    keys = status_keys(Affected((POD,)), {"gpu-0": Refresh(RUN, at(9))})
+    answer = json.dumps({"kind": "ConfigMap", "data": {"runId": "r1", **keys}}).encode()
+    with serving(Said(200, answer)) as server:
+        written = StatusObject(server.api, "ns", "it-status", "controller/a", at(0))
+        written.note_workloads(keys)
+        assert server.writes == []
+        written.note_run(succeededRunId="r1")
+        written.note_workloads(keys)
+        assert len(server.writes) == 1
+        written.note_workloads({**keys, "affectedPods": "0"})
+        assert len(server.writes) == 2
