@@ -89,13 +89,13 @@ def test_the_advice_at_the_end() -> None:
     lines = advice(Decision(Phase.FAIL, Reason.UPGRADE_FAILED, "a and b", statuses=statuses, stack="gpu"))
     assert [("(a)" in line, "(b)" in line) for line in lines] == [(True, False), (False, True)]
     assert ["gpu-driver-upgrade-state" in line for line in lines] == [True, False]
-    statuses = (waiting("gpu", Reason.DRIVER_OUTDATED, node="z"), failed("a"))
+    both = (waiting("gpu", Reason.DRIVER_OUTDATED, node="z"), failed("a"))
     for phase, reason, expected in (
         (Phase.FAIL, Reason.UPGRADE_FAILED, "UpgradeFailed (a)"),
         (Phase.FAIL, Reason.PERMISSION_MISSING, "PermissionMissing:"),
         (Phase.DEADLINE, Reason.TIME_UP, "UpgradeFailed (a)"),
     ):
-        assert next_step(Decision(phase, reason, "", statuses=statuses, stack="gpu")).startswith(expected), reason
+        assert next_step(Decision(phase, reason, "", statuses=both, stack="gpu")).startswith(expected), reason
     late = Decision(Phase.DEADLINE, Reason.TIME_UP, "", cause=Reason.OPERATOR_NOT_LEADING, stack="gpu")
     assert next_step(late).startswith("OperatorNotLeading:")
 
