@@ -12,6 +12,7 @@ from hook.decide.result import Cause, Decision, DeletePod, NodeState, NodeStatus
 from hook.decide.state import Breaker, Memory
 from hook.errors import UnreachableError
 from hook.kube.client import ENDED, Counters
+from hook.kube.events import EventRecorder, ObjectReference
 from hook.objects import names
 from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
@@ -21,6 +22,7 @@ from hook.run.workloads import Affected
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from hook.kube.events import Target
     from hook.kube.informer import OutOfSync
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -31,6 +33,18 @@ STATUS: Final = ControllerStatus(
     spec_hashes={"gpu": SPEC}, remaining=3, eta_seconds=360, restarted=7, observed_at=NOW, last_restart_at=NOW,
     writer="pod-a",
 )  # fmt: skip
+
+
+class Recorder(EventRecorder):
+    """Keeps what Events would report: kind of the object, reason, what it is about, and whether it is a warning."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str, str, bool]] = []
+
+    def event(self, target: Target, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
+        """Note it."""
+        assert isinstance(target, ObjectReference)
+        self.heard.append((target.kind, str(reason), about, warning))
 
 
 def later(seconds: float) -> datetime:

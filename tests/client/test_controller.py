@@ -5,18 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from hook.decide import decide
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, StalePod
+from hook.decide.result import Decision, Phase
 from hook.decide.state import Breaker, Memory
 from hook.errors import LeaseLostError, UnreachableError
 from hook.kube import events
 from hook.kube.election import LeaderElectionConfig
-from hook.kube.events import EventRecorder, ObjectReference, Target
+from hook.kube.events import ObjectReference
 from hook.kube.requests import delete_pod
 from hook.objects import names
 from hook.run import controller
@@ -24,6 +25,7 @@ from hook.run.controller import Controller, Identity, Leader, StateReporter
 from hook.run.metrics import Telemetry
 from hook.run.report import ProgressReporter, RestartResult
 from hook.run.status import ControllerState, ControllerStatus, OpenBreaker
+from tests.client.controller import Recorder
 from tests.client.leases import NAME, NAMESPACE, PATH, held, keeping
 from tests.client.server import PATIENCE, Said, refused, until
 from tests.fixtures.cluster import LATER, stale
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
 
 ELECTION: Final = LeaderElectionConfig(NAMESPACE, NAME, "a")
 DELETE: Final = delete_pod("dra", "a", "uid", "7")
-STALE: Final = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_run="run")
-ACTION: Final = DeletePod("gpu-0", STALE, "gpu")
 DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
 OWNER: Final = ObjectReference("apps/v1", "Deployment", NAMESPACE, "post", "uid")
 PLUGIN: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")
@@ -187,26 +187,6 @@ def test_events_are_written_before_the_lease_is_released(monkeypatch: pytest.Mon
         until(lambda: kept.holder == "", "the Lease is released")
 
 
-class Recorder(EventRecorder):
-    """Keeps what Events would report."""
-
-    def __init__(self) -> None:
-        """Begin without any."""
-        self.heard: list[tuple[str, str, bool]] = []
-
-    def event(self, target: Target, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
-        """Note it."""
-        assert about == ""
-        assert isinstance(target, ObjectReference)
-        self.heard.append((target.kind, str(reason), warning))
-
-
-def decision(phase: Phase, reason: Reason, *nodes: str) -> Decision:
-    """Return a decision on nodes that are verified."""
-    statuses = tuple(NodeStatus(node, NodeState.VERIFIED, Reason.VERIFIED, "ok", stack="gpu") for node in nodes)
-    return Decision(phase, reason, "so it is", statuses=statuses, stack="gpu")
-
-
 def state(decision: Decision, restarted: int = 0, breaker: Breaker | None = None) -> ControllerState:
     """Return the state after this decision."""
     memory = Memory(started=LATER, breaker=breaker or Breaker())
@@ -217,13 +197,13 @@ def test_each_change_is_reported_once() -> None:
     """What opens and closes, what fails, and what was refreshed; nothing of a fleet at rest."""
     recorder = Recorder()
     reporter = StateReporter(ProgressReporter(recorder, OWNER))
-    failed = state(decision(Phase.FAIL, Reason.UPGRADE_FAILED), breaker=Breaker(LATER, "9 of 10"))
+    failed = state(replace(DONE, phase=Phase.FAIL, reason=Reason.UPGRADE_FAILED), breaker=Breaker(LATER, "9 of 10"))
     both = ("Deployment", "DaemonSet")
     for each, expected in (
         (state(DONE), []),
-        (failed, [*((kind, "BreakerOpen", True) for kind in both), ("Deployment", "UpgradeFailed", True)]),
-        (state(decision(Phase.DONE, Reason.REFRESHED), 2),
-         [(kind, reason, False) for reason in ("BreakerClosed", "Refreshed") for kind in both]),
+        (failed, [*((kind, "BreakerOpen", "", True) for kind in both), ("Deployment", "UpgradeFailed", "", True)]),
+        (state(replace(DONE, reason=Reason.REFRESHED), 2),
+         [(kind, reason, "", False) for reason in ("BreakerClosed", "Refreshed") for kind in both]),
     ):  # fmt: skip
         recorder.heard.clear()
         for _time in range(3):

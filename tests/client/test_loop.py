@@ -181,17 +181,6 @@ def test_a_refusal_ends_a_job_and_no_controller() -> None:
                 list(Restarter(server.api).act([action], 60))
 
 
-def test_a_server_that_asks_for_time_has_it_for_all_writes() -> None:
-    """Longer than one write is tried for: the next decision does not ask again at once."""
-    with serving(refused(429, **{"retry-after": "30"})) as server:
-        restarter = Restarter(server.api)
-        (result,) = restarter.act([A, B], 60)
-        assert result.trouble
-        assert list(restarter.act([A, B], 60)) == []
-        assert server.count("DELETE") == 1
-        assert restarter.settle(set()) == []
-
-
 def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
     """The server may have done it, or not; nothing, or "gone", in answer to the next try means that it was ours.
 

@@ -6,7 +6,7 @@ import json
 import logging
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
@@ -14,6 +14,7 @@ from hook.kube.events import ObjectReference
 from hook.objects.drivers import STACKS
 from hook.run import report
 from hook.run.report import TERMINATION_LIMIT, ProgressReporter, advice, next_step, termination_message
+from tests.client.controller import Recorder
 
 if TYPE_CHECKING:
     import pytest
@@ -36,24 +37,11 @@ def pending(*statuses: NodeStatus) -> Decision:
 GPU, NIC = waiting("gpu", Reason.DRIVER_NOT_READY), waiting("network", Reason.DRIVER_OUTDATED)
 
 
-class Recorder:
-    """Keeps what Events would report."""
-
-    def __init__(self) -> None:
-        """Begin without any."""
-        self.heard: list[tuple[str, str]] = []
-
-    def event(self, _subject: object, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
-        """Note the reason and what it is about."""
-        assert warning == (reason == "NodeFailed")
-        self.heard.append((reason, about))
-
-
-def logged(caplog: pytest.LogCaptureFixture, *decisions: Decision, recorder: Any = None) -> list[str]:  # noqa: ANN401
+def logged(caplog: pytest.LogCaptureFixture, *decisions: Decision, recorder: Recorder | None = None) -> list[str]:
     """Report decisions one after the other; return the lines about nodes."""
     caplog.clear()
     with caplog.at_level(logging.INFO):
-        reporter = ProgressReporter(recorder, JOB if recorder else None)
+        reporter = ProgressReporter(recorder or Recorder(), JOB if recorder else None)
         for decision in decisions:
             reporter.report(decision, timedelta(seconds=60))
     return [record.message for record in caplog.records if record.message.startswith("node ")]
@@ -83,7 +71,7 @@ def test_a_line_names_its_driver_where_there_are_two(caplog: pytest.LogCaptureFi
     recorder = Recorder()
     failed = [waiting(stack, Reason.DRIVER_FAILING).failed() for stack in ("gpu", "network")]
     logged(caplog, *[pending(*failed)] * 2, recorder=recorder)
-    assert [("NodeFailed", "gpu/x"), ("NodeFailed", "network/x")] == recorder.heard
+    assert [("Job", "NodeFailed", f"{stack}/x", True) for stack in ("gpu", "network")] == recorder.heard
 
 
 def failed(node: str, stack: str = "gpu") -> NodeStatus:
@@ -101,13 +89,13 @@ def test_the_advice_at_the_end() -> None:
     lines = advice(Decision(Phase.FAIL, Reason.UPGRADE_FAILED, "a and b", statuses=statuses, stack="gpu"))
     assert [("(a)" in line, "(b)" in line) for line in lines] == [(True, False), (False, True)]
     assert ["gpu-driver-upgrade-state" in line for line in lines] == [True, False]
-    statuses = (waiting("gpu", Reason.DRIVER_OUTDATED, node="z"), failed("a"))
+    both = (waiting("gpu", Reason.DRIVER_OUTDATED, node="z"), failed("a"))
     for phase, reason, expected in (
         (Phase.FAIL, Reason.UPGRADE_FAILED, "UpgradeFailed (a)"),
         (Phase.FAIL, Reason.PERMISSION_MISSING, "PermissionMissing:"),
         (Phase.DEADLINE, Reason.TIME_UP, "UpgradeFailed (a)"),
     ):
-        assert next_step(Decision(phase, reason, "", statuses=statuses, stack="gpu")).startswith(expected), reason
+        assert next_step(Decision(phase, reason, "", statuses=both, stack="gpu")).startswith(expected), reason
     late = Decision(Phase.DEADLINE, Reason.TIME_UP, "", cause=Reason.OPERATOR_NOT_LEADING, stack="gpu")
     assert next_step(late).startswith("OperatorNotLeading:")
 
