@@ -15,6 +15,7 @@ from hook.config import LogFormat, Mode
 from hook.decide.decide import chosen, decide_all
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, headline
+from hook.decide.workloads import Affected
 from hook.errors import (
     HookError,
     LeaseLostError,
@@ -34,7 +35,6 @@ from hook.plan.plan import Options, make_plan
 from hook.run import lookup, report, workloads
 from hook.run.job import EXIT_FAILED, LeaseObserver, Outcome, Runner
 from hook.run.statusobject import StatusObject
-from hook.run.workloads import Affected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

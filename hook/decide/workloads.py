@@ -158,6 +158,24 @@ def joined(claims: Iterable[Claim], pods: Iterable[ClaimPod]) -> Holders:
     return [(pod, tuple(sorted(claimed[pod.uid]))) for pod in pods if pod.uid in claimed]
 
 
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """The affected pods of a cluster."""
+
+    pods: tuple[AffectedPod, ...] = ()
+    unknown: str = ""
+    """Why they are not known; empty if they are."""
+
+    @property
+    def certain(self) -> list[AffectedPod]:
+        """Return the pods whose claims a plugin prepared that was not fresh."""
+        return [pod for pod in self.pods if pod.exposure.certain]
+
+    def counts(self) -> dict[Exposure, int]:
+        """Return the number of pods of each class."""
+        return {exposure: sum(pod.exposure is exposure for pod in self.pods) for exposure in Exposure}
+
+
 def affected_pods(
     holders: Holders, plugins: Plugins, before: Mapping[str, Refresh]
 ) -> tuple[list[AffectedPod], Refreshes]:

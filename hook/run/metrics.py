@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from hook.decide.result import Action, NodeStatus, StalePod
+    from hook.decide.workloads import Affected
     from hook.kube.client import Counters
     from hook.kube.informer import OutOfSync
     from hook.run.report import RestartResult
     from hook.run.status import ControllerState
-    from hook.run.workloads import Affected
 
 Key = tuple[str, str, str]
 """Driver, node, plugin."""

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from hook.decide.fleet import Fleet
     from hook.decide.result import Decision
     from hook.decide.state import Breaker
+    from hook.decide.workloads import Affected
     from hook.kube.client import Api
     from hook.kube.election import LeaderElector
     from hook.kube.informer import OutOfSync
     from hook.objects.decoding import Json, Raw
-    from hook.run.workloads import Affected
 
 log = logging.getLogger(__name__)
 

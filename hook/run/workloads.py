@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,7 +15,7 @@ import msgspec
 from hook.decide import clients
 from hook.decide.decide import chosen
 from hook.decide.reasons import EventReason
-from hook.decide.workloads import Exposure, Plugins, Refresh, affected_pods
+from hook.decide.workloads import Affected, Exposure, Plugins, Refresh, affected_pods
 from hook.errors import ClusterError
 from hook.format import aligned, printable, timestamp
 from hook.kube.events import EventRecorder, ObjectReference
@@ -59,24 +58,6 @@ READ_SECONDS: Final = 5.0
 STATUS_LABELS: Final = f"app.kubernetes.io/name={OWN_NAME},app.kubernetes.io/component=status"
 COUNT, POSSIBLE, PODS, REFRESHES = "affectedPods", "possiblyAffectedPods", "firstAffectedPods", "refreshTimes"
 """Keys of the status object."""
-
-
-@dataclass(frozen=True, slots=True)
-class Affected:
-    """The affected pods of a cluster."""
-
-    pods: tuple[AffectedPod, ...] = ()
-    unknown: str = ""
-    """Why they are not known; empty if they are."""
-
-    @property
-    def certain(self) -> list[AffectedPod]:
-        """Return the pods whose claims a plugin prepared that was not fresh."""
-        return [pod for pod in self.pods if pod.exposure.certain]
-
-    def counts(self) -> dict[Exposure, int]:
-        """Return the number of pods of each class."""
-        return {exposure: sum(pod.exposure is exposure for pod in self.pods) for exposure in Exposure}
 
 
 def evaluate(

@@ -10,6 +10,7 @@ from prometheus_client import generate_latest
 from hook.decide.reasons import Reason
 from hook.decide.result import Cause, Decision, DeletePod, NodeState, NodeStatus, Phase, StalePod
 from hook.decide.state import Breaker, Memory
+from hook.decide.workloads import Affected
 from hook.errors import UnreachableError
 from hook.kube.client import ENDED, Counters
 from hook.kube.events import EventRecorder, ObjectReference
@@ -17,7 +18,6 @@ from hook.objects import names
 from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
 from hook.run.status import ControllerState, ControllerStatus
-from hook.run.workloads import Affected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

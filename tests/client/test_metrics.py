@@ -13,13 +13,13 @@ from hook import __version__
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, RolloutRestart
 from hook.decide.state import Breaker
+from hook.decide.workloads import Affected
 from hook.errors import NotFoundError, PermissionDeniedError, UnreachableError
 from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
 from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
 from hook.run.status import ControllerState
-from hook.run.workloads import Affected
 from tests.client.controller import (
     DRIVER,
     NOW,

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hook.config import AffectedWorkloads, Rbac, Settings
-from hook.decide.workloads import AffectedPod, Exposure, Refresh
+from hook.decide.workloads import Affected, AffectedPod, Exposure, Refresh
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.run import lookup, workloads
 from hook.run.status import LeaseStatus
 from hook.run.statusobject import StatusObject
-from hook.run.workloads import Affected, WorkloadObserver, as_json, as_lines, status_keys, stored_refreshes
+from hook.run.workloads import WorkloadObserver, as_json, as_lines, status_keys, stored_refreshes
 from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, Said, listed, refused, serving
 from tests.client.test_job import ended, runner
