@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hook.config import Settings
 from hook.decide import clients
 from hook.decide.state import Memory
-from hook.decide.workloads import Exposure, Plugins, Refresh, affected_pods, joined
+from hook.decide.workloads import Affected, AffectedPod, Exposure, Plugins, Refresh, affected_pods, joined
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.workloads import claim_pod, claim_reader
 from tests.fixtures import workloads
@@ -208,3 +208,11 @@ def test_each_class_has_a_text() -> None:
     """Tables and Events show it; only a pod that is possibly affected is uncertain."""
     assert [exposure for exposure in Exposure if not exposure.certain] == [POSSIBLE]
     assert len({exposure.text for exposure in Exposure}) == len(Exposure)
+
+
+def test_pods_are_counted_by_class() -> None:
+    """Those that are certainly affected get Events; the count of the others is a number of its own."""
+    pods = [AffectedPod("ml", f"{exposure}", "uid", "gpu-0", exposure, LATER, ("claim",)) for exposure in Exposure]
+    affected = Affected((*pods, pods[-1]))
+    assert affected.counts() == {**dict.fromkeys(Exposure, 1), pods[-1].exposure: 2}
+    assert [pod.exposure for pod in Affected(tuple(pods)).certain] == [each for each in Exposure if each.certain]
