@@ -31,6 +31,8 @@ class RestartRecord:
     """A plugin was verified on the node since."""
     tries: int = 1
     """Consecutive restarts without a verified plugin, including this one."""
+    predates: bool = False
+    """All containers of the pod had started before the driver that was loaded."""
 
     def served(self, pod: StalePod) -> bool:
         """Return whether a plugin was verified since, and is stale only because its driver was reloaded."""
@@ -122,6 +124,7 @@ class Memory:
             orphan=pod.orphan,
             refused=refused,
             tries=before.tries_with(pod) if before is not None else 1,
+            predates=pod.predates,
         )
         return replace(self, restarts={**self.restarts, key: entry})
 

@@ -83,10 +83,12 @@ class Refresh:
     """P, when the first container of the first fresh plugin started. None if unknown."""
 
     def better(self, other: Refresh | None) -> Refresh:
-        """Return the one of two that shows more: P if it is known, otherwise the earlier time."""
+        """Return what two of one run show together. A plugin that was fresh earlier refutes a later P."""
         if other is None or other.driver_run != self.driver_run:
             return self
-        return min(self, other, key=lambda refresh: (refresh.first is None, refresh.by))
+        by = min(self.by, other.by)
+        firsts = [first for first in (self.first, other.first) if first is not None and first <= by]
+        return Refresh(self.driver_run, by, min(firsts, default=None))
 
 
 Refreshes = dict[str, Refresh]
@@ -120,10 +122,10 @@ class Plugins:
     memory: Memory
 
     def restarted(self, node: str, run: str) -> bool:
-        """Return whether this program restarted the plugin of a node under this driver run."""
+        """Return whether this program restarted a plugin of a node that was older than this driver run."""
         keys = (restart_key(ds.uid, node) for ds in self.clients.named if self.clients.is_plugin(ds.uid))
         records = filter(None, map(self.memory.restarts.get, keys))
-        return any(not record.refused and _is_of(record.driver_run, run) for record in records)
+        return any(record.predates and not record.refused and _is_of(record.driver_run, run) for record in records)
 
     def fresh(self, pod: Pod, driver: Pod, run: str) -> bool:
         """Return whether a plugin was proven fresh on this driver, by its memory or by its times."""
@@ -142,7 +144,9 @@ class _LoadedDriver:
     started: datetime
     refresh: Refresh | None
     stale: bool
-    """No plugin was fresh on this driver yet."""
+    """No plugin is known to be fresh on this driver."""
+    proven: bool
+    """All plugins are older than this driver, so none was fresh on it yet."""
 
 
 Holders = list[tuple["ClaimPod", tuple[str, ...]]]
@@ -204,7 +208,7 @@ def _exposure(pod: ClaimPod, driver: _LoadedDriver) -> Exposure | None:
         return None
     if pod.sandbox is not None:
         first = refresh.first if refresh is not None else None
-        if pod.sandbox < driver.started or driver.stale or (first is not None and pod.sandbox < first):
+        if pod.sandbox < driver.started or driver.proven or (first is not None and pod.sandbox < first):
             return Exposure.BEFORE_UPGRADE if pod.started < driver.started else Exposure.WHILE_STALE
     # Without a fresh plugin, and without one that is known to be stale, a plugin is just being replaced.
     return Exposure.POSSIBLE if refresh is not None or driver.stale else None
@@ -230,7 +234,8 @@ def _loaded_drivers(
             known = before[node]
             refresh = known.better(refresh) if known.driver_run == run else refresh
         stale = refresh is None and (ours or any(plugins.evidence(pod, drivers[0]) is Freshness.STALE for pod in live))
-        yield node, _LoadedDriver(started, refresh, stale)
+        old = all(freshness.predates(pod, drivers[0], plugins.stack) for pod in live)
+        yield node, _LoadedDriver(started, refresh, stale, proven=stale and old and (ours or bool(live)))
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
@@ -259,11 +264,14 @@ def _refreshed(live: Iterable[Pod], driver: Pod, run: str, plugins: Plugins, *, 
 
 
 def _waited(pod: Pod, driver: Pod, plugins: Plugins) -> bool:
-    """Return whether a plugin waited for this driver in its init container, so that no fresh plugin was before it."""
-    ready = driver.containers_ready_since
+    """Return whether a plugin waited for this driver in its init container, so that no fresh plugin was before it.
+
+    It waited since before the driver started. The time at which the driver was ready can move later.
+    """
+    started = freshness.driver_started(driver, plugins.stack)
     waiters = (container for container in pod.init_containers if container.name == plugins.stack.plugin.waiter)
     return any(
-        waiter.finished_at - timedelta(seconds=waiter.lasted) <= ready
+        waiter.finished_at - timedelta(seconds=waiter.lasted) <= started
         for waiter in waiters
-        if ready is not None and waiter.finished_at is not None and waiter.lasted is not None
+        if started is not None and waiter.finished_at is not None and waiter.lasted is not None
     )

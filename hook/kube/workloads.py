@@ -60,7 +60,7 @@ class WorkloadCache:
         for informer in filter(None, (self._claims, self._pods)):
             if informer.problem is not None:
                 return str(informer.problem)
-            if not informer.synced:
+            if informer.out_of_sync is not None or not informer.synced:
                 return str(informer.out_of_sync or NOT_READ)
         if self._claims is None:
             return "" if self._unserved else NOT_READ

@@ -139,7 +139,9 @@ class Runner:
             if self._settings.dry_run:
                 self._log_dry_run(decision)
             final = decision if self._settings.dry_run else self._final(decision, snapshots)
-            self.workloads.observe(snapshots, self._loop.memories, now=final is not None)
+            self.workloads.observe(
+                snapshots, self._loop.memories, now=final is not None and final.phase is not Phase.DEADLINE
+            )
             if final is not None:
                 return final
             if self._delegation is None:

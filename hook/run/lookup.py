@@ -13,7 +13,7 @@ from hook.decide.decide import chosen
 from hook.decide.explain import Explanation, explained, remedy
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
-from hook.errors import ClusterError, PermissionDeniedError, SettingsError
+from hook.errors import ClusterError, PermissionDeniedError, RejectedError, SettingsError
 from hook.format import as_text, printable, some, timestamp
 from hook.kube import requests, retry
 from hook.kube.cache import Cache
@@ -110,7 +110,8 @@ def pods(api: Api, settings: Settings, snapshots: Snapshots, *, wanted: bool) ->
     try:
         with_gpus = _pods(api, "", reader(resources)) if resources else []
         drained = {selector: _pods(api, selector, reader()) for selector in sorted(selectors)}
-    except PermissionDeniedError as error:
+    except (PermissionDeniedError, RejectedError) as error:
+        # A selector that the API server rejects is the user's own text.
         return Pods(unread=str(error))
     if not with_gpus and not any(drained.values()):
         return Pods()

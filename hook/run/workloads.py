@@ -64,7 +64,8 @@ def evaluate(
     cache: Cache, settings: Settings, snapshots: Snapshots, memories: Memories, before: Mapping[str, Refresh]
 ) -> tuple[Affected, Refreshes]:
     """Evaluate the pods with claims, and return in addition when the plugins of their nodes were refreshed."""
-    if reason := why_not(settings) or cache.workloads.problem:
+    lost = cache.out_of_sync
+    if reason := why_not(settings) or cache.workloads.problem or (str(lost) if lost is not None else ""):
         return Affected(unknown=reason), dict(before)
     pods: list[AffectedPod] = []
     refreshes: Refreshes = {}
@@ -252,7 +253,7 @@ def as_lines(affected: Affected) -> list[str]:
         return []
     rows = [
         (str(pod), pod.node, pod.exposure.text, timestamp(pod.started), ", ".join(pod.claims))
-        for pod in affected.pods[:MOST_ROWS]
+        for pod in sorted(affected.pods, key=lambda pod: not pod.exposure.certain)[:MOST_ROWS]
     ]
     certain, possible = len(affected.certain), affected.counts()[Exposure.POSSIBLE]
     total = f"{certain} pods may hold files of an old driver" + (f", {possible} possibly" if possible else "")

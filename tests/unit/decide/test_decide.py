@@ -225,7 +225,7 @@ def test_a_restart_gives_another_memory() -> None:
     assert pod is not None
     once = memory.asked("gpu-0", pod, before)
     twice = once.asked("gpu-0", pod, LATER)
-    entry = RestartRecord(pod.uid, pod.driver_run, LATER, driver_ready=pod.driver_ready)
+    entry = RestartRecord(pod.uid, pod.driver_run, LATER, driver_ready=pod.driver_ready, predates=True)
     assert ({}, {key: entry}, before) == (memory.restarts, twice.restarts, once.restarts[key].at)
     refused = memory.asked("gpu-0", pod, before, refused="no")
     assert ("no", 0) == (refused.restarts[key].refused, refused.restarted)

@@ -136,12 +136,12 @@ def test_what_is_known_of_a_refresh_is_kept() -> None:
     for ours, theirs, expected in (
         (Refresh(run, at(9)), Refresh(run, at(5)), at(5)),
         (Refresh(run, at(5)), Refresh(run, at(9)), at(5)),
-        (Refresh(run, at(9), at(9)), Refresh(run, at(5)), at(9)),
-        (Refresh(run, at(5)), Refresh(run, at(9), at(9)), at(9)),
+        (Refresh(run, at(9), at(9)), Refresh(run, at(5)), at(5)),
+        (Refresh(run, at(5)), Refresh(run, at(9), at(9)), at(5)),
         (Refresh(run, at(5)), Refresh("another", at(1)), at(5)),
         (Refresh(run, at(5)), None, at(5)),
     ):
-        assert ours.better(theirs).by == expected
+        assert ours.better(theirs) == Refresh(run, expected)
 
 
 def test_a_reload_makes_all_earlier_refreshes_void() -> None:
@@ -202,6 +202,21 @@ def test_a_restart_for_a_prerequisite_is_one_under_the_same_driver() -> None:
     assert evaluate(found, pod, memory=memory)[0] == {"stale": STALE}
     another = replace(record, driver_run=f"{record.driver_run}0")
     assert evaluate(found, pod, memory=run.memory.asked("gpu-0", another, LATER))[0] == {"stale": POSSIBLE}
+
+
+def test_only_a_plugin_that_is_older_than_the_driver_proves_anything() -> None:
+    """A restart for another reason, and a new plugin that is not fresh yet, make a pod possibly affected at most."""
+    record = stale().judge().stale_pod
+    assert record is not None
+    assert record.predates
+    memory = Run(stale()).memory.asked("gpu-0", replace(record, predates=False), LATER)
+    pod = workloads.claim_pod("pod", started=R + 30)
+    again = stale().only("plugin-pod", named(plugin_pod(started=AGAIN + 10), "fresh"))
+    assert evaluate(again, pod, memory=memory)[0] == {"pod": POSSIBLE}
+    ours = Run(stale()).memory.asked("gpu-0", record, LATER)
+    crashing = named(plugin_pod(started=AGAIN + 10), "new")
+    crashing["status"]["containerStatuses"][0] |= {"ready": False, "started": False, "state": {"waiting": {}}}
+    assert evaluate(stale().only("plugin-pod", crashing), pod, memory=ours)[0] == {"pod": POSSIBLE}
 
 
 def test_each_class_has_a_text() -> None:
