@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import structs
+
+from hook.config import AffectedWorkloads
 from hook.decide.reasons import Reason
 from hook.errors import ConflictError, NotFoundError
 from hook.kube import retry
@@ -127,6 +130,8 @@ class Run:
         self._began = False
         job = Job(ObjectReference("batch/v1", "Job", "gpu-operator", "hook", "job"), at(started))
         door = cast("Api", Door(self))
+        # The model has no claims, for which a run would wait at its end.
+        settings = structs.replace(settings, affected_workloads=AffectedWorkloads(enabled=False))
         self._runner = Runner(door, Eyes(self, door), settings, EventRecorder(door, "run", silent=True), job)
 
     @property
