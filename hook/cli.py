@@ -179,7 +179,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         stopped = isinstance(error, TerminatedError)
     ignore_signals()
     cache.stop()
-    affected = runner.workloads.affected if runner else Affected()
+    affected = runner.workloads.affected if runner else NOTHING
     _report(outcome, runner.restarted if runner else 0, settings, values, affected)
     if runner is not None:
         # Last, because it may take a moment. After a SIGTERM the kubelet waits for the end of the process.

@@ -175,6 +175,11 @@ class Affected:
         """Return the pods whose claims a plugin prepared that was not fresh."""
         return [pod for pod in self.pods if pod.exposure.certain]
 
+    @property
+    def ordered(self) -> list[AffectedPod]:
+        """Return the certainly affected pods first: a reader may see only the beginning."""
+        return sorted(self.pods, key=lambda pod: not pod.exposure.certain)
+
     def counts(self) -> dict[Exposure, int]:
         """Return the number of pods of each class."""
         return {exposure: sum(pod.exposure is exposure for pod in self.pods) for exposure in Exposure}

@@ -188,7 +188,7 @@ class _Stored(msgspec.Struct, rename="camel", frozen=True):
 def status_keys(affected: Affected, refreshes: Refreshes) -> dict[str, str]:
     """Return the keys of the status object. Refreshes are stored only for nodes with affected pods."""
     counts = affected.counts()
-    ordered = [*affected.certain, *(pod for pod in affected.pods if not pod.exposure.certain)]
+    ordered = affected.ordered
     nodes = [node for node in dict.fromkeys(pod.node for pod in ordered) if node in refreshes][:MOST_STORED]
     stored = {node: _Stored(refreshes[node].driver_run, refreshes[node].by, refreshes[node].first) for node in nodes}
     return {
@@ -253,7 +253,7 @@ def as_lines(affected: Affected) -> list[str]:
         return []
     rows = [
         (str(pod), pod.node, pod.exposure.text, timestamp(pod.started), ", ".join(pod.claims))
-        for pod in sorted(affected.pods, key=lambda pod: not pod.exposure.certain)[:MOST_ROWS]
+        for pod in affected.ordered[:MOST_ROWS]
     ]
     certain, possible = len(affected.certain), affected.counts()[Exposure.POSSIBLE]
     total = f"{certain} pods may hold files of an old driver" + (f", {possible} possibly" if possible else "")

@@ -229,5 +229,6 @@ def test_pods_are_counted_by_class() -> None:
     """Those that are certainly affected get Events; the count of the others is a number of its own."""
     pods = [AffectedPod("ml", f"{exposure}", "uid", "gpu-0", exposure, LATER, ("claim",)) for exposure in Exposure]
     affected = Affected((*pods, pods[-1]))
+    assert not any(pod.exposure.certain for pod in affected.ordered[-2:])
     assert affected.counts() == {**dict.fromkeys(Exposure, 1), pods[-1].exposure: 2}
     assert [pod.exposure for pod in Affected(tuple(pods)).certain] == [each for each in Exposure if each.certain]
