@@ -32,6 +32,8 @@ class Program:
     """Build constraints: parts to compile in or to leave out."""
     uses_c: bool = False
     """Whether a part of it is C, which takes a compiler, and the headers of what it links."""
+    unoptimized: bool = False
+    """Whether building it fast matters more than running it fast: no other program shares what is compiled for it."""
 
     @property
     def file_name(self) -> str:
@@ -239,6 +241,7 @@ DEPLOYERS = (
         variables=(f"{_ARGO_CD}/common.version=3.6.1",),
         release=_ARGO_CD,
         files=("manifests/crds/*-crd.yaml", "hack/git-verify-wrapper.sh"),
+        unoptimized=True,  # the only one that takes a newer Go
     ),
     Program(
         "helm-diff",

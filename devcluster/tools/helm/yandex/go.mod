@@ -1,0 +1,3 @@
+module github.com/yandex-cloud/go-sdk
+
+go 1.26.0
