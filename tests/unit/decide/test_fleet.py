@@ -5,11 +5,11 @@ from __future__ import annotations
 from hook.config import DriverClient, Plugin, PluginName, Settings
 from hook.decide import clients
 from hook.decide.reasons import Reason
-from hook.objects import readers, views
+from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR
 from tests.fixtures.cluster import Cluster, cluster, stale
 from tests.fixtures.modes import with_toolkit
-from tests.fixtures.objects import Object, driver_pod, merged, obj, parsed, stamp
+from tests.fixtures.objects import driver_pod, merged, obj, parsed
 from tests.unit.decide.cases import wrong_decisions, wrong_nodes
 
 DRIVER = "nvidia-driver-daemonset"
@@ -139,22 +139,3 @@ def test_plugins_are_found_by_selector_and_by_the_names_of_their_stack() -> None
     named = Settings(plugin=Plugin(names=(PluginName(driver="network", name="mine"),)))
     names = [clients.plugin_names(stack, named) for stack in (GPU_OPERATOR, NETWORK_OPERATOR)]
     assert [GPU_OPERATOR.plugin.names, ("mine",)] == names
-
-
-def test_what_a_pod_leaves_out_is_not_made_up() -> None:
-    """Ready without ContainersReady has no moment, an end without a time no length. A long message is cut."""
-    found = [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(9)}]
-    seen = readers.pod(merged(driver_pod(), {"status": {"conditions": found}}))
-    assert (True, None) == (seen.ready, seen.containers_ready_since)
-    states: list[Object] = [
-        {"terminated": {"exitCode": 0, "startedAt": stamp(5)}},
-        {"terminated": None},
-        {"waiting": {"reason": "CreateContainerError", "message": "x" * 2000}},
-    ]
-    containers: list[views.Container] = []
-    for state in states:
-        pod = merged(driver_pod(), {"status": {"containerStatuses": [{"name": "a", "state": state}]}})
-        containers += readers.pod(merged(pod, {"spec": {"containers": [{"name": "a"}]}})).containers[:1]
-    assert [None, None, None] == [container.lasted for container in containers]
-    assert ["", "ContainerCreating", "CreateContainerError"] == [container.waiting for container in containers]
-    assert 1024 == len(containers[2].message)

@@ -49,12 +49,6 @@ def test_an_answer_that_is_nested_without_end_is_rejected() -> None:
             decoding.answer(shape, b'{"items": [{"spec": ' + nested + b'}], "object": {}}')
 
 
-def test_an_event() -> None:
-    """It has a type, and the text of the object."""
-    event = decoding.answer(Event, b'{"type": "ADDED", "object": {"metadata": {"name": "a"}}}')
-    assert ("ADDED", {"metadata": {"name": "a"}}) == (event.type, decoding.decode(event.object))
-
-
 def test_one_malformed_object_spoils_no_other() -> None:
     """Each object of a page is decoded by itself; a malformed one is named as far as it can be."""
     items = [obj("node"), {"metadata": 7}, obj("node", "metadata: {name: b, resourceVersion: '7', labels: []}")]
@@ -91,10 +85,7 @@ def test_a_value_of_the_wrong_type_is_refused() -> None:
         for value in values:
             for source in (json.dumps({"field": value}).encode(), {"field": value}):
                 assert "at `$.field`" in error_of(MalformedObjectError, read, kind, source), source
-
-
-def test_whatever_is_wrong_is_one_error() -> None:
-    """Text that is no JSON, no UTF-8, or nested without end."""
+    # So is text that is no JSON, no UTF-8, or nested without end.
     for body in (b'{"field": "\xff"}', b"{", b"", b'{"field":' + b"[" * 100_000):
         assert error_of(MalformedObjectError, read, msgspec.defstruct("Kind", [("field", Any)]), body), body[:30]
 
@@ -106,10 +97,7 @@ def test_times_are_whole_seconds_in_utc() -> None:
         first, again = (moment(read(Time, f"2026-01-01T{written}")) for _ in range(2))
         assert (expected, UTC) == (first, first and first.tzinfo), written
         assert first is again, written
-
-
-def test_times_before_and_after_all_clocks_are_refused() -> None:
-    """They are well-formed, and no clock shows them in UTC."""
+    # These are well-formed, and no clock shows them in UTC.
     for written in ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"):
         assert "is out of range" in error_of(MalformedObjectError, moment, read(Time, written)), written
 
