@@ -21,24 +21,18 @@ from tests.fixtures.settings import EVERY_SETTING
 
 
 def test_the_defaults_are_those_that_are_documented() -> None:
-    """The values, the README and the command line repeat them."""
-    settings = Settings()
+    """The values, the README and the command line repeat them. A Job restarts as many plugins as are stale."""
+    settings, controller = Settings(), ControllerSettings()
     assert (timedelta(minutes=25), timedelta(minutes=30), timedelta(minutes=5), 0) == (
         settings.timeout, settings.stall_timeout, settings.plugin_timeout, settings.max_parallel_restarts,
     )  # fmt: skip
     assert (OnDeadline.FAIL, Strategy.STALE_PODS, OnManualUpgrade.REPORT, Mode.COMPLETE) == (
         settings.on_deadline, settings.strategy, settings.on_manual_upgrade, settings.job.mode,
     )  # fmt: skip
-
-
-def test_the_controllers_defaults_are_those_that_are_documented() -> None:
-    """It waits a minute, then longer; it stops at a burst, for half an hour."""
-    limits = ControllerSettings().controller
-    assert (timedelta(minutes=1), timedelta(hours=1), timedelta(minutes=30), "50%") == (
-        limits.restart_backoff, limits.restart_backoff_max, limits.circuit_breaker.reset,
-        limits.circuit_breaker.threshold,
+    limits, breaker = controller.controller, controller.controller.circuit_breaker
+    assert (timedelta(minutes=1), timedelta(hours=1), timedelta(minutes=30), "50%", "25%") == (
+        limits.restart_backoff, limits.restart_backoff_max, breaker.reset, breaker.threshold, limits.max_unavailable,
     )  # fmt: skip
-    assert (True, "25%") == (ControllerSettings().is_controller, ControllerSettings().max_unavailable)
 
 
 def test_only_a_controller_has_a_limit_of_plugins_that_are_down() -> None:
@@ -58,12 +52,7 @@ def test_plugins_and_clients_belong_to_a_driver() -> None:
 
 def test_the_plural_of_a_kind_is_guessed_as_kubernetes_does() -> None:
     """Permissions and paths name the plural."""
-    for kind, expected in {
-        "HelmRelease": "helmreleases",
-        "Application": "applications",
-        "Policy": "policies",
-        "Ingress": "ingresses",
-    }.items():
+    for kind, expected in {"HelmRelease": "helmreleases", "Policy": "policies", "Ingress": "ingresses"}.items():
         target = EventTarget("a.b/v1", kind, "c", "d")
         assert (expected, f"{kind} c/d") == (target.plural, str(target))
 
