@@ -10,7 +10,7 @@ from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR
 from tests.fixtures.cluster import Cluster, cluster, stale
 from tests.fixtures.modes import with_toolkit
 from tests.fixtures.objects import driver_pod, merged, obj, parsed
-from tests.unit.decide.cases import wrong_decisions, wrong_nodes
+from tests.unit.decide.runs import wrong_decisions, wrong_nodes
 
 DRIVER = "nvidia-driver-daemonset"
 OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
