@@ -78,7 +78,7 @@ def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down() -> None:
     old: Object = {"spec": {"devices": [{"attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
     name, slice_of_a = "plugin-a", "0-gpu.nvidia.com-a"
     plugin = [("plugin-pod", name, patch) for patch in (patches.DELETING, STARTING, patches.NOT_READY, None)]
-    for part, what, patch in (*plugin, *(("slice", slice_of_a, patch) for patch in (patches.NO_DEVICES, old, None))):
+    for part, what, patch in (*plugin, *(("slice", slice_of_a, patch) for patch in ("spec: {devices: []}", old, None))):
         found = cluster("a", "b").put("plugin-pod", stale_plugin("b"))
         decision, _memory = (found.change(part, patch, what) if patch else found.drop(part, what)).decide(ONE)
         status = decision.statuses[1]
