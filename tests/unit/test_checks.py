@@ -9,31 +9,9 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from hook import checks
+from hook import checks, config
 from hook.checks import bound, duration, settings_from
-from hook.config import (
-    Advanced,
-    AffectedWorkloads,
-    CircuitBreaker,
-    ControllerLimits,
-    ControllerSettings,
-    DriverClient,
-    Duration,
-    EventTarget,
-    Expect,
-    Job,
-    LogFormat,
-    LogLevel,
-    Mode,
-    OnDeadline,
-    OnManualUpgrade,
-    OnMissingPlugin,
-    Plugin,
-    PluginName,
-    Rbac,
-    Settings,
-    Strategy,
-)
+from hook.config import ControllerSettings, Duration, Settings
 from hook.errors import SettingsError
 from hook.format import Bound
 from tests.fixtures.settings import EVERY_SETTING
@@ -43,18 +21,18 @@ AT_LEAST_ONE: Final = "^([1-9][0-9]{0,5}|[1-9][0-9]?%|100%)$"
 SECONDS: Final = [Duration(seconds=count) for count in range(7)]
 READ: Final = Settings(
     drivers=("network", "gpu"), timeout=Duration(hours=1, minutes=1, seconds=1), stall_timeout=Duration(minutes=2),
-    plugin_timeout=Duration(minutes=3), on_deadline=OnDeadline.REPORT, expect=Expect("v26.7.0", "580.126.20"),
-    plugin=Plugin("dra", ("one", PluginName(driver="gpu", name="two"), PluginName(name="three"))),
-    driver_clients=(DriverClient(namespace="dra", name="exporter"),
-                    DriverClient("gpu", labels={"example.com/app": "profiler", "empty": ""})),
-    refresh_after=("toolkit",), strategy=Strategy.ROLLOUT, max_parallel_restarts=1234567,
-    affected_workloads=AffectedWorkloads(enabled=False),
-    on_manual_upgrade=OnManualUpgrade.WAIT, on_missing_plugin=OnMissingPlugin.WAIT,
-    event_targets=(EventTarget("argoproj.io/v1alpha1", "Application", "a", "b.c"),), dry_run=True,
-    log_format=LogFormat.JSON, log_level=LogLevel.DEBUG, rbac=Rbac(("dra", "operator")), job=Job(Mode.DELEGATE),
-    controller=ControllerLimits(Bound(3), Duration(minutes=2), Duration(hours=3),
-                                CircuitBreaker(Bound("30%"), SECONDS[0])),
-    advanced=Advanced(*SECONDS[1:]),
+    plugin_timeout=Duration(minutes=3), max_parallel_restarts=1234567, refresh_after=("toolkit",), dry_run=True,
+    on_deadline=config.OnDeadline.REPORT, on_manual_upgrade=config.OnManualUpgrade.WAIT,
+    on_missing_plugin=config.OnMissingPlugin.WAIT, strategy=config.Strategy.ROLLOUT,
+    expect=config.Expect("v26.7.0", "580.126.20"), rbac=config.Rbac(("dra", "operator")),
+    plugin=config.Plugin("dra", ("one", config.PluginName(driver="gpu", name="two"), config.PluginName(name="three"))),
+    driver_clients=(config.DriverClient(namespace="dra", name="exporter"),
+                    config.DriverClient("gpu", labels={"example.com/app": "profiler", "empty": ""})),
+    event_targets=(config.EventTarget("argoproj.io/v1alpha1", "Application", "a", "b.c"),),
+    affected_workloads=config.AffectedWorkloads(enabled=False), job=config.Job(config.Mode.DELEGATE),
+    log_format=config.LogFormat.JSON, log_level=config.LogLevel.DEBUG, advanced=config.Advanced(*SECONDS[1:]),
+    controller=config.ControllerLimits(Bound(3), Duration(minutes=2), Duration(hours=3),
+                                       config.CircuitBreaker(Bound("30%"), SECONDS[0])),
 )  # fmt: skip
 
 

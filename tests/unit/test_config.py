@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from hook import config
 from hook.checks import settings_from
-from hook.config import (
-    ControllerSettings,
-    DriverClient,
-    Duration,
-    EventTarget,
-    Mode,
-    OnDeadline,
-    OnManualUpgrade,
-    Settings,
-    Strategy,
-)
+from hook.config import ControllerSettings, Duration, Settings
 from hook.format import Bound
 from tests.fixtures.settings import EVERY_SETTING
 
@@ -26,7 +17,7 @@ def test_the_defaults_are_those_that_are_documented() -> None:
     assert (timedelta(minutes=25), timedelta(minutes=30), timedelta(minutes=5), 0) == (
         settings.timeout, settings.stall_timeout, settings.plugin_timeout, settings.max_parallel_restarts,
     )  # fmt: skip
-    assert (OnDeadline.FAIL, Strategy.STALE_PODS, OnManualUpgrade.REPORT, Mode.COMPLETE) == (
+    assert ("fail", "delete-stale-pods", "report", "complete") == (
         settings.on_deadline, settings.strategy, settings.on_manual_upgrade, settings.job.mode,
     )  # fmt: skip
     limits, breaker = controller.controller, controller.controller.circuit_breaker
@@ -46,14 +37,14 @@ def test_plugins_and_clients_belong_to_a_driver() -> None:
     """Those that name none belong to the first driver."""
     found = settings_from(EVERY_SETTING)
     assert (("one", "three"), ("two",)) == (found.plugin_names("network"), found.plugin_names("gpu"))
-    assert (DriverClient(namespace="dra", name="exporter"),) == found.clients_of("network")
+    assert (config.DriverClient(namespace="dra", name="exporter"),) == found.clients_of("network")
     assert ["example.com/app=profiler,empty="] == [str(client) for client in found.clients_of("gpu")]
 
 
 def test_the_plural_of_a_kind_is_guessed_as_kubernetes_does() -> None:
     """Permissions and paths name the plural."""
     for kind, expected in {"HelmRelease": "helmreleases", "Policy": "policies", "Ingress": "ingresses"}.items():
-        target = EventTarget("a.b/v1", kind, "c", "d")
+        target = config.EventTarget("a.b/v1", kind, "c", "d")
         assert (expected, f"{kind} c/d") == (target.plural, str(target))
 
 

@@ -224,17 +224,6 @@ def test_a_plugin_that_was_never_fresh_does_not_become_stale(scene: Scene) -> No
     assert ({"PluginStale"}, False) == (set(reasons(decision.statuses)), opened(decision))
 
 
-def test_stale_successors_do_not_count(scene: Scene) -> None:
-    """They were never fresh, and the pauses between their restarts are enough for them."""
-    scene.settings = structs.replace(FOLLOWING, controller=breaking(threshold=Bound(0)))
-    scene.jump(*NODES)
-    scene.act(0)
-    scene.settings = FOLLOWING
-    for node in NODES:
-        scene.found.change("plugin-pod", {"metadata": {"uid": f"{node}-next"}}, f"plugin-{node}")
-    assert not opened(scene.look(10))
-
-
 def test_a_fresh_plugin_that_is_not_verified_yet_counts() -> None:
     """It started on the loaded driver, and a missing proof or a taint does not change that."""
     for part, patch, expected in (
@@ -245,18 +234,6 @@ def test_a_fresh_plugin_that_is_not_verified_yet_counts() -> None:
         scene = Scene(cluster(*NODES).change(part, patch))
         assert {expected} == set(reasons(scene.look(-1).statuses))
         assert scene.bursts(), expected
-
-
-def test_a_plugin_that_starts_again_keeps_what_was_known_of_its_node(scene: Scene) -> None:
-    """It was fresh before and is stale after, and its driver did not reload."""
-    starting = {"conditions": conditions(None), "containerStatuses": [
-        running("compute-domains", 90), waiting("gpus", "CrashLoopBackOff")]}  # fmt: skip
-    for node in BURST:
-        scene.found.change("plugin-pod", {"status": starting}, f"plugin-{node}")
-    between = scene.look(0)
-    assert ({"PluginStarting", "Verified"}, False) == (set(reasons(between.statuses)), opened(between))
-    scene.found.put("plugin-pod", *(plugin_pod(node) for node in BURST))
-    assert scene.bursts(1)
 
 
 def test_what_is_stale_at_the_first_decision_does_not_count() -> None:
@@ -290,18 +267,6 @@ def test_a_replaced_provider_is_no_fault() -> None:
         with_toolkit(found, NOW).change("provider-pod", {"status": {"containerStatuses": [container]}})
         decision = scene.look(10)
         assert (8 * restarts, False) == (len(decision.actions), opened(decision)), restarts
-
-
-def test_nodes_that_are_gone_are_forgotten(scene: Scene) -> None:
-    """The memory of a run without an end must not grow."""
-    scene.jump(*NODES[:2])
-    scene.look(0)
-    for node in NODES[1:]:
-        scene.found.drop("node", node).drop("driver-pod", f"driver-{node}").drop("plugin-pod", f"plugin-{node}")
-    scene.look(30)
-    assert {"n0"} == scene.memory.breaker.observations.keys()
-    scene.look(100)
-    assert {} == scene.memory.breaker.unexplained
 
 
 # How it closes.

@@ -230,11 +230,6 @@ def test_a_pod_that_replaced_a_restarted_one_is_fresh_in_the_same_second() -> No
         found = in_doubt().only("plugin-pod", pod)
         status = run.then(found.only("driver-pod", driver) if driver else found).look().statuses
         assert [expected] == reasons(status), name
-    # The driver may be ready in the second of its start, and its ContainersReady may move while it runs.
-    instant = Run(stale().only("driver-pod", without_unloader(ready=0)))
-    instant.act()
-    new = named(plugin_pod(waited=0, started=0, ready=3), "new")
-    assert ["Verified"] == reasons(instant.then(instant.found.only("plugin-pod", new)).look().statuses)
     doubt = Run(cluster().put("plugin-pod", plugin_pod(waited=None, started=R)))
     doubt.act()
     doubt.found.only("plugin-pod", named(plugin_pod(waited=None, started=R), "next"))
@@ -378,7 +373,6 @@ def test_a_toleration_is_read_as_the_scheduler_does() -> None:
         (plain, "{operator: Exists}", True),
         (plain, "{key: b, operator: Exists}", False),
         (valued, "{key: a, value: x}", True),
-        (valued, "{key: a, operator: Equal, value: x}", True),
         (valued, "{key: a, operator: Equal, value: y}", False),
         (plain, "{key: a, operator: Equal}", True),
         (plain, "{operator: Equal}", False),

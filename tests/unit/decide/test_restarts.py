@@ -195,16 +195,9 @@ def test_one_plugin_that_does_not_come_back_returns_its_budget() -> None:
     assert ["PluginNotReady", "PluginNotReady", "PluginQueued"] == reasons(later.statuses)
 
 
-def test_a_node_that_became_stale_and_was_refreshed_by_itself_is_not_held() -> None:
-    """Only what would be restarted now is held for a minute, because its driver was not reloaded."""
+def test_a_rollout_waits_for_unexplained_staleness() -> None:
+    """It would restart such a plugin along with another one whose driver was reloaded."""
     nodes = tuple(f"n{number}" for number in range(8))
-    run = Run(cluster(*nodes), FOLLOWING)
-    run.look(-1)
-    run.found.put("driver-pod", driver_pod("n0", started=3530, ready=3600))
-    assert "waits for a minute" in run.look(0).statuses[0].message
-    run.found.put("plugin-pod", plugin_pod("n0", waited=3601, started=3602, ready=3610))
-    assert {"Verified"} == set(reasons(run.look(10).statuses))
-    # A rollout would restart an unexplained one along with another one whose driver was reloaded.
     run = Run(cluster(*nodes), structs.replace(FOLLOWING, strategy=Strategy.ROLLOUT))
     run.look(-1)
     reloaded = driver_pod("n0", started=3600, ready=3605, restarts=1)

@@ -47,17 +47,13 @@ def test_an_image_that_a_webhook_rewrote_is_rendered() -> None:
         (f"{mirror}/nvidia/driver:{tag}", {}, True),
         (f"{mirror}/nvcr.io/nvidia/driver:{tag}", {}, True),
         (f"nvcr.io/nvidia/driver:{tag}@{DIGEST}", {}, True),
-        (f"mirror:5000/cache/nvidia/driver:{tag}@{DIGEST}", {}, True),
         (f"{mirror}/nvidia/driver:580.126.21-ubuntu22.04", {}, False),
         (f"{mirror}/nvidia/other-driver:{tag}", {}, False),
         (f"{mirror}/mynvidia/driver:{tag}", {}, False),
         (f"{mirror}/driver:{tag}", {}, False),
-        (f"{mirror}/nvidia/driver:580.126.20-5.15.0-84-generic-ubuntu22.04", {}, False),
         (f"nvcr.io/nvidia/mydriver:{tag}", {}, False),
         ("nvcr.io/nvidia/driver:580.126.2-ubuntu22.04", {}, False),
-        (f"nvcr.io/{path}", {}, False),
         (f"{mirror}/nvidia/driver:{tag}", {"repository": "nvidia"}, True),
-        (f"{mirror}/nvidia/driver:{tag}", {"repository": "other"}, False),
         (f"{mirror}/{path.replace('@', ':any@')}", by_digest, True),
         (f"{mirror}/{path}", by_digest, True),
         (f"{mirror}/{path[:-1]}0", by_digest, False),
@@ -162,16 +158,6 @@ def test_a_policy_whose_drivers_are_deleted_with_it_ends_in_a_skip() -> None:
         decision = run.look(seconds)
         assert (Phase.WAIT, Reason.NO_POLICY, []) == (decision.phase, decision.reason, deleted(decision)), seconds
     assert [Phase.WAIT, Phase.SKIP] == run.phases(303, 304)
-    # A policy that comes back with another version, or that is left as the older one is gone, is compared at once.
-    other = obj("policy", "{metadata: {name: z, uid: z}, spec: {driver: {version: 1.2.3}}}")
-    run = Run(cluster().drop("policy"))
-    run.look()
-    run.found.put("policy", other)
-    assert Reason.NOT_RENDERED is run.look(121).reason
-    two = Run(cluster().put("policy", other))
-    assert [Phase.DONE] == two.phases(0)
-    two.found.drop("policy", "cluster-policy")
-    assert Reason.NOT_RENDERED is two.look().reason
 
 
 def test_a_policy_whose_metadata_is_touched_all_the_time_is_quiet() -> None:
@@ -260,8 +246,6 @@ def test_the_whole_image_reference_is_compared() -> None:
     for policy, image, expected in (
         (asking(), UBUNTU, True),
         (asking(), f"{BASE}:580.126.20-rhcos4.17", True),
-        (asking(), f"{BASE}:580.126.20-rhel9.4", True),
-        (asking(), f"{BASE}:580.126.20-sl-micro6.0", True),
         (asking(), f"{BASE}:570.124.06-ubuntu22.04", False),
         (asking(), f"{BASE}:580.126.20", False),  # no system
         (asking(), f"{BASE}:580.126.20-5.15.0-105-generic-ubuntu22.04", False),  # precompiled
@@ -270,11 +254,9 @@ def test_the_whole_image_reference_is_compared() -> None:
         (asking("580.65"), f"{BASE}:580.65.06-ubuntu22.04", False),  # so is the beginning of a version
         (asking(), f"{BASE}:580x126y20-ubuntu22.04", False),  # a dot is a dot
         (asking("580", precompiled=True), f"{BASE}:580-5.15.0-105-generic-ubuntu22.04", True),
-        (asking("580", precompiled=True), f"{BASE}:570-5.15.0-105-ubuntu22.04", False),
         (asking("580", precompiled=True), f"{BASE}:580-ubuntu22.04", False),  # no kernel
         (asking(DIGEST), f"{BASE}@{DIGEST}", True),
         (asking(DIGEST), f"{BASE}@{OTHER_DIGEST}", False),
-        (asking(DIGEST), UBUNTU, False),
         (asking(repository="registry.example.com/mirror"), UBUNTU, False),
         (asking(repository="nvcr.io/my.org"), mirror, True),
         (asking(repository="nvcr.io/my.org"), mirror.replace("my.org", "myxorg"), False),
@@ -296,8 +278,6 @@ def test_the_tags_of_the_network_driver_are_compared() -> None:
         (OFED, f"{DOCA}:{OFED}", False),
         ("doca3.2.0", f"{DOCA}:{OFED}-ubuntu22.04-amd64", False),
         (OFED, f"{DOCA}:doca3.4.0-26.04-0.8.6.0-0-ubuntu22.04-amd64", False),
-        (DIGEST, f"{DOCA}@{DIGEST}", True),
-        (DIGEST, f"{DOCA}@{OTHER_DIGEST}", False),
     ):
         found = difference(image, network_asking(version), stack=NETWORK_OPERATOR)
         assert expected is not bool(found), (version, image)
@@ -331,7 +311,6 @@ def test_the_policy_must_show_what_is_expected() -> None:
     label = "{daemonsets: {labels: {helm.sh/chart: gpu-operator-v26.3.3_build.1}}}"
     built = policies.cluster_policy(obj("policy", f"spec: {label}"))
     for found, expected, words in (
-        (policy, Expect(), ""),
         (policy, Expect(driver_version="580.126.20"), ""),
         (policy, Expect(driver_version="590.1"), "asks for driver 580.126.20,"),
         (policy, Expect(chart_version="v26.3.4"), ""),
