@@ -17,7 +17,7 @@ from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, of
 from tests.fixtures.modes import network, rdma_pod, with_exporter
 from tests.fixtures.objects import conditions, driver_pod, merged, obj, plugin_pod
-from tests.unit.decide.runs import EXPORTER, PLUGIN, pods, timeline
+from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, pods, timeline
 
 TWO = ("a", "b")
 YEAR = 365 * 24 * 3600
@@ -110,18 +110,9 @@ def test_a_fleet_that_does_not_advance_has_stalled() -> None:
 
 def test_progress_of_any_node_starts_the_stall_again() -> None:
     """Each node is compared with itself, whatever becomes of the others."""
-    names = tuple("abcdefgh")
-
-    def loading() -> Cluster:
-        return cluster(*names).put("driver-pod", *(driver_pod(node, ready=None) for node in names[6:]))
-
-    def two_left() -> Cluster:
-        return without(loading(), *names[:6])
-
     further: dict[str, tuple[tuple[float, Cluster], ...]] = {
         "a driver loads": ((0, rotating()), (20, rotating().put("driver-pod", driver_pod("a", ready=None)))),
         "a driver is ready": ((0, rotating()), (20, stale(*TWO).drop("driver-pod", "driver-b"))),
-        "others leave": ((0, loading()), (10, two_left()), (20, two_left().put("driver-pod", driver_pod("g")))),
     }
     for name, steps in further.items():
         last = steps[-1][1]
@@ -144,12 +135,11 @@ def test_progress_of_any_node_starts_the_stall_again() -> None:
 
 def test_a_restart_is_progress() -> None:
     """The stall counts from then, not from when the plugin was first seen stale."""
-    first, memory = stale().decide(LONG)
-    (action,) = first.actions
-    assert isinstance(action, DeletePod)
-    asked = LATER + timedelta(minutes=29, seconds=50)
-    memory = stale().decide(LONG, memory.asked(action.node, action.pod, asked), asked)[1]
-    assert WAIT is stale().decide(LONG, memory, LATER + timedelta(minutes=30))[0].phase
+    run = Run(stale(), LONG)
+    run.look()
+    run.act(1790)
+    run.look(1790)
+    assert WAIT is run.look(1800).phase
 
 
 def test_nodes_that_leave_or_fall_back_are_no_progress() -> None:
