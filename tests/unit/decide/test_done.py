@@ -88,28 +88,24 @@ def fresh_install() -> Cluster:
 
 def test_a_run_with_nothing_to_protect_is_skipped() -> None:
     """The deployment tool sees success with the reason, and nothing is restarted."""
-    skipped: dict[str, tuple[Cluster, Settings, Reason]] = {
-        "no plugin": (without_plugin(), Settings(), Reason.NO_PLUGIN),
-        "no plugin in its namespace": (cluster(), Settings(plugin=Plugin(namespace="x")), Reason.NO_PLUGIN),
-        "no plugin where it may read": (without_plugin(), Settings(rbac=Rbac(namespaces=("gpu-operator",))),
-                                        Reason.NO_PLUGIN),
-        "no plugin, whatever is expected": (without_plugin(), EXPECTING, Reason.NO_PLUGIN),
-        "plugin of the operator": (without_plugin(obj("plugin-daemonset", MANAGED)), Settings(),
-                                   Reason.OPERATOR_MANAGED),
-        "no policy": (without_operator(cluster()), Settings(), Reason.NO_POLICY),
-        "no kind of policy": (without_operator(cluster()).unserved("policy"), Settings(), Reason.NO_POLICY),
-        "driver disabled": (stale().change("policy", DISABLED), Settings(), Reason.DRIVER_DISABLED),
-        "no GPU node": (without_nodes(), Settings(), Reason.NO_ELIGIBLE_NODE),
-        "hosts bring their drivers": (stale().change("node", labelled(deploy_driver="pre-installed")), Settings(),
-                                      Reason.NO_ELIGIBLE_NODE),
-        "no driver deployed": (cluster().change("node", labelled(deploy_driver="false")), Settings(),
-                               Reason.NO_ELIGIBLE_NODE),
-        "no operator, node or pod": (without_nodes().drop("deployment").drop("revision").drop("daemonset", DRIVER),
-                                     Settings(), Reason.NO_ELIGIBLE_NODE),
-        "plugins on nodes without a GPU": (fresh_install().change("policy", "status: {state: ready}"), Settings(),
-                                           Reason.NO_ELIGIBLE_NODE),
-    }  # fmt: skip
-    for name, (found, settings, expected) in skipped.items():
+    nowhere = without_nodes().drop("deployment").drop("revision").drop("daemonset", DRIVER)
+    for name, found, settings, expected in (
+        ("no plugin", without_plugin(), Settings(), Reason.NO_PLUGIN),
+        ("no plugin in its namespace", cluster(), Settings(plugin=Plugin(namespace="x")), Reason.NO_PLUGIN),
+        ("no plugin where it may read", without_plugin(), Settings(rbac=Rbac(("gpu-operator",))), Reason.NO_PLUGIN),
+        ("no plugin, whatever is expected", without_plugin(), EXPECTING, Reason.NO_PLUGIN),
+        ("plugin of the operator", without_plugin(obj("plugin-daemonset", MANAGED)), Settings(),
+         Reason.OPERATOR_MANAGED),
+        ("no policy", without_operator(cluster()), Settings(), Reason.NO_POLICY),
+        ("no kind of policy", without_operator(cluster()).unserved("policy"), Settings(), Reason.NO_POLICY),
+        ("driver disabled", stale().change("policy", DISABLED), Settings(), Reason.DRIVER_DISABLED),
+        ("no GPU node", without_nodes(), Settings(), Reason.NO_ELIGIBLE_NODE),
+        ("no driver deployed", stale().change("node", labelled(deploy_driver="false")), Settings(),
+         Reason.NO_ELIGIBLE_NODE),
+        ("no operator, node or pod", nowhere, Settings(), Reason.NO_ELIGIBLE_NODE),
+        ("plugins on nodes without a GPU", fresh_install().change("policy", "status: {state: ready}"), Settings(),
+         Reason.NO_ELIGIBLE_NODE),
+    ):  # fmt: skip
         decision, _memory = found.decide(settings)
         assert (Phase.SKIP, expected, ()) == (decision.phase, decision.reason, decision.actions), name
 
@@ -117,42 +113,32 @@ def test_a_run_with_nothing_to_protect_is_skipped() -> None:
 def test_what_is_not_known_is_never_a_reason_to_skip() -> None:
     """Unmet expectations, malformed objects and missing labels hold the run instead."""
     unreadable = without_plugin(obj("plugin-daemonset", "status: {desiredNumberScheduled: x}"))
-    held: dict[str, tuple[Cluster, Settings, Reason]] = {
-        "policy expected": (cluster().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
-        "kind of policy expected": (cluster().unserved("policy"), EXPECTING, Reason.POLICY_EXPECTED),
-        "disabled in the old policy": (cluster().change("policy", DISABLED), EXPECTING, Reason.EXPECTATION_UNMET),
-        "no node before the expected policy": (without_nodes(), EXPECTING, Reason.EXPECTATION_UNMET),
-        "no node and no policy yet": (without_nodes().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
-        "malformed policy": (cluster().only("policy", obj("policy", "metadata: {uid: 7}")), Settings(),
-                             Reason.MALFORMED_OBJECT),
-        "malformed plugin DaemonSet": (unreadable, Settings(), Reason.MALFORMED_OBJECT),
-        "malformed node": (without_nodes().put("node", obj("node", "metadata: {labels: []}")), Settings(),
-                           Reason.MALFORMED_OBJECT),
-        "malformed object without a name": (cluster().put("slice", obj("slice", "metadata: {name: ''}")), Settings(),
-                                            Reason.MALFORMED_OBJECT),
-        "labels gone, pods run": (cluster().drop("node"), Settings(), Reason.NODES_PENDING),
-        "labels false, pods run": (cluster().change("node", labelled(present="false")), Settings(),
-                                   Reason.NODES_PENDING),
-        "driver DaemonSet replaced": (cluster().drop("daemonset", DRIVER).drop("driver-pod"), Settings(),
-                                      Reason.NOT_RENDERED),
-        "driver pod without a node": (without_nodes().put("driver-pod", obj("driver-pod", "spec: {nodeName: null}")),
-                                      Settings(), SETTLING),
-        "fresh install without labels": (fresh_install(), Settings(), Reason.POLICY_NOT_READY),
-        "plugins without labels, operator rolls out": (
-            without_nodes().put("plugin-pod", plugin_pod()).change("deployment", "status: {replicas: 2}"), Settings(),
-            Reason.NODES_PENDING),
-    }  # fmt: skip
-    for name, (found, settings, expected) in held.items():
+    pending = without_nodes().put("driver-pod", obj("driver-pod", "spec: {nodeName: null}"))
+    rolling = without_nodes().put("plugin-pod", plugin_pod()).change("deployment", "status: {replicas: 2}")
+    malformed = Reason.MALFORMED_OBJECT
+    for found, settings, expected in (
+        (cluster().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
+        (cluster().unserved("policy"), EXPECTING, Reason.POLICY_EXPECTED),
+        (cluster().change("policy", DISABLED), EXPECTING, Reason.EXPECTATION_UNMET),
+        (without_nodes(), EXPECTING, Reason.EXPECTATION_UNMET),
+        (without_nodes().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
+        (cluster().only("policy", obj("policy", "metadata: {uid: 7}")), Settings(), malformed),
+        (unreadable, Settings(), malformed),
+        (without_nodes().put("node", obj("node", "metadata: {labels: []}")), Settings(), malformed),
+        (cluster().put("slice", obj("slice", "metadata: {name: ''}")), Settings(), malformed),
+        (cluster().drop("node"), Settings(), Reason.NODES_PENDING),  # their pods run
+        (cluster().change("node", labelled(present="false")), Settings(), Reason.NODES_PENDING),
+        (cluster().drop("daemonset", DRIVER).drop("driver-pod"), Settings(), Reason.NOT_RENDERED),
+        (pending, Settings(), SETTLING),
+        (fresh_install(), Settings(), Reason.POLICY_NOT_READY),
+        (rolling, Settings(), Reason.NODES_PENDING),
+    ):
         decision, _memory = found.change("revision", created(10)).decide(settings)
-        assert (Phase.WAIT, expected) == (decision.phase, decision.reason), name
-
-
-def test_labels_are_doubted_only_where_pods_are_around() -> None:
-    """One plugin pod on one of the nodes is enough: the operator may not have labelled them yet."""
+        assert (Phase.WAIT, expected) == (decision.phase, decision.reason), found
+    # One plugin pod on one of the nodes is enough: the operator may not have labelled them yet.
     bare = cluster("gpu-0", "gpu-1").drop("driver-pod").drop("plugin-pod").change("policy", "status: {state: null}")
     bare.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}})
-    decision, _memory = bare.decide()
-    assert (Phase.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.phase, decision.reason)
+    assert Phase.SKIP is bare.decide()[0].phase
     assert Phase.SKIP is not bare.put("plugin-pod", plugin_pod("gpu-1")).decide()[0].phase
 
 
@@ -161,15 +147,11 @@ def test_a_plugin_under_another_name_fails() -> None:
     for found in (cluster(), cluster().drop("driver-pod"), without_nodes()):
         decision, _memory = found.change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN).decide()
         assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
-
-
-def test_a_plugin_that_the_operator_manages_does_not_speak_for_the_others() -> None:
-    """A named plugin next to it is restarted. Alone it ends the run, also one that waits for plugins."""
+    # One that the operator manages does not speak for a named one next to it. Alone it ends also a run that waits.
     both = stale().put("daemonset", obj("plugin-daemonset", MANAGED))
     assert 1 == len(both.decide()[0].actions)
     both.drop("daemonset", PLUGIN).drop("plugin-pod")
-    waits = Settings(on_missing_plugin=OnMissingPlugin.WAIT)
-    assert [Reason.OPERATOR_MANAGED] * 2 == [both.decide(settings)[0].reason for settings in (None, waits)]
+    assert Reason.OPERATOR_MANAGED is both.decide(Settings(on_missing_plugin=OnMissingPlugin.WAIT))[0].reason
 
 
 def test_the_first_read_needs_policies_and_daemonsets_only() -> None:
@@ -196,21 +178,17 @@ def test_a_job_that_skips_forgets_nothing_and_a_controller_what_is_gone() -> Non
         assert (Phase.SKIP, kept) == (decision.phase, set(memory.eligible))
 
 
-VANISHED = {
-    "policy recreated": (without_operator(cluster()), Reason.NO_POLICY),
-    "plugin DaemonSet recreated": (without_plugin(), Reason.NO_PLUGIN),
-    "labels and all pods gone": (unlabelled(), Reason.NO_ELIGIBLE_NODE),
-}
-
-
 def test_a_fleet_that_vanishes_is_skipped_only_after_a_grace_period() -> None:
     """It may come back, recreated by its deployment tool or labelled again. If it vanishes again, the time restarts."""
-    for name, (found, reason) in VANISHED.items():
-        gone = (Phase.WAIT, reason, 0)
+    for found, reason in (
+        (without_operator(cluster()), Reason.NO_POLICY),
+        (without_plugin(), Reason.NO_PLUGIN),
+        (unlabelled(), Reason.NO_ELIGIBLE_NODE),
+    ):
+        gone, back = (Phase.WAIT, reason, 0), (Phase.WAIT, Reason.NODES_PENDING, 1)
         steps = ((0, stale()), (2, found), (200, stale()), (250, found), (549, found), (550, found))
         decisions = [(step.phase, step.reason, len(step.actions)) for step in timeline(*steps)]
-        back = (Phase.WAIT, Reason.NODES_PENDING, 1)
-        assert [back, gone, back, gone, gone, (Phase.SKIP, reason, 0)] == decisions, name
+        assert [back, gone, back, gone, gone, (Phase.SKIP, reason, 0)] == decisions, reason
 
 
 def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:

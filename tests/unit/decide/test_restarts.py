@@ -8,7 +8,6 @@ from msgspec import structs
 
 from hook.config import ControllerLimits, ControllerSettings, Duration, Settings, Strategy
 from hook.decide.reasons import Reason
-from hook.decide.restarts import DisruptionBudget
 from hook.decide.result import NodeState, Phase, RolloutRestart
 from hook.format import Bound
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
@@ -16,7 +15,7 @@ from tests.fixtures.limits import FOLLOWING, down
 from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, waiting
 from tests.unit.decide import patches
-from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, named, pods, stamped, unnamed
+from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, named, stamped, unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,13 +105,6 @@ def test_a_stale_plugin_that_is_down_needs_no_budget() -> None:
     found = down_on(stale("a", "b", "c"), "bc")
     assert ["b", "c"] == restarted(found)
     assert ["a", "b", "c"] == restarted(found, down(3))
-    # Another client's pod on its node is Ready, but first in line is the one that works.
-    both = with_exporter(stale("a", "b")).change("plugin-pod", patches.NOT_READY, "plugin-a")
-    both.put("driver-pod", driver_pod("b", ready=R - 20))
-    assert ["plugin-a"] == pods(both.decide(structs.replace(ONE, driver_clients=(EXPORTER,)))[0])
-    budget = DisruptionBudget(ours=2, anyones=1).take(up=False)
-    assert (1, 1, True) == (budget.ours, budget.anyones, budget.allows(up=True))
-    assert not budget.take(up=True).allows(up=False)
     # Both limits apply; the one on what is down because of this program counts every restart.
     found = stale(*EIGHT)
     assert ["a", "b"] == restarted(found, down(4, max_parallel_restarts=2))
@@ -280,10 +272,6 @@ def test_each_driver_client_has_its_own_rollout() -> None:
     old = obj("plugin-daemonset", f"metadata: {{name: {OLD_NAME}, uid: old-ds}}")
     found = cluster().put("daemonset", old).put("plugin-pod", named(stale_plugin(), "other", ownerReferences=owner))
     assert [OLD_NAME] == stamped(found.decide(ROLLOUT)[0])
-    found = stale("a", "b").change("node", patches.TAINT, "b").drop("plugin-pod", "plugin-b").put("daemonset", old)
-    found.put("plugin-pod", merged(plugin_pod("b"), {"metadata": {"ownerReferences": owner}}))
-    found.change("daemonset", "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}", PLUGIN)
-    assert [PLUGIN] == stamped(found.decide(ROLLOUT)[0])
     found = with_exporter(stale("a", "b"), started=-400).change("node", patches.TAINT, "b")
     found.change("daemonset", "spec: {template: {spec: {tolerations: [{operator: Exists}]}}}", "dcgm-exporter")
     decision, _memory = found.decide(structs.replace(ROLLOUT, driver_clients=(EXPORTER,)))

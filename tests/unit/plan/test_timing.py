@@ -143,11 +143,9 @@ def test_the_remaining_time_follows_reloads_and_parallelism() -> None:
     failed = {"state": "upgrade-failed"}
     for name, found, expected in (
         ("nothing to do", cluster(*SIX), 0),
-        ("stale plugins alone", stale(*SIX), 40),
         ("one after another", outdated("a", "b", "c"), 400),
         ("two of three at once", outdated("a", "b", "c", at_once="maxParallelUpgrades: 2, maxUnavailable: 100%"), 280),
         ("none at once", outdated("a", "b", at_once="maxUnavailable: 0"), None),
-        ("one failed", outdated("a").change("node", labelled("a", **failed), "a"), None),
         ("one failed beside others",
          limited(outdated("a", "b").change("node", labelled("a", **failed), "a"), TWO_AT_ONCE), None),
         ("an excluded node failed",
@@ -158,25 +156,19 @@ def test_the_remaining_time_follows_reloads_and_parallelism() -> None:
         assert expected == remaining(found), name
 
 
-def test_manual_action_leaves_the_time_unknown() -> None:
-    """Manual upgrades, and a plugin that does not become ready, also where other nodes are on their way."""
-    manual = outdated("a", at_once="autoUpgrade: false")
-    assert None is remaining(manual, Settings(on_manual_upgrade=OnManualUpgrade.WAIT))
-    late = plugin_pod("b", ready=None)
-    for found in (cluster("b"), cluster("a", "b").change("driver-pod", OLD, "driver-a")):
-        assert None is remaining(found.put("plugin-pod", late), Settings(plugin_timeout=Duration()))
-
-
 def test_plugins_wait_for_their_turn() -> None:
-    """As many at once as may be down; a last turn that is not full takes as long as the others."""
+    """As many at once as may be down. A plugin that does not become ready leaves the time unknown."""
     for nodes, settings, expected in (
         (6, Settings(), 40),
-        (6, Settings(max_parallel_restarts=2), 120),
         (5, Settings(max_parallel_restarts=2), 120),
         (6, down("50%"), 80),
         (6, down(5, max_parallel_restarts=1), 240),
     ):
         assert expected == remaining(stale(*SIX[:nodes]), settings), (nodes, settings)
+    manual = outdated("a", at_once="autoUpgrade: false")
+    assert None is remaining(manual, Settings(on_manual_upgrade=OnManualUpgrade.WAIT))
+    late = cluster("a", "b").change("driver-pod", OLD, "driver-a").put("plugin-pod", plugin_pod("b", ready=None))
+    assert None is remaining(late, Settings(plugin_timeout=Duration()))
 
 
 def test_drivers_take_their_time_side_by_side() -> None:
