@@ -357,15 +357,6 @@ def test_a_driver_client_of_both_stacks_is_restarted_once_and_recorded_by_both()
     assert (("gpu",), ("network",)) == ((action.stack,), tuple(other.stack for other in action.also))
 
 
-def test_an_expected_chart_is_that_of_the_stack_whose_policy_names_its_chart() -> None:
-    """Whichever comes first: it keeps a run from ending before the operator's own release."""
-    for stacks in (BOTH.drivers, BOTH.drivers[::-1]):
-        settings = Settings(drivers=stacks, expect=Expect(chart_version="v99.0.0"))
-        decision, _memories = decide(cluster(), network(), settings)
-        assert (WAIT, Reason.EXPECTATION_UNMET, "gpu") == (decision.phase, decision.reason, decision.stack)
-        assert early_skip({"gpu": GONE.seen(), "network": network().drop("policy").seen()}, settings) is None
-
-
 # Results: what reports and summaries read from them.
 
 

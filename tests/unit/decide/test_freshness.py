@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor
 from typing import TYPE_CHECKING
-
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from hook.decide import freshness
 from hook.decide.freshness import Freshness
@@ -119,48 +115,11 @@ def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot() -> None:
         ("ended in the second in which it was set up", crashing(2, ended_before=-60), True),
         ("rebooted twice", crashing(2, ended_before=-61), False),
         ("restarted, but its past is unknown", driver_pod(restarts=2), False),
-        ("rebooted and being set up", crashing(2, init=[running(UNLOADER, -2)]), False),
         ("no unloader that shows a reboot", crashing(2, init=[]), False),
         ("one init container ended at no time", crashing(9, init=[untimed("mesh"), finished(UNLOADER, -60)]), True),
-        ("all init containers ended at no time", crashing(9, init=[untimed("mesh")]), False),
         ("no such container", OTHER_CONTAINER, False),
     ):
         assert expected is freshness.keeps_crashing(readers.pod(driver), GPU_OPERATOR), name
     # D is the start of the driver container's current run, if there is one.
     for driver, started in ((DRIVER, at(0)), (NOT_STARTED, None), (OTHER_CONTAINER, None)):
         assert started == freshness.driver_started(readers.pod(driver), GPU_OPERATOR)
-
-
-# Any history of a plugin and its driver.
-
-moments = st.floats(-100, 100, allow_nan=False)
-gaps = st.floats(0, 30, allow_nan=False)
-
-
-@given(unloaded=moments, waited=moments, rest=st.tuples(gaps, gaps, gaps, gaps))
-def test_a_plugin_that_started_on_the_old_driver_is_never_fresh(
-    unloaded: float, waited: float, rest: tuple[float, float, float, float]
-) -> None:
-    """Whole seconds hide the order of events within one, and the proofs hold all the same.
-
-    The old driver works until it is unloaded, the new one from some moment between the start of its container and its
-    being ready. The plugin's init container ends only while a driver works.
-    """
-    started = unloaded + rest[0]
-    loaded = started + rest[1]
-    ready, running = loaded + rest[2], waited + rest[3]
-    assume(waited < unloaded or waited >= loaded)
-    driver = driver_pod(started=floor(started), ready=floor(ready), unloaded=floor(unloaded))
-    found = evidence(plugin_pod(waited=floor(waited), started=floor(running)), driver).freshness
-    assert waited >= loaded or running > ready or found is Freshness.STALE
-
-
-@given(started=moments, loading=gaps, waited=moments, begun=gaps)
-def test_after_a_crash_in_place_only_the_start_of_the_plugin_counts(
-    started: float, loading: float, waited: float, begun: float
-) -> None:
-    """No unloader ran, so a plugin that started before the driver was ready may hold the old root."""
-    begin, ready = floor(started), started + loading
-    driver = driver_pod(started=begin, ready=floor(ready), unloaded=begin - 50, ended_before=begin - 1, restarts=1)
-    found = evidence(plugin_pod(waited=floor(waited), started=floor(waited + begun)), driver).freshness
-    assert found is Freshness.STALE or waited + begun >= ready

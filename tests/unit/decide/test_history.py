@@ -209,8 +209,7 @@ def test_a_node_that_backs_off_does_not_delay_the_others() -> None:
     run = controller(stale("a", "b"))
     run.act()
     run.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
-    for seconds in (20, 59):
-        assert ["RestartBackedOff", "Verified"] == reasons(run.look(seconds).statuses)
+    assert ["RestartBackedOff", "Verified"] == reasons(run.look(59).statuses)
     run.found.only("driver-pod", driver_pod("a"), driver_pod("b", restarts=1, started=10, ready=80))
     run.found.only("plugin-pod", successor(1, "a"), successor(1, "b"))
     assert ["b"] == deleted(run.look(59.5))
@@ -233,8 +232,6 @@ def test_a_rollout_is_not_repeated_under_the_same_driver() -> None:
     run = controller(stale("a", "b"), ROLLOUT)
     run.stamped()
     run.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
-    run.found.only("driver-pod", driver_pod("a", restarts=1), driver_pod("b"))
-    assert ["RestartBackedOff", "Verified"] == reasons(run.look(20).statuses)
     run.found.only("driver-pod", driver_pod("a", restarts=1), driver_pod("b", restarts=1))
     run.found.only("plugin-pod", successor(1, "a"), successor(1, "b"))
     held = run.look(40)
@@ -283,9 +280,6 @@ def test_a_restart_that_failed_is_tried_again_after_the_others() -> None:
     run.memory = memory.troubled(trouble["a"], "still none")
     assert ["plugin-b-uid", "plugin-a-uid"] == list(run.memory.troubles)
     assert ["c", "b", "a"] == deleted(run.look(5))
-    run.memory = memory.asked("a", trouble["a"], memory.started).troubled(trouble["a"], "no answer")
-    status = run.look(5).statuses[0]
-    assert (NodeState.RESTARTING, False) == (status.state, "no answer" in status.message)
 
 
 def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other() -> None:

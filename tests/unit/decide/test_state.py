@@ -170,7 +170,3 @@ def test_a_node_that_lost_its_gpu_is_excluded_after_a_grace() -> None:
         assert (WAIT, ["LabelsMissing"] * 2) == (decision.phase, reasons(decision.statuses))
     run.found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}}, "a")
     assert ["DriverNotDeployed", "LabelsMissing"] == reasons(run.look(660).statuses)
-    # A node that was always excluded is not remembered as eligible.
-    run = Run(cluster("a", "b").change("node", labelled("b", skip="true"), "b"))
-    run.look()
-    assert {"a"} == run.memory.eligible

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from hook.errors import RejectedError, UnreachableError
-from hook.objects import decoding, readers, wire
+from hook.objects import decoding, readers
 from hook.objects.decoding import Count, Event, MalformedObjectError, Name, Page, Text, Time, moment, read
 from tests.fixtures.objects import error_of, obj, raw
 
@@ -111,27 +111,23 @@ def test_equal_values_stand_in_memory_once() -> None:
     assert len(decoding._INTERNED) <= decoding.MOST_INTERNED
 
 
-AT_ONCE: Final = f"""
+AT_ONCE: Final = """
 import inspect, sys, threading
-from {wire.__name__.rpartition(".")[0]} import decoding, wire
-classes = inspect.getmembers(wire, inspect.isclass)
-shapes = [shape for _, shape in classes if issubclass(shape, decoding.Part)]
+from concurrent.futures import ThreadPoolExecutor
+from hook.objects import decoding, wire
+shapes = [shape for _, shape in inspect.getmembers(wire, inspect.isclass) if issubclass(shape, decoding.Part)]
 sys.setswitchinterval(1e-6)
 ready = threading.Barrier(12)
 
-def first():
+def first(_):
     ready.wait()
     for shape in shapes:
         try:
-            decoding.read(shape, b'{{"metadata": {{}}}}')
+            decoding.read(shape, b'{"metadata": {}}')
         except decoding.MalformedObjectError:
             pass
 
-threads = [threading.Thread(target=first) for _ in range(12)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
+list(ThreadPoolExecutor(12).map(first, range(12)))
 """
 """Decodes the first objects of all kinds in many threads, as informers do."""
 

@@ -7,23 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from hook.objects import policies, readers, views
 from hook.objects.decoding import MalformedObjectError
+from tests.fixtures import objects
 from tests.fixtures.cluster import stale_plugin
-from tests.fixtures.objects import (
-    Object,
-    R,
-    at,
-    conditions,
-    driver_pod,
-    error_of,
-    finished,
-    merged,
-    obj,
-    plugin_pod,
-    raw,
-    running,
-    stamp,
-    waiting,
-)  # fmt: skip
+from tests.fixtures.objects import Object, R, conditions, driver_pod, finished, merged, obj, plugin_pod, running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,15 +60,15 @@ def test_a_containers_state_is_read() -> None:
     """It runs, waits with a reason, or ended; what is not reported is being created. A long message is cut."""
     creating = (None, False, "ContainerCreating", "")
     cases: tuple[tuple[Object, tuple[object, bool, str, str]], ...] = (
-        (running("gpus", R + 6), (at(R + 6), False, "", "")),
-        (waiting("gpus", "CrashLoopBackOff", "b" * 2000), (None, False, "CrashLoopBackOff", "b" * 1024)),
+        (running("gpus", R + 6), (objects.at(R + 6), False, "", "")),
+        (objects.waiting("gpus", "CrashLoopBackOff", "b" * 2000), (None, False, "CrashLoopBackOff", "b" * 1024)),
         (finished("gpus", 5), (None, True, "", "")),
         (finished("gpus", 5, 1), (None, False, "", "")),
         ({"name": "gpus", "state": {"terminated": {}}}, (None, False, "", "")),
         ({"name": "gpus", "state": {"terminated": None}}, creating),
         ({"name": "gpus"}, creating),
         ({"name": "gpus", "state": {"running": {}}}, creating),
-        ({"name": "gpus", "state": {"terminated": {"exitCode": 2, "message": "boom", "startedAt": stamp(5)}}},
+        ({"name": "gpus", "state": {"terminated": {"exitCode": 2, "message": "boom", "startedAt": objects.stamp(5)}}},
          (None, False, "", "boom")),
     )  # fmt: skip
     for status, expected in cases:
@@ -107,11 +93,11 @@ def test_what_cannot_be_read_is_set_apart() -> None:
         (obj("driver-pod", "metadata: {uid: 7}"), ("gpu-operator", "driver-gpu-0", "gpu-0")),
         (nameless, ("", "", "")),
     ):
-        malformed = readers.entry(readers.pod, "Pod", raw(found)).view
+        malformed = readers.entry(readers.pod, "Pod", objects.raw(found)).view
         assert isinstance(malformed, views.Malformed), found
         assert ("Pod", *expected) == (malformed.kind, malformed.namespace, malformed.name, malformed.node)
     found, key = obj("driver-pod"), ("gpu-operator", "driver-gpu-0")
-    assert (key, "100", readers.pod(found)) == readers.entry(readers.pod, "Pod", raw(found))
+    assert (key, "100", readers.pod(found)) == readers.entry(readers.pod, "Pod", objects.raw(found))
 
 
 def test_a_policys_switches_have_the_operators_defaults() -> None:
@@ -188,7 +174,7 @@ IMPOSSIBLE: Final = {
     "driver-started-before-the-old-one-was-unloaded": driver_pod(started=0, unloaded=5),
     "driver-started-before-its-last-run-ended": driver_pod(started=0, ended_before=5, restarts=1),
     "ended-before-it-started": reported(plugin_pod(), initContainerStatuses=[merged(
-        finished("init-container", 5), {"state": {"terminated": {"startedAt": stamp(6)}}})]),
+        finished("init-container", 5), {"state": {"terminated": {"startedAt": objects.stamp(6)}}})]),
     "container-reported-twice": reported(stale_plugin(), containerStatuses=[
         running("gpus", -499), running("compute-domains", -499), running("gpus", R + 5)]),
     "container-wanted-twice": merged(plugin_pod(), {"spec": {"containers": [{"name": "gpus"}] * 2}}),
@@ -199,10 +185,8 @@ POSSIBLE: Final = {
     "lost-and-back": reported(driver_pod(), conditions=since(R + 900, R)),
     "lost-and-not-ready": reported(driver_pod(), conditions=since(R - 900, R, "False")),
     "ready-since-never": reported(driver_pod(), conditions=[{"type": "Ready", "status": "True"}, conditions(R)[1]]),
-    "not-ready-yet": driver_pod(started=5, ready=None),
     "ended-in-the-second-of-its-start": reported(plugin_pod(), initContainerStatuses=[merged(
-        finished("init-container", 5), {"state": {"terminated": {"startedAt": stamp(5)}}})]),
-    "without-init-containers": plugin_pod(waited=None),
+        finished("init-container", 5), {"state": {"terminated": {"startedAt": objects.stamp(5)}}})]),
     "restarted-by-its-liveness-probe": reported(plugin_pod(), containerStatuses=[
         running("gpus", R + 900, restarts=1, ended_before=R + 899), running("compute-domains", R + 5)]),
     "a-sidecar-that-crashed": SIDECAR,
@@ -212,11 +196,11 @@ POSSIBLE: Final = {
 def test_a_pod_that_contradicts_itself_is_refused() -> None:
     """No proof can rest on it."""
     for name, pod in IMPOSSIBLE.items():
-        assert error_of(MalformedObjectError, readers.pod, pod), name
+        assert objects.error_of(MalformedObjectError, readers.pod, pod), name
 
 
 def test_what_can_be_true_is_read() -> None:
     """Whole seconds make equal times of what came one after the other. The base objects are possible, too."""
     base = ("driver-pod", "plugin-pod", "exporter/pod", "toolkit/pod", "network/driver-pod", "network/plugin-pod")
     for name, pod in {**POSSIBLE, **{name: obj(name) for name in base}}.items():
-        assert not error_of(MalformedObjectError, readers.pod, pod), name
+        assert not objects.error_of(MalformedObjectError, readers.pod, pod), name

@@ -18,19 +18,7 @@ from hook.plan.result import Obstacle
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled
 from tests.fixtures.modes import Pool, network, pooled
 from tests.fixtures.objects import obj
-from tests.fixtures.planning import (
-    CORDONED,
-    EVERY,
-    OLD,
-    PLAIN,
-    fleet,
-    gpus,
-    obstacles,
-    only,
-    planned,
-    rotated,
-    unloaded_in,
-)  # fmt: skip
+from tests.fixtures.planning import CORDONED, EVERY, OLD, fleet, gpus, obstacles, only, planned, rotated, unloaded_in
 
 if TYPE_CHECKING:
     from hook.plan.result import Target
@@ -79,10 +67,10 @@ def test_both_stacks_are_planned_side_by_side() -> None:
     """Each by its own policy; the longer one is the window, and a stack with nothing to plan delays nothing."""
     seen = {"gpu": fleet(3).seen(), "network": network("a", "b").seen()}
     both = Settings(drivers=("gpu", "network"))
-    made = make_plan(seen, both, LATER, PLAIN)
+    made = make_plan(seen, both, LATER, Options())
     assert [("gpu", 3), ("network", 2)] == [(pool.stack, pool.turns) for pool in made.pools]
     assert 360 == (made.window.slow if made.window else None)
-    without = make_plan(seen | {"network": network().drop("policy").seen()}, both, LATER, PLAIN)
+    without = make_plan(seen | {"network": network().drop("policy").seen()}, both, LATER, Options())
     nothing = [(one.stack, one.reason) for one in without.nothing]
     assert ([("network", Reason.NO_POLICY)], made.window) == (nothing, without.window)
 
@@ -241,6 +229,6 @@ def test_the_table_answers_about_a_window() -> None:
         (network(*"abc"), 2, "set maxParallelUpgrades 3 ("),
     ):
         assert words in table(found, Options(timedelta(minutes=minutes))), words
-    assert ("in 2h" in table(SCENES["plain"]), "in 2h" in table(SCENES["plain"], PLAIN)) == (True, False)
+    assert ("in 2h" in table(SCENES["plain"]), "in 2h" in table(SCENES["plain"], Options())) == (True, False)
     shown = table(fleet(2).change("policy", {"metadata": {"name": "evil\x1b[2J"}}))
     assert ("\x1b" in shown, "evil\\x1b[2J" in shown) == (False, True), "names come from the cluster"
