@@ -61,35 +61,27 @@ def test_every_setting_has_a_description() -> None:
 
 
 def test_a_duration_has_units() -> None:
-    """Durations look like those of Helm and Kubernetes."""
+    """Durations look like those of Helm and Kubernetes. The message shows one that works."""
     for text, seconds in {"25m": 1500, "90s": 90, "1h30m": 5400, "0s": 0, "720h": 2_592_000, "1h1m1s": 3661}.items():
         assert Duration(seconds=seconds) == duration(text), text
-
-
-def test_what_is_no_duration_is_refused() -> None:
-    """The message shows a duration that works."""
     wrong: tuple[object, ...] = (
         "", "25", "25min", "1.5h", "-3m", "3m5h", "5 minutes", " 5m", 25, None, True, [], "9" * 5000 + "s", "१m",
     )  # fmt: skip
     for value in wrong:
-        told = refusal({"timeout": value})
-        assert told.endswith("is not a duration; use units, such as 25m, 90s or 1h30m"), value
+        message = refusal({"timeout": value})
+        assert message.endswith("is not a duration; use units, such as 25m, 90s or 1h30m"), value
     assert 'stallTimeout: "721h" is longer than 30 days' == refusal({"stallTimeout": "721h"})
 
 
 def test_a_number_or_percentage_is_written_as_in_kubernetes() -> None:
-    """A number and the same number in quotes are one bound."""
+    """A number and the same number in quotes are one bound. The message shows one of each."""
     for value, expected in ((3, "3"), ("3", "3"), ("25%", "25%"), (0, "0"), ("100%", "100%"), ("007", "7")):
         assert (Bound(expected), expected) == (bound(value), str(bound(value))), value
-
-
-def test_what_is_neither_a_number_nor_a_percentage_is_refused() -> None:
-    """The message shows one of each."""
     wrong: tuple[object, ...] = ("", "%", "-1", -1, "1.5", 1.5, "101%", "25 %", "a quarter", 10**6, True, None, "१")
     for value in wrong:
-        told = refusal({"controller": {"circuitBreaker": {"threshold": value}}})
-        assert told.startswith("controller.circuitBreaker.threshold: "), value
-        assert told.endswith("is neither a number nor a percentage up to 100%, such as 3 or 25%"), value
+        message = refusal({"controller": {"circuitBreaker": {"threshold": value}}})
+        assert message.startswith("controller.circuitBreaker.threshold: "), value
+        assert message.endswith("is neither a number nor a percentage up to 100%, such as 3 or 25%"), value
 
 
 TARGET: Final = {"apiVersion": "a.b/v1", "kind": "HelmRelease", "namespace": "c", "name": "d"}
@@ -194,10 +186,7 @@ def test_what_cannot_work_or_has_no_effect_is_refused() -> None:
         assert settings_from({"drivers": ["network", "gpu"], **values}), "an effect on one driver, not the first one"
     several: dict[str, Any] = {"timeout": "0s", "pluginTimeout": "0s", "refreshAfter": ["disk"]}
     assert 3 == len(refusal(several).splitlines()), "all contradictions are reported at once"
-
-
-def test_a_dry_run_is_for_jobs() -> None:
-    """A controller that never acts would look like one that does."""
+    # A controller that never acts would look like one that does.
     assert settings_from({"dryRun": True}).dry_run
     assert refusal({"dryRun": True}, controller=True).startswith("dryRun: the controller has no dry run")
 

@@ -49,13 +49,9 @@ def test_the_plural_of_a_kind_is_guessed_as_kubernetes_does() -> None:
 
 
 def test_a_margin_of_the_timeout_is_kept_for_reporting() -> None:
-    """It is a twentieth, at least 5 s and at most 30 s, but never more than half of the timeout."""
+    """It is a twentieth, at least 5 s and at most 30 s, but never more than half. The controller has no deadline."""
     for timeout, expected in {8: 4, 60: 5, 5 * 60: 15, 10 * 60: 30, 120 * 60: 30}.items():
         assert timedelta(seconds=expected) == Settings(timeout=Duration(seconds=timeout)).margin, timeout
-
-
-def test_a_deadline_belongs_to_a_run_with_an_end() -> None:
-    """The controller has none that any moment could reach."""
     started = datetime(2026, 1, 1, 10, tzinfo=UTC)
     assert started + timedelta(minutes=24, seconds=30) == Settings().deadline(started)
     assert datetime.max.replace(tzinfo=UTC) == ControllerSettings().deadline(started)

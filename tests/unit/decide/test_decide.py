@@ -11,8 +11,8 @@ from hook.decide import decide as decisions
 from hook.decide.decide import Memories, decide_all, early_skip, succeeded
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, RolloutRestart, headline, in_need
-from hook.decide.state import Memory, restart_key
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, without_operator
+from hook.decide.state import Memory
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, without_operator
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, of
 from tests.fixtures.modes import network, rdma_pod, with_exporter
@@ -235,15 +235,6 @@ def test_what_still_exists_is_not_forgotten() -> None:
     # Until its end, a Job remembers nodes that are gone: one that was refreshed may come back without its labels.
     memory = stale(*TWO).decide()[1]
     assert frozenset(TWO) == without(stale(*TWO), "b").decide(memory=memory)[1].eligible
-
-
-def test_a_node_that_wants_no_plugin_is_not_one_whose_plugin_came_back() -> None:
-    """After a refusal the pauses grow on."""
-    run = Controller(stale())
-    run.act(0, refused="not on a Friday")
-    run.found.drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN)
-    assert ["NothingToRefresh"] == reasons(run.look(1).statuses)
-    assert not run.memory.restarts[restart_key("plugin-ds", "gpu-0")].came_back
 
 
 # Several stacks.

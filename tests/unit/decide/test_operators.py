@@ -78,7 +78,6 @@ def test_each_node_is_evaluated_by_the_pool_that_owns_its_driver() -> None:
     back = {"useNvidiaDriverCRD": None, "repository": "nvcr.io/nvidia", "image": "driver", "version": "590.1.2"}
     cases: dict[str, tuple[Cluster, list[str]]] = {
         "done": (pooled(A, B), ["Verified", "Verified"]),
-        "both settled": (stale_pools(), ["PluginStale", "PluginStale"]),
         "one is not rendered": (stale_pools().put("daemonset", old), ["NotRendered", "PluginStale"]),
         "one is outdated": (stale_pools().change("driver-pod", patches.OUTDATED, "driver-gpu-a"),
                             ["DriverOutdated", "PluginStale"]),

@@ -194,13 +194,9 @@ POSSIBLE: Final = {
 
 
 def test_a_pod_that_contradicts_itself_is_refused() -> None:
-    """No proof can rest on it."""
+    """No proof can rest on it. Whole seconds make equal times of what came one after the other."""
     for name, pod in IMPOSSIBLE.items():
         assert objects.error_of(MalformedObjectError, readers.pod, pod), name
-
-
-def test_what_can_be_true_is_read() -> None:
-    """Whole seconds make equal times of what came one after the other. The base objects are possible, too."""
     base = ("driver-pod", "plugin-pod", "exporter/pod", "toolkit/pod", "network/driver-pod", "network/plugin-pod")
     for name, pod in {**POSSIBLE, **{name: obj(name) for name in base}}.items():
         assert not objects.error_of(MalformedObjectError, readers.pod, pod), name
