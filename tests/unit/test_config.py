@@ -26,19 +26,16 @@ def test_the_defaults_are_those_that_are_documented() -> None:
     )  # fmt: skip
 
 
-def test_only_a_controller_has_a_limit_of_plugins_that_are_down() -> None:
-    """A Job refreshes each node as soon as it is settled."""
-    values = {"controller": {"maxUnavailable": "10%"}}
-    assert (False, None) == (settings_from(values).is_controller, settings_from(values).max_unavailable)
-    assert Bound("10%") == settings_from(values, controller=True).max_unavailable
-
-
 def test_plugins_and_clients_belong_to_a_driver() -> None:
     """Those that name none belong to the first driver."""
     found = settings_from(EVERY_SETTING)
     assert (("one", "three"), ("two",)) == (found.plugin_names("network"), found.plugin_names("gpu"))
     assert (config.DriverClient(namespace="dra", name="exporter"),) == found.clients_of("network")
     assert ["example.com/app=profiler,empty="] == [str(client) for client in found.clients_of("gpu")]
+    # A Job refreshes each node as soon as it is settled: it has no limit of plugins that are down.
+    values = {"controller": {"maxUnavailable": "10%"}}
+    assert (False, None) == (settings_from(values).is_controller, settings_from(values).max_unavailable)
+    assert Bound("10%") == settings_from(values, controller=True).max_unavailable
 
 
 def test_the_plural_of_a_kind_is_guessed_as_kubernetes_does() -> None:

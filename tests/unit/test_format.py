@@ -28,10 +28,7 @@ def test_durations_times_and_lists_of_nodes() -> None:
         assert expected == as_text(timedelta(seconds=seconds))
     assert "2026-01-01T10:00:05Z" == timestamp(at(5))
     assert ("a, b, c, d, e", "a, b, c, d, e and 1 more") == (some("abcde"), some("abcdef"))
-
-
-def test_a_long_text_is_cut_with_a_mark_at_its_end() -> None:
-    """A text that fits stays as it is; each escaped character is longer than before."""
+    # A text that fits stays as it is; each escaped character is longer than before.
     assert ("abc", "ab…") == (shortened("abc", 3), shortened("abcd", 3))
     assert LONGEST_LINE == len(printable("\x00" * (LONGEST_LINE + 1)))
 

@@ -213,10 +213,7 @@ def test_without_a_plugin_the_run_waits_for_the_driver_if_told_so() -> None:
     fresh = bare().drop("node").drop("driver-pod").drop("daemonset").drop("revision")
     assert Phase.WAIT is fresh.change("policy", "status: null").decide(HOLDING)[0].phase
     assert Phase.SKIP is fresh.change("policy", "status: {state: ready}").decide(HOLDING)[0].phase
-
-
-def test_a_plugin_that_appears_meanwhile_is_evaluated() -> None:
-    """Its release was not ordered after this one: it started on the old driver, or it has an unknown name."""
+    # A plugin that appears meanwhile started on the old driver, or it has an unknown name.
     run = Run(bare().change("driver-pod", patches.OUTDATED), HOLDING)
     run.look()
     early = run.then(cluster().put("driver-pod", driver_pod(started=200, ready=270))).look(30)

@@ -16,17 +16,15 @@ from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, wit
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, of
 from tests.fixtures.modes import network, rdma_pod, with_exporter
-from tests.fixtures.objects import conditions, driver_pod, merged, obj, plugin_pod
+from tests.fixtures.objects import driver_pod, obj, plugin_pod
 from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, pods, timeline
 
 TWO = ("a", "b")
 YEAR = 365 * 24 * 3600
-OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
 UNLABELLED = labelled(present="false", deploy_driver=None)
 WAIT, FAIL, DEADLINE, DONE = Phase.WAIT, Phase.FAIL, Phase.DEADLINE, Phase.DONE
 LONG = Settings(timeout=Duration(days=1))
 PATIENT = structs.replace(LONG, plugin_timeout=Duration(days=1))
-NOT_READY_PLUGIN = merged(plugin_pod("a"), {"status": {"conditions": conditions(None)}})
 
 
 def rotating() -> Cluster:
@@ -131,10 +129,7 @@ def test_progress_of_any_node_starts_the_stall_again() -> None:
     waits = cluster().change("node", labelled(state="upgrade-required"))
     paused = cluster().change("node", labelled(state="", deploy_toolkit="paused-for-driver-upgrade"))
     assert [DEADLINE, WAIT] == [phases((0, waits), (30, then))[1] for then in (waits, paused)]
-
-
-def test_a_restart_is_progress() -> None:
-    """The stall counts from then, not from when the plugin was first seen stale."""
+    # A restart is progress, too: the stall counts from then.
     run = Run(stale(), LONG)
     run.look()
     run.act(1790)
@@ -286,6 +281,10 @@ def test_one_stack_decides_for_all() -> None:
         other = "network" if decision.stack == "gpu" else "gpu"
         assert decision.message.startswith(f"{decision.stack}: ")
         assert f"; {other}: " in decision.message
+    # A deadline is shared: both began with the Job.
+    memories = decide(stale(), network())[1]
+    late, _memories = decide(stale(), network(), memories=memories, seconds=25 * 60)
+    assert (DEADLINE, Reason.NODES_PENDING, "gpu") == (late.phase, late.cause, late.stack)
 
 
 def test_each_stack_restarts_its_own_plugins_at_once() -> None:
@@ -310,13 +309,6 @@ def test_a_stack_is_named_only_where_there_are_several() -> None:
     assert (stale().decide()[0], {"gpu"}) == (decision, set(memories))
     chosen = decisions.chosen(Settings(drivers=("network", "gpu", "network")))
     assert ["network", "gpu"] == [stack.name for stack in chosen]
-
-
-def test_a_deadline_is_shared() -> None:
-    """Both began with the Job."""
-    memories = decide(stale(), network())[1]
-    late, _memories = decide(stale(), network(), memories=memories, seconds=25 * 60)
-    assert (DEADLINE, Reason.NODES_PENDING, "gpu") == (late.phase, late.cause, late.stack)
 
 
 def test_the_first_read_skips_only_if_every_stack_can_be_skipped() -> None:

@@ -243,7 +243,6 @@ def test_done_waits_for_a_quiet_operator() -> None:
     other = obj("replicaset", "metadata: {name: other, ownerReferences: [{uid: other, controller: true}]}")
     gone = "metadata: {ownerReferences: [{kind: DaemonSet, uid: gone-ds, controller: true}]}"
     assert {} == wrong_decisions({
-        "quiet": (cluster(), DONE),
         "not observed": (cluster().change("deployment", "metadata: {generation: 3}"), ROLLING),
         "old pod left": (cluster().change("deployment", "status: {replicas: 2}"), ROLLING),
         "Deployment anywhere until the policy names a namespace": (
@@ -319,7 +318,6 @@ def test_done_needs_every_eligible_node_verified_and_quiet() -> None:
     own = cluster(*two).change("node", labelled("b", deploy_driver="pre-installed"), "b")
     unknown = cluster().put("driver-pod", merged(driver_pod("gpu-9"), parsed("spec: {containers: broken}")))
     assert {} == wrong_decisions({
-        "nothing left": (cluster(*two), DONE),
         "a node to verify": (cluster(*two).drop("slice", "0-gpu.nvidia.com-b"), Reason.NODES_PENDING),
         "a node to settle": (cluster(*two).drop("driver-pod", "driver-b"), Reason.NODES_PENDING),
         "a label that is not quiet": (cluster(*two).change("node", labelled("b", state="validation-required"), "b"),

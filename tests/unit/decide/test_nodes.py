@@ -199,7 +199,6 @@ def test_a_node_is_eligible_or_excluded_with_a_reason() -> None:
     not_deployed, missing = Reason.DRIVER_NOT_DEPLOYED, Reason.LABELS_MISSING
     virtual = Reason.VIRTUAL_MACHINE_NODE
     for name, found, state, reason in (
-        ("eligible", second(), STALE, Reason.PLUGIN_STALE),
         ("pre-installed driver", second(deploy_driver="pre-installed"), EXCLUDED, Reason.HOST_DRIVER),
         ("passed through", second(deploy_driver=None, workload="vm-passthrough"), EXCLUDED, virtual),
         ("vGPU, no pod", second(deploy_driver=None, workload="vm-vgpu", pods=False), EXCLUDED, virtual),

@@ -30,7 +30,6 @@ def test_on_openshift_the_driver_is_found_by_its_component_or_its_owner() -> Non
     digest = {"spec": {"driver": {"repository": "nvcr.io/nvidia", "image": "driver", "version": modes.DIGEST}}}
     old = openshift().put("plugin-pod", stale_plugin())
     assert {} == wrong_nodes({
-        "done": (openshift(), Reason.VERIFIED),
         "by its owner": (old.change("daemonset", unlabelled, driver), Reason.PLUGIN_STALE),
         "digest as asked": (openshift().change("policy", digest), Reason.VERIFIED),
         "not observed": (openshift().change("daemonset", UNOBSERVED, driver), Reason.NOT_RENDERED),
@@ -114,15 +113,6 @@ def test_the_pools_of_a_run_that_is_done() -> None:
     decisions = timeline(*((seconds, found) for seconds in (0, 119, 120)))
     assert [Phase.WAIT, Phase.WAIT, Phase.DONE] == [decision.phase for decision in decisions]
     assert "the state of NVIDIADriver a is notReady" in decisions[2].warnings[0]
-
-
-def test_an_expected_version_must_be_that_of_some_pool() -> None:
-    """Which pool it was meant for cannot be known."""
-    for version, expected in (
-        ("580.126.20", Reason.NOTHING_STALE), ("570.124.06", Reason.NOTHING_STALE), ("590", Reason.EXPECTATION_UNMET),
-    ):  # fmt: skip
-        decision, _memory = pooled(A, B).decide(Settings(expect=Expect(driver_version=version)))
-        assert expected is decision.reason, version
 
 
 def test_which_upgrade_policy_counts_for_a_pool() -> None:
@@ -240,14 +230,17 @@ def test_done_waits_for_the_network_operator() -> None:
 
 
 def test_expected_versions_apply_to_the_stack_that_they_are_of() -> None:
-    """The driver version to the first one, the chart version to the GPU operator."""
+    """The driver version to the first one, and to some pool of it; the chart version to the GPU operator."""
     new = "doca3.4.0-26.04-0.8.6.0-0"
-    for drivers, expect, reason in (
-        (("gpu", "network"), Expect(driver_version="580.126.20", chart_version="v26.3.4"), Reason.NOTHING_STALE),
-        (("network",), Expect(driver_version=new), Reason.EXPECTATION_UNMET),
-        (("network",), Expect(chart_version="1"), Reason.NOTHING_STALE),
+    for found, drivers, expect, reason in (
+        (network(), ("gpu", "network"), Expect("v26.3.4", "580.126.20"), Reason.NOTHING_STALE),
+        (network(), ("network",), Expect(driver_version=new), Reason.EXPECTATION_UNMET),
+        (network(), ("network",), Expect(chart_version="1"), Reason.NOTHING_STALE),
+        (pooled(A, B), ("gpu",), Expect(driver_version="580.126.20"), Reason.NOTHING_STALE),
+        (pooled(A, B), ("gpu",), Expect(driver_version="570.124.06"), Reason.NOTHING_STALE),
+        (pooled(A, B), ("gpu",), Expect(driver_version="590"), Reason.EXPECTATION_UNMET),
     ):
-        assert reason is network().decide(Settings(drivers=drivers, expect=expect))[0].reason, (drivers, expect)
+        assert reason is found.decide(Settings(drivers=drivers, expect=expect))[0].reason, (drivers, expect)
 
 
 def test_drivers_of_node_policies_are_evaluated_without_the_policy() -> None:

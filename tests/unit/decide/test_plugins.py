@@ -119,8 +119,6 @@ def test_a_fresh_plugin_is_verified_by_readiness_and_resource_slices() -> None:
                                     "status": {"containerStatuses": [running("compute-domains", R + 6)]}})  # fmt: skip
     mig = "spec: {devices: [{name: gpu-0-mig-1g.10gb-0, attributes: {type: {string: mig}}}]}"
     for name, found, expected in (
-        ("not ready", cluster().put("plugin-pod", plugin_pod(ready=None)), Reason.PLUGIN_NOT_READY),
-        ("no slice", cluster().drop("slice"), Reason.SLICE_MISSING),
         ("empty slice", cluster().change("slice", "spec: {devices: []}"), Reason.SLICE_MISSING),
         ("slice of another node", cluster().change("slice", "spec: {nodeName: gpu-9}"), Reason.SLICE_MISSING),
         ("old slice", publishing("570.124.6"), Reason.SLICE_OUTDATED),

@@ -50,10 +50,7 @@ def test_every_explanation_is_complete() -> None:
         meaning = explained(reason, stack=stack).meaning
         assert meaning.endswith("."), meaning
         assert "kubectl" not in meaning, f"a command without its precondition: {meaning}"
-
-
-def test_a_remedy_names_its_pod() -> None:
-    """It can be pasted. Unknown names are in capitals, and a name is never taken for a placeholder."""
+    # A remedy can be pasted. Unknown names are in capitals, and a name is never taken for a placeholder.
     for subject, expected in (
         ("ns/pod", "kubectl -n ns describe pod pod"),
         ("", "kubectl -n NAMESPACE describe pod NAME"),
@@ -77,10 +74,7 @@ def test_a_look_changes_nothing() -> None:
     for reason, stack in EVERYWHERE:
         look = explained(reason, "gpu-0", "ns/pod", stack).look
         assert not look or only_looks(look), look
-
-
-def test_each_reason_with_work_left_has_a_look() -> None:
-    """A new reason needs a command, or a line in the list above."""
+    # A new reason with work left needs such a command, or a line in the list above.
     for stack in STACKS.values():
         assert {reason for reason in Reason if not explained(reason, stack=stack).look} == NOTHING_LEFT, stack.name
 

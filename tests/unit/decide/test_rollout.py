@@ -321,15 +321,11 @@ def test_driver_versions_compare_as_numbers() -> None:
         ("580.105.8", "58", False),
         ("580.105.8", "5801", False),
         ("580.126.20", DIGEST, True),
-        ("580.126.20", "", True),
         ("unknown", "580.126.20", True),
         ("unknown", "580", True),
     ):
         assert expected is rollout.same_driver(published, asked), (published, asked)
-
-
-def test_the_version_to_verify_is_that_of_the_policy_or_else_the_expected_one() -> None:
-    """A policy that leaves drivers to pools names none, also where one is written: the operator ignores it."""
+    # That to verify is the one of the policy, or else the expected one. One that leaves drivers to pools names none.
     pooled = policies.cluster_policy(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true, version: 570.124.06}}"))
     settings = Settings(expect=Expect(driver_version="570.1.2"))
     found = [rollout.wanted_version(policy, settings) for policy in (asking(), asking(DIGEST), asking(""), pooled)]

@@ -43,17 +43,14 @@ def test_what_an_object_leaves_out_has_the_default_of_kubernetes() -> None:
     ):
         assert expected == readers.revision(obj("revision", f"data: {{spec: {data}}}")).template, data
     assert views.Lease("gpu-operator", "", None) == readers.lease(obj("lease", "spec: null"))
-
-
-def test_a_deployment_is_rolled_out_when_all_its_pods_are_new_and_available() -> None:
-    """The rule is that of ``kubectl rollout status``."""
-    for patch, expected in (
+    # A Deployment is rolled out as ``kubectl rollout status`` has it.
+    for patch, rolled_out in (
         ("spec: {replicas: null}", True),  # one by default
         ("status: {availableReplicas: 0}", False),
         ("spec: {replicas: 2}", False),
         ("status: null", False),
     ):
-        assert expected == readers.deployment(obj("deployment", patch)).rolled_out, patch
+        assert rolled_out == readers.deployment(obj("deployment", patch)).rolled_out, patch
 
 
 def test_a_containers_state_is_read() -> None:

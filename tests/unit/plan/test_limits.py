@@ -33,6 +33,11 @@ def of(upgrade: Object | None, **spec: Object) -> UpgradePolicy:
     return of_object(obj("policy", {"spec": {"driver": {"upgradePolicy": upgrade}, **spec}}))
 
 
+def nested(levels: int) -> str:
+    """Write an object in an object, and so on, with a limit at the bottom."""
+    return '{"spec":' + '{"a":' * levels + '{"maxUnavailable":5}' + "}" * levels + "}"
+
+
 # What a policy says.
 
 
@@ -94,15 +99,7 @@ def test_limits_in_the_wrong_place_are_found() -> None:
     network = obj("network/policy", "spec: {ofedDriver: {upgradePolicy: {maxUnavailable: 50%}}}")
     found = of_object(network, policies.nic_cluster_policy, NETWORK_OPERATOR)
     assert ("ofedDriver.upgradePolicy.maxUnavailable=50%",) == found.misplaced
-
-
-def nested(levels: int) -> str:
-    """Write an object in an object, and so on, with a limit at the bottom."""
-    return '{"spec":' + '{"a":' * levels + '{"maxUnavailable":5}' + "}" * levels + "}"
-
-
-def test_what_the_api_server_dropped_is_found_where_kubectl_kept_it() -> None:
-    """Unknown fields are pruned; ``kubectl apply`` keeps what it was given. Too deep a limit is not looked for."""
+    # Unknown fields are pruned; ``kubectl apply`` keeps what it was given. Too deep a limit is not looked for.
     kept = json.dumps({"spec": {"driver": {"rollingUpdate": {"maxUnavailable": 5}}}})
     for applied, expected in ((kept, (MISPLACED,)), ("{", ()), ("[]", ()), (nested(50), ()), (nested(100_000), ())):
         found = of_object(obj("policy", {"metadata": {"annotations": {LAST_APPLIED: applied}}}))
@@ -113,8 +110,8 @@ def test_what_strangers_wrote_is_short_and_plain() -> None:
     """It is kept for as long as the policy, and shown to users."""
     spec: Object = {f"maxParallel\x1b{number}": "é" + "x" * 5000 for number in range(500)}
     found = of({"maxUnavailable": "\x07" * 5000, "maxParallelUpgrades": 10**30}, driver2=spec)
-    told = (*found.misplaced, found.unavailable)
-    assert all(one.isprintable() and one.isascii() and len(one) < 1000 for one in told)
+    shown = (*found.misplaced, found.unavailable)
+    assert all(one.isprintable() and one.isascii() and len(one) < 1000 for one in shown)
     assert (8, 1) == (len(found.misplaced), found.parallel)
     assert "(out of range)" == of({"maxUnavailable": 10**30}).unavailable
 

@@ -102,13 +102,6 @@ def test_the_fewest_nodes_at_once_that_are_in_time_are_found() -> None:
         assert at_once == 1 or not in_time(fleet(20, fewer), minutes), minutes
 
 
-def test_some_windows_are_impossible() -> None:
-    """Less than one step, whatever the parallelism; and any, without automatic upgrades: the reason says so."""
-    assert (None, None) == ((given := answer(fleet(20), 1)).at_once, given.parallel)
-    given = answer(fleet(20, {"autoUpgrade": False}), 60)
-    assert (None, True) == (given.at_once, "autoUpgrade" in given.reason)
-
-
 def test_limits_that_are_just_enough_need_no_change() -> None:
     """As many at once as are asked for, or more; or none, because all nodes are cordoned and done in one turn."""
     for found, minutes, expected in (
@@ -120,6 +113,10 @@ def test_limits_that_are_just_enough_need_no_change() -> None:
     ):
         given = answer(found, minutes)
         assert expected == (given.at_once, given.change), (minutes, expected)
+    # Less than one step is impossible, and any window is without automatic upgrades: the reason says so.
+    assert (None, None) == ((given := answer(fleet(20), 1)).at_once, given.parallel)
+    given = answer(fleet(20, {"autoUpgrade": False}), 60)
+    assert (None, True) == (given.at_once, "autoUpgrade" in given.reason)
 
 
 def test_lost_and_failed_nodes_are_added_to_the_limits() -> None:

@@ -20,7 +20,7 @@ LIMITS: Final = {"autoUpgrade": True, **EVERY}
 
 
 def own(found: Cluster, name: str, upgrade: Object) -> Cluster:
-    """Give a pool's object an upgrade policy."""
+    """Let a pool's object have an upgrade policy."""
     return found.change("pool", {"spec": {"upgradePolicy": upgrade}}, name)
 
 

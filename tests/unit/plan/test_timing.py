@@ -146,7 +146,7 @@ def test_the_remaining_time_follows_reloads_and_parallelism() -> None:
         ("one after another", outdated("a", "b", "c"), 400),
         ("two of three at once", outdated("a", "b", "c", at_once="maxParallelUpgrades: 2, maxUnavailable: 100%"), 280),
         ("none at once", outdated("a", "b", at_once="maxUnavailable: 0"), None),
-        ("one failed beside others",
+        ("one failed, others did not",
          limited(outdated("a", "b").change("node", labelled("a", **failed), "a"), TWO_AT_ONCE), None),
         ("an excluded node failed",
          limited(outdated("a").change("node", labelled("b", skip="true", **failed), "b"), TWO_AT_ONCE), 160),
@@ -154,10 +154,7 @@ def test_the_remaining_time_follows_reloads_and_parallelism() -> None:
         ("a stale node waits for no driver", outdated("a").put("plugin-pod", stale_plugin("b")), 160),
     ):  # fmt: skip
         assert expected == remaining(found), name
-
-
-def test_plugins_wait_for_their_turn() -> None:
-    """As many at once as may be down. A plugin that does not become ready leaves the time unknown."""
+    # Plugins wait for their turn: as many at once as may be down. One that does not become ready leaves it unknown.
     for nodes, settings, expected in (
         (6, Settings(), 40),
         (5, Settings(max_parallel_restarts=2), 120),
@@ -179,7 +176,7 @@ def test_drivers_take_their_time_side_by_side() -> None:
     for name, gpu, nic, expected in (
         ("one", outdated("a", "b"), network("a"), 280),
         ("both", outdated("a", "b"), reloading, 280),
-        ("beside a manual one", cluster("a").change("driver-pod", OLD), manual, 160),
+        ("next to a manual one", cluster("a").change("driver-pod", OLD), manual, 160),
     ):
         seen = {"gpu": gpu.seen(), "network": nic.seen()}
         decision, _memories = decide_all(seen, {}, settings, LATER)
