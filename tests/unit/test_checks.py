@@ -9,31 +9,9 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from hook import checks
+from hook import checks, config
 from hook.checks import bound, duration, settings_from
-from hook.config import (
-    Advanced,
-    AffectedWorkloads,
-    CircuitBreaker,
-    ControllerLimits,
-    ControllerSettings,
-    DriverClient,
-    Duration,
-    EventTarget,
-    Expect,
-    Job,
-    LogFormat,
-    LogLevel,
-    Mode,
-    OnDeadline,
-    OnManualUpgrade,
-    OnMissingPlugin,
-    Plugin,
-    PluginName,
-    Rbac,
-    Settings,
-    Strategy,
-)
+from hook.config import ControllerSettings, Duration, Settings
 from hook.errors import SettingsError
 from hook.format import Bound
 from tests.fixtures.settings import EVERY_SETTING
@@ -43,18 +21,18 @@ AT_LEAST_ONE: Final = "^([1-9][0-9]{0,5}|[1-9][0-9]?%|100%)$"
 SECONDS: Final = [Duration(seconds=count) for count in range(7)]
 READ: Final = Settings(
     drivers=("network", "gpu"), timeout=Duration(hours=1, minutes=1, seconds=1), stall_timeout=Duration(minutes=2),
-    plugin_timeout=Duration(minutes=3), on_deadline=OnDeadline.REPORT, expect=Expect("v26.7.0", "580.126.20"),
-    plugin=Plugin("dra", ("one", PluginName(driver="gpu", name="two"), PluginName(name="three"))),
-    driver_clients=(DriverClient(namespace="dra", name="exporter"),
-                    DriverClient("gpu", labels={"example.com/app": "profiler", "empty": ""})),
-    refresh_after=("toolkit",), strategy=Strategy.ROLLOUT, max_parallel_restarts=1234567,
-    affected_workloads=AffectedWorkloads(enabled=False),
-    on_manual_upgrade=OnManualUpgrade.WAIT, on_missing_plugin=OnMissingPlugin.WAIT,
-    event_targets=(EventTarget("argoproj.io/v1alpha1", "Application", "a", "b.c"),), dry_run=True,
-    log_format=LogFormat.JSON, log_level=LogLevel.DEBUG, rbac=Rbac(("dra", "operator")), job=Job(Mode.DELEGATE),
-    controller=ControllerLimits(Bound(3), Duration(minutes=2), Duration(hours=3),
-                                CircuitBreaker(Bound("30%"), SECONDS[0])),
-    advanced=Advanced(*SECONDS[1:]),
+    plugin_timeout=Duration(minutes=3), max_parallel_restarts=1234567, refresh_after=("toolkit",), dry_run=True,
+    on_deadline=config.OnDeadline.REPORT, on_manual_upgrade=config.OnManualUpgrade.WAIT,
+    on_missing_plugin=config.OnMissingPlugin.WAIT, strategy=config.Strategy.ROLLOUT,
+    expect=config.Expect("v26.7.0", "580.126.20"), rbac=config.Rbac(("dra", "operator")),
+    plugin=config.Plugin("dra", ("one", config.PluginName(driver="gpu", name="two"), config.PluginName(name="three"))),
+    driver_clients=(config.DriverClient(namespace="dra", name="exporter"),
+                    config.DriverClient("gpu", labels={"example.com/app": "profiler", "empty": ""})),
+    event_targets=(config.EventTarget("argoproj.io/v1alpha1", "Application", "a", "b.c"),),
+    affected_workloads=config.AffectedWorkloads(enabled=False), job=config.Job(config.Mode.DELEGATE),
+    log_format=config.LogFormat.JSON, log_level=config.LogLevel.DEBUG, advanced=config.Advanced(*SECONDS[1:]),
+    controller=config.ControllerLimits(Bound(3), Duration(minutes=2), Duration(hours=3),
+                                       config.CircuitBreaker(Bound("30%"), SECONDS[0])),
 )  # fmt: skip
 
 
@@ -65,15 +43,11 @@ def refusal(values: object, *, controller: bool = False) -> str:
     return str(refused.value)
 
 
-def test_nothing_means_the_defaults() -> None:
-    """An empty mapping configures a Job, and the controller."""
+def test_every_setting_is_read() -> None:
+    """Each setting has the name and path of the chart's value. Without any, the defaults apply."""
+    assert READ == settings_from(EVERY_SETTING)
     assert Settings() == settings_from({})
     assert ControllerSettings() == settings_from({}, controller=True)
-
-
-def test_every_setting_is_read() -> None:
-    """Each setting has the name and path of the chart's value."""
-    assert READ == settings_from(EVERY_SETTING)
 
 
 def test_every_setting_has_a_description() -> None:
@@ -87,35 +61,27 @@ def test_every_setting_has_a_description() -> None:
 
 
 def test_a_duration_has_units() -> None:
-    """Durations look like those of Helm and Kubernetes."""
+    """Durations look like those of Helm and Kubernetes. The message shows one that works."""
     for text, seconds in {"25m": 1500, "90s": 90, "1h30m": 5400, "0s": 0, "720h": 2_592_000, "1h1m1s": 3661}.items():
         assert Duration(seconds=seconds) == duration(text), text
-
-
-def test_what_is_no_duration_is_refused() -> None:
-    """The message shows a duration that works."""
     wrong: tuple[object, ...] = (
         "", "25", "25min", "1.5h", "-3m", "3m5h", "5 minutes", " 5m", 25, None, True, [], "9" * 5000 + "s", "१m",
     )  # fmt: skip
     for value in wrong:
-        told = refusal({"timeout": value})
-        assert told.endswith("is not a duration; use units, such as 25m, 90s or 1h30m"), value
+        message = refusal({"timeout": value})
+        assert message.endswith("is not a duration; use units, such as 25m, 90s or 1h30m"), value
     assert 'stallTimeout: "721h" is longer than 30 days' == refusal({"stallTimeout": "721h"})
 
 
 def test_a_number_or_percentage_is_written_as_in_kubernetes() -> None:
-    """A number and the same number in quotes are one bound."""
+    """A number and the same number in quotes are one bound. The message shows one of each."""
     for value, expected in ((3, "3"), ("3", "3"), ("25%", "25%"), (0, "0"), ("100%", "100%"), ("007", "7")):
         assert (Bound(expected), expected) == (bound(value), str(bound(value))), value
-
-
-def test_what_is_neither_a_number_nor_a_percentage_is_refused() -> None:
-    """The message shows one of each."""
     wrong: tuple[object, ...] = ("", "%", "-1", -1, "1.5", 1.5, "101%", "25 %", "a quarter", 10**6, True, None, "१")
-    for value in wrong:
-        told = refusal({"controller": {"circuitBreaker": {"threshold": value}}})
-        assert told.startswith("controller.circuitBreaker.threshold: "), value
-        assert told.endswith("is neither a number nor a percentage up to 100%, such as 3 or 25%"), value
+    for refused in wrong:
+        message = refusal({"controller": {"circuitBreaker": {"threshold": refused}}})
+        assert message.startswith("controller.circuitBreaker.threshold: "), refused
+        assert message.endswith("is neither a number nor a percentage up to 100%, such as 3 or 25%"), refused
 
 
 TARGET: Final = {"apiVersion": "a.b/v1", "kind": "HelmRelease", "namespace": "c", "name": "d"}
@@ -124,21 +90,17 @@ NAMESPACE: Final = "is not a valid name of a namespace"
 CLIENT_LABELS: Final = "driverClients[0].labels: an entry"
 MISTAKES: Final[tuple[tuple[object, str], ...]] = (
     ({"strategi": "x"}, "strategi: no such setting; did you mean strategy?"),
-    ({"controller": {"circuitBreaker": {"treshold": 1}}},
-     "controller.circuitBreaker.treshold: no such setting; did you mean controller.circuitBreaker.threshold?"),
     ({"maxUnavailable": 1}, "maxUnavailable: no such setting; did you mean controller.maxUnavailable?"),
     ({"expect": {"zzzz": 1}}, "expect.zzzz: no such setting; known are chartVersion, driverVersion"),
     ({"eventTargets": [TARGET, {"apiversion": "a.b/v1"}]},
      "eventTargets[1].apiversion: no such setting; did you mean eventTargets.apiVersion?"),
     ({"strategy": "x"}, 'strategy: "x" is unknown; choose delete-stale-pods or rollout-restart'),
     ({"onManualUpgrade": 3}, "onManualUpgrade: 3 is not a text in quotes"),
-    ({"job": {"mode": "wait"}}, 'job.mode: "wait" is unknown; choose complete or delegate'),
     ({"drivers": ["disk"]}, 'drivers[0]: "disk" is unknown; choose gpu or network'),
     ({"drivers": []}, "drivers: [] is too short: at least 1 entry"),
     ({"drivers": "gpu"}, 'drivers: "gpu" is not a list'),
     ({"maxParallelRestarts": -1}, "maxParallelRestarts: -1 is too small: at least 0"),
     ({"maxParallelRestarts": "3"}, 'maxParallelRestarts: "3" is not a whole number'),
-    ({"maxParallelRestarts": 1.5}, "maxParallelRestarts: 1.5 is not a whole number"),
     ({"dryRun": "yes"}, 'dryRun: "yes" is not true or false'),
     ({"job": None}, "job: null is not a block of settings"),
     ([], "the settings: [] is not a block of settings"),
@@ -146,12 +108,9 @@ MISTAKES: Final[tuple[tuple[object, str], ...]] = (
     ({"timeout": "1m\n"}, 'timeout: "1m\\n" has a character that cannot be printed'),
     ({"a\x1b": 1}, 'the settings: "a\\u001b" has a character that cannot be printed'),
     ({"plugin": {"names": ["Upper"]}}, f'plugin.names[0]: "Upper" {NAME}'),
-    ({"plugin": {"names": [{"name": "a/b"}]}}, f'plugin.names[0].name: "a/b" {NAME}'),
     ({"plugin": {"names": [3]}}, "plugin.names[0]: 3 is not a name, or a driver and a name"),
     ({"plugin": {"names": [{"driver": "gpu"}]}}, "plugin.names[0]: name is missing"),
     ({"plugin": {"namespace": "a.b"}}, f'plugin.namespace: "a.b" {NAMESPACE}'),
-    ({"rbac": {"namespaces": [""]}}, f'rbac.namespaces[0]: "" {NAMESPACE}'),
-    ({"driverClients": [{"namespace": "a", "name": "B"}]}, f'driverClients[0].name: "B" {NAME}'),
     ({"driverClients": [{"labels": {"-a": "b"}}]}, f"{CLIENT_LABELS} is not a valid key of a label"),
     ({"driverClients": [{"labels": {"a": "b c"}}]}, f"{CLIENT_LABELS} is not a valid value of a label"),
     ({"driverClients": [{"labels": {"a": 3}}]}, f"{CLIENT_LABELS} is not a text in quotes"),
@@ -159,7 +118,6 @@ MISTAKES: Final[tuple[tuple[object, str], ...]] = (
      'eventTargets[0].apiVersion: "v1" is not GROUP/VERSION, such as argoproj.io/v1alpha1'),
     ({"eventTargets": [{**TARGET, "kind": "helmreleases"}]},
      'eventTargets[0].kind: "helmreleases" is not a kind, such as HelmRelease'),
-    ({"eventTargets": [{**TARGET, "namespace": "../c"}]}, f'eventTargets[0].namespace: "../c" {NAMESPACE}'),
 )  # fmt: skip
 
 
@@ -181,6 +139,8 @@ def test_what_no_json_has_is_refused_too() -> None:
         ({"drivers": deep}, "the settings: blocks or lists are nested too deeply"),
     ):
         assert refusal(values).startswith(words), words
+    # A newer decoder may have other messages.
+    assert "timeout: something else" == checks._sentence("something else - at `$.timeout`", {"timeout": 1})
 
 
 def test_what_is_too_long_is_cut_in_the_message() -> None:
@@ -190,9 +150,9 @@ def test_what_is_too_long_is_cut_in_the_message() -> None:
         ([TARGET] * 5, r"eventTargets: \[\{.*… is too long: at most 4 entries"),
         ([long_name], r"eventTargets\[0\].name: .* is too long: at most 253 char"),
     ):
-        told = refusal({"eventTargets": targets})
-        assert re.match(words, told), words
-        assert len(told) < 200, words
+        message = refusal({"eventTargets": targets})
+        assert re.match(words, message), words
+        assert len(message) < 200, words
 
 
 PAUSE: Final = "controller.restartBackoff: must be longer than 0s, and no longer than controller.restartBackoffMax"
@@ -201,7 +161,6 @@ WITHOUT_EFFECT: Final[tuple[tuple[dict[str, Any], str], ...]] = (
     ({"timeout": "0s"}, "timeout: must be longer than 0s"),
     ({"pluginTimeout": "0s"}, "pluginTimeout: must be longer than 0s"),
     ({"controller": {"maxUnavailable": 0}}, NO_RESTART),
-    ({"controller": {"maxUnavailable": "0%"}}, NO_RESTART),
     ({"controller": {"restartBackoff": "0s"}}, PAUSE),
     ({"controller": {"restartBackoff": "2h"}}, PAUSE),
     *(({"driverClients": [client]}, "driverClients[0]: set either namespace and name, or labels") for client in (
@@ -225,29 +184,13 @@ def test_what_cannot_work_or_has_no_effect_is_refused() -> None:
     for values, expected in WITHOUT_EFFECT:
         for controller in (False, True):
             assert expected == refusal(values, controller=controller), values
-
-
-def test_a_setting_needs_an_effect_on_one_driver_only() -> None:
-    """It need not be the first one."""
     for values in ({"refreshAfter": ["toolkit"]}, {"expect": {"chartVersion": "v99"}}):
-        assert settings_from({"drivers": ["network", "gpu"], **values}), values
-
-
-def test_all_contradictions_are_reported_at_once() -> None:
-    """The message has one line for each."""
-    values = {"timeout": "0s", "pluginTimeout": "0s", "refreshAfter": ["disk"]}
-    assert 3 == len(refusal(values).splitlines())
-
-
-def test_a_dry_run_is_for_jobs() -> None:
-    """A controller that never acts would look like one that does."""
+        assert settings_from({"drivers": ["network", "gpu"], **values}), "an effect on one driver, not the first one"
+    several: dict[str, Any] = {"timeout": "0s", "pluginTimeout": "0s", "refreshAfter": ["disk"]}
+    assert 3 == len(refusal(several).splitlines()), "all contradictions are reported at once"
+    # A controller that never acts would look like one that does.
     assert settings_from({"dryRun": True}).dry_run
     assert refusal({"dryRun": True}, controller=True).startswith("dryRun: the controller has no dry run")
-
-
-def test_a_message_of_the_decoder_that_is_not_known_is_shown() -> None:
-    """A newer library may have others."""
-    assert "timeout: something else" == checks._sentence("something else - at `$.timeout`", {"timeout": 1})
 
 
 def test_every_pattern_has_words() -> None:

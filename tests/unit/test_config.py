@@ -4,78 +4,51 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from hook import config
 from hook.checks import settings_from
-from hook.config import (
-    ControllerSettings,
-    DriverClient,
-    Duration,
-    EventTarget,
-    Mode,
-    OnDeadline,
-    OnManualUpgrade,
-    Settings,
-    Strategy,
-)
+from hook.config import ControllerSettings, Duration, Settings
 from hook.format import Bound
 from tests.fixtures.settings import EVERY_SETTING
 
 
 def test_the_defaults_are_those_that_are_documented() -> None:
-    """The values, the README and the command line repeat them."""
-    settings = Settings()
+    """The values, the README and the command line repeat them. A Job restarts as many plugins as are stale."""
+    settings, controller = Settings(), ControllerSettings()
     assert (timedelta(minutes=25), timedelta(minutes=30), timedelta(minutes=5), 0) == (
         settings.timeout, settings.stall_timeout, settings.plugin_timeout, settings.max_parallel_restarts,
     )  # fmt: skip
-    assert (OnDeadline.FAIL, Strategy.STALE_PODS, OnManualUpgrade.REPORT, Mode.COMPLETE) == (
+    assert ("fail", "delete-stale-pods", "report", "complete") == (
         settings.on_deadline, settings.strategy, settings.on_manual_upgrade, settings.job.mode,
     )  # fmt: skip
-
-
-def test_the_controllers_defaults_are_those_that_are_documented() -> None:
-    """It waits a minute, then longer; it stops at a burst, for half an hour."""
-    limits = ControllerSettings().controller
-    assert (timedelta(minutes=1), timedelta(hours=1), timedelta(minutes=30), "50%") == (
-        limits.restart_backoff, limits.restart_backoff_max, limits.circuit_breaker.reset,
-        limits.circuit_breaker.threshold,
+    limits, breaker = controller.controller, controller.controller.circuit_breaker
+    assert (timedelta(minutes=1), timedelta(hours=1), timedelta(minutes=30), "50%", "25%") == (
+        limits.restart_backoff, limits.restart_backoff_max, breaker.reset, breaker.threshold, limits.max_unavailable,
     )  # fmt: skip
-    assert (True, "25%") == (ControllerSettings().is_controller, ControllerSettings().max_unavailable)
-
-
-def test_only_a_controller_has_a_limit_of_plugins_that_are_down() -> None:
-    """A Job refreshes each node as soon as it is settled."""
-    values = {"controller": {"maxUnavailable": "10%"}}
-    assert (False, None) == (settings_from(values).is_controller, settings_from(values).max_unavailable)
-    assert Bound("10%") == settings_from(values, controller=True).max_unavailable
 
 
 def test_plugins_and_clients_belong_to_a_driver() -> None:
     """Those that name none belong to the first driver."""
     found = settings_from(EVERY_SETTING)
     assert (("one", "three"), ("two",)) == (found.plugin_names("network"), found.plugin_names("gpu"))
-    assert (DriverClient(namespace="dra", name="exporter"),) == found.clients_of("network")
+    assert (config.DriverClient(namespace="dra", name="exporter"),) == found.clients_of("network")
     assert ["example.com/app=profiler,empty="] == [str(client) for client in found.clients_of("gpu")]
+    # A Job refreshes each node as soon as it is settled: it has no limit of plugins that are down.
+    values = {"controller": {"maxUnavailable": "10%"}}
+    assert (False, None) == (settings_from(values).is_controller, settings_from(values).max_unavailable)
+    assert Bound("10%") == settings_from(values, controller=True).max_unavailable
 
 
 def test_the_plural_of_a_kind_is_guessed_as_kubernetes_does() -> None:
     """Permissions and paths name the plural."""
-    for kind, expected in {
-        "HelmRelease": "helmreleases",
-        "Application": "applications",
-        "Policy": "policies",
-        "Ingress": "ingresses",
-    }.items():
-        target = EventTarget("a.b/v1", kind, "c", "d")
+    for kind, expected in {"HelmRelease": "helmreleases", "Policy": "policies", "Ingress": "ingresses"}.items():
+        target = config.EventTarget("a.b/v1", kind, "c", "d")
         assert (expected, f"{kind} c/d") == (target.plural, str(target))
 
 
 def test_a_margin_of_the_timeout_is_kept_for_reporting() -> None:
-    """It is a twentieth, at least 5 s and at most 30 s, but never more than half of the timeout."""
+    """It is a twentieth, at least 5 s and at most 30 s, but never more than half. The controller has no deadline."""
     for timeout, expected in {8: 4, 60: 5, 5 * 60: 15, 10 * 60: 30, 120 * 60: 30}.items():
         assert timedelta(seconds=expected) == Settings(timeout=Duration(seconds=timeout)).margin, timeout
-
-
-def test_a_deadline_belongs_to_a_run_with_an_end() -> None:
-    """The controller has none that any moment could reach."""
     started = datetime(2026, 1, 1, 10, tzinfo=UTC)
     assert started + timedelta(minutes=24, seconds=30) == Settings().deadline(started)
     assert datetime.max.replace(tzinfo=UTC) == ControllerSettings().deadline(started)

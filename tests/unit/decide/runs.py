@@ -1,4 +1,7 @@
-"""Runs of the program on a cluster that changes, one decision after the other."""
+"""Runs of the program on a cluster that changes, one decision after the other, and tables of named clusters.
+
+Each ``wrong_…`` helper returns the cases that are wrong, so that one failure does not hide the others.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from tests.fixtures.objects import Object, driver_pod, merged, obj, running, wai
 from tests.unit.decide import patches
 
 if TYPE_CHECKING:
+    from hook.decide.reasons import Reason
     from hook.decide.result import Decision, Phase
     from tests.fixtures.cluster import Cluster
 
@@ -20,6 +24,11 @@ DRIVER: Final = "nvidia-driver-daemonset"
 EXPORTER: Final = DriverClient("gpu", "monitoring", "dcgm-exporter")
 JOB: Final = Settings()
 TOOLKIT: Final = Settings(refresh_after=("toolkit",))
+
+Clusters = dict[str, tuple["Cluster", "Reason"]]
+"""Named clusters, each with the reason that is expected for it."""
+Wrong = dict[str, tuple["Reason", "Reason"]]
+"""Which reason was expected, and which was found."""
 
 
 @dataclass
@@ -110,3 +119,25 @@ def unlabelled(found: Cluster, node: str = "b") -> Cluster:
     found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.present": "false"}}}, node)
     left = len(found.drop("driver-pod", f"driver-{node}").of("driver-pod"))
     return found.change("daemonset", {"status": {"desiredNumberScheduled": left}}, DRIVER)
+
+
+def wrong_decisions(cases: Clusters, settings: Settings | None = None) -> Wrong:
+    """Return the clusters for which the decision has another reason than expected."""
+    found = {name: cluster.decide(settings)[0].reason for name, (cluster, _reason) in cases.items()}
+    return {name: (reason, found[name]) for name, (_cluster, reason) in cases.items() if found[name] is not reason}
+
+
+def wrong_nodes(cases: Clusters) -> Wrong:
+    """Return the clusters whose only node has another reason than expected."""
+    found = {name: cluster.judge().reason for name, (cluster, _reason) in cases.items()}
+    return {name: (reason, found[name]) for name, (_cluster, reason) in cases.items() if found[name] is not reason}
+
+
+def timeline(*steps: tuple[float, Cluster], settings: Settings = JOB) -> list[Decision]:
+    """Decide about each cluster, at its seconds after the start, with the memory of the decision before."""
+    return Run(steps[0][1], settings).through(*steps)
+
+
+def reasons_over(*steps: tuple[float, Cluster], settings: Settings = JOB) -> list[Reason]:
+    """Return the reasons of a timeline."""
+    return [decision.reason for decision in timeline(*steps, settings=settings)]

@@ -6,39 +6,25 @@ from datetime import timedelta
 
 from msgspec import structs
 
-from hook.config import (
-    ControllerLimits,
-    ControllerSettings,
-    DriverClient,
-    Duration,
-    Expect,
-    OnDeadline,
-    OnMissingPlugin,
-    Settings,
-    Strategy,
-)
+from hook.config import DriverClient, Duration, Expect, OnDeadline, Settings, Strategy
 from hook.decide import decide as decisions
 from hook.decide.decide import Memories, decide_all, early_skip, succeeded
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, NodeState, Phase, RolloutRestart
-from hook.decide.state import Memory, RestartRecord, Timers, restart_key
-from hook.format import Bound
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, without_operator
+from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, RolloutRestart, headline, in_need
+from hook.decide.state import Memory
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, without_operator
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, of
-from tests.fixtures.modes import network, ofed_pod, rdma_pod, with_exporter, with_ofed
-from tests.fixtures.objects import conditions, driver_pod, merged, obj, parsed, plugin_pod
-from tests.unit.decide.cases import phases_over, reasons_over, timeline, wrong
+from tests.fixtures.modes import network, rdma_pod, with_exporter
+from tests.fixtures.objects import driver_pod, obj, plugin_pod
+from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, pods, timeline
 
 TWO = ("a", "b")
 YEAR = 365 * 24 * 3600
-PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
-OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
 UNLABELLED = labelled(present="false", deploy_driver=None)
 WAIT, FAIL, DEADLINE, DONE = Phase.WAIT, Phase.FAIL, Phase.DEADLINE, Phase.DONE
 LONG = Settings(timeout=Duration(days=1))
 PATIENT = structs.replace(LONG, plugin_timeout=Duration(days=1))
-NOT_READY_PLUGIN = merged(plugin_pod("a"), {"status": {"conditions": conditions(None)}})
 
 
 def rotating() -> Cluster:
@@ -53,9 +39,9 @@ def without(found: Cluster, *nodes: str) -> Cluster:
     return found
 
 
-def in_minutes(*steps: tuple[float, Cluster], settings: Settings = LONG) -> list[Phase]:
+def phases(*steps: tuple[float, Cluster], settings: Settings = LONG) -> list[Phase]:
     """Return the phases of a timeline in minutes."""
-    return phases_over(*((minutes * 60, found) for minutes, found in steps), settings=settings)
+    return [one.phase for one in timeline(*((minutes * 60, found) for minutes, found in steps), settings=settings)]
 
 
 # The end of a run.
@@ -107,49 +93,28 @@ def test_a_fleet_that_does_not_advance_has_stalled() -> None:
     """No node made progress for so long. Zero means never. It needs neither a policy nor a node."""
     empty = cluster().drop("node").drop("driver-pod").drop("plugin-pod")
     expecting = structs.replace(LONG, expect=Expect(chart_version="v27.1.0"))
-    pending, stalled, unmet = Reason.NODES_PENDING, Reason.STALLED, Reason.EXPECTATION_UNMET
     never = structs.replace(LONG, stall_timeout=Duration())
-    assert {} == wrong({
-        "not yet": ([pending, pending], reasons_over((0, rotating()), (29.9 * 60, rotating()), settings=LONG)),
-        "stalled": ([pending, stalled], reasons_over((0, rotating()), (30 * 60, rotating()), settings=LONG)),
-        "never": ([pending, pending], reasons_over((0, rotating()), (500 * 60, rotating()), settings=never)),
-        "no node": ([unmet, stalled], reasons_over((0, empty), (30 * 60, empty), settings=expecting)),
-        "no policy": ([Reason.POLICY_EXPECTED, stalled], reasons_over(
-            (0, cluster(*TWO).drop("policy")), (30 * 60, cluster(*TWO).drop("policy")), settings=expecting)),
-    })  # fmt: skip
-    assert DEADLINE is in_minutes((0, rotating()), (30, rotating()))[1]
+    pending, stalled = Reason.NODES_PENDING, Reason.STALLED
+    for name, found, settings, minutes, expected in (
+        ("not yet", rotating(), LONG, 29.9, (WAIT, pending)),
+        ("stalled", rotating(), LONG, 30, (DEADLINE, stalled)),
+        ("never", rotating(), never, 500, (WAIT, pending)),
+        ("no node", empty, expecting, 30, (DEADLINE, stalled)),
+        ("no policy", cluster(*TWO).drop("policy"), expecting, 30, (DEADLINE, stalled)),
+    ):
+        first, last = timeline((0, found), (minutes * 60, found), settings=settings)
+        assert (WAIT, *expected) == (first.phase, last.phase, last.reason), name
 
 
 def test_progress_of_any_node_starts_the_stall_again() -> None:
     """Each node is compared with itself, whatever becomes of the others."""
-    old = "nvidia-dra-driver-gpu-kubelet-plugin"
-    owner = f"ownerReferences: [{{uid: old-ds, controller: true, name: {old}}}]"
-
-    def both_charts() -> Cluster:
-        found = cluster().put("daemonset", obj("plugin-daemonset", f"metadata: {{name: {old}, uid: old-ds}}"))
-        other = merged(plugin_pod(), parsed(f"metadata: {{name: other, uid: other, {owner}}}"))
-        return found.put("plugin-pod", other).drop("plugin-pod", "plugin-gpu-0")
-
-    names = tuple("abcdefgh")
-
-    def loading() -> Cluster:
-        return cluster(*names).put("driver-pod", *(driver_pod(node, ready=None) for node in names[6:]))
-
-    def two_left() -> Cluster:
-        return without(loading(), *names[:6])
-
     further: dict[str, tuple[tuple[float, Cluster], ...]] = {
         "a driver loads": ((0, rotating()), (20, rotating().put("driver-pod", driver_pod("a", ready=None)))),
         "a driver is ready": ((0, rotating()), (20, stale(*TWO).drop("driver-pod", "driver-b"))),
-        "others leave": ((0, loading()), (10, two_left()), (20, two_left().put("driver-pod", driver_pod("g")))),
-        "the plugin that is behind": (
-            (0, both_charts()),
-            (20, both_charts().put("plugin-pod", plugin_pod(ready=None))),
-        ),
     }
     for name, steps in further.items():
         last = steps[-1][1]
-        assert [WAIT, DEADLINE] == in_minutes(*steps, (49, last), (50, last), settings=PATIENT)[-2:], name
+        assert [WAIT, DEADLINE] == phases(*steps, (49, last), (50, last), settings=PATIENT)[-2:], name
     rendered = rotating().put("revision", obj("revision", """
         {metadata: {name: c, labels: {controller-revision-hash: c}}, revision: 3}"""))  # fmt: skip
     fallen_back = cluster(*TWO).drop("driver-pod", "driver-a").drop("slice", "0-gpu.nvidia.com-b")
@@ -159,82 +124,34 @@ def test_progress_of_any_node_starts_the_stall_again() -> None:
         ("rendered again", rotating(), rendered),
         ("a node joins", without(rotating(), "b"), rotating()),
     ):
-        assert [WAIT] * 3 == in_minutes((0, first), (20, then), (49, then)), name
-
-
-def test_a_restart_is_progress() -> None:
-    """The stall counts from then, not from when the plugin was first seen stale."""
-    first, memory = stale().decide(LONG)
-    (action,) = first.actions
-    assert isinstance(action, DeletePod)
-    asked = LATER + timedelta(minutes=29, seconds=50)
-    memory = stale().decide(LONG, memory.asked(action.node, action.pod, asked), asked)[1]
-    assert WAIT is stale().decide(LONG, memory, LATER + timedelta(minutes=30))[0].phase
-
-
-def test_a_node_whose_operands_are_paused_has_begun() -> None:
-    """Its driver is being unloaded, so it is further than one that waits for its turn."""
+        assert [WAIT] * 3 == phases((0, first), (20, then), (49, then)), name
+    # A node whose operands are paused is further than one that waits for its turn.
     waits = cluster().change("node", labelled(state="upgrade-required"))
     paused = cluster().change("node", labelled(state="", deploy_toolkit="paused-for-driver-upgrade"))
-    assert [DEADLINE, WAIT] == [in_minutes((0, waits), (30, then))[1] for then in (waits, paused)]
+    assert [DEADLINE, WAIT] == [phases((0, waits), (30, then))[1] for then in (waits, paused)]
+    # A restart is progress, too: the stall counts from then.
+    run = Run(stale(), LONG)
+    run.look()
+    run.act(1790)
+    run.look(1790)
+    assert WAIT is run.look(1800).phase
 
 
 def test_nodes_that_leave_or_fall_back_are_no_progress() -> None:
     """Only a new highest rank counts, so a plugin that crashes again and again does not keep a run alive."""
     left = without(rotating(), "a")
-    steps = [(0, rotating()), (20 * 60, left), (30 * 60, left)]
-    assert Reason.STALLED is reasons_over(*steps, settings=LONG)[-1]
+    assert DEADLINE is phases((0, rotating()), (20, left), (30, left))[-1]
     begun, again = cluster(*TWO).drop("slice", "0-gpu.nvidia.com-b"), stale(*TWO)
     for node in TWO:
         again.change("plugin-pod", {"metadata": {"uid": f"another-{node}"}}, f"plugin-{node}")
-    steps = [(0, begun), (10 * 60, rotating()), (20 * 60, rotating()), (30 * 60, again)]
-    assert Reason.STALLED is reasons_over(*steps, settings=LONG)[-1]
-
-
-def test_each_state_on_the_way_ranks_above_the_one_before() -> None:
-    """Else a fleet would seem to stall while it advances, or to advance while it goes back and forth."""
-    waiting, *others = (decisions.RANK[NodeState[state]] for state in
-                        ("WAITING", "STALE", "RESTARTING", "VERIFYING", "VERIFIED"))  # fmt: skip
-    ranks = [waiting, decisions.RELOADING_RANK, *others]
-    assert sorted(set(ranks)) == ranks
-    assert (waiting, ranks[-1]) == (decisions.RANK[NodeState.FAILED], decisions.RANK[NodeState.EXCLUDED])
-
-
-def test_a_node_that_only_waits_for_its_turn_does_not_delay_a_failure() -> None:
-    """What cannot make progress by itself is waited for as long as the grace period of a failed node."""
-    ofed = network("a", "b").put("driver-pod", ofed_pod("b", ready=None))
-    settings = ControllerSettings(plugin_timeout=Duration(), controller=ControllerLimits(max_unavailable=Bound(1)))
-    for found, reason in (
-        (cluster(*TWO).change("driver-pod", OLD_HASH, "driver-b"), Reason.DRIVER_OUTDATED),
-        (stale(*TWO), Reason.PLUGIN_QUEUED),
-        (with_ofed(cluster(*TWO), ofed), Reason.PRIOR_DRIVER_UNSETTLED),
-    ):
-        found.put("plugin-pod", NOT_READY_PLUGIN)
-        first, last = timeline((0, found), (300, found), settings=settings)
-        assert (WAIT, reason) == (first.phase, first.statuses[1].reason)
-        assert (FAIL, Reason.PLUGIN_NOT_READY) == (last.phase, last.reason), reason
+    assert DEADLINE is phases((0, begun), (10, rotating()), (20, rotating()), (30, again))[-1]
+    ranks = [decisions.RANK[NodeState[state]] for state in ("WAITING", "STALE", "RESTARTING", "VERIFYING", "VERIFIED")]
+    ranks.insert(1, decisions.RELOADING_RANK)
+    assert sorted(set(ranks)) == ranks, "else a fleet would seem to stall while it advances"
+    assert (ranks[0], ranks[-1]) == (decisions.RANK[NodeState.FAILED], decisions.RANK[NodeState.EXCLUDED])
 
 
 # Memory.
-
-
-def test_a_restart_gives_another_memory() -> None:
-    """The old one stays as it was. There is one record per driver client and node, with a refusal if there was one."""
-    memory, before = Memory(started=LATER), LATER - timedelta(seconds=40)
-    pod, key = stale().judge().stale_pod, restart_key("plugin-ds", "gpu-0")
-    assert pod is not None
-    once = memory.asked("gpu-0", pod, before)
-    twice = once.asked("gpu-0", pod, LATER)
-    entry = RestartRecord(pod.uid, pod.driver_run, LATER, driver_ready=pod.driver_ready, predates=True)
-    assert ({}, {key: entry}, before) == (memory.restarts, twice.restarts, once.restarts[key].at)
-    refused = memory.asked("gpu-0", pod, before, refused="no")
-    assert ("no", 0) == (refused.restarts[key].refused, refused.restarted)
-    assert 1 == refused.asked("gpu-0", pod, LATER).restarted
-    elsewhere = once.with_verified([cluster("gpu-1").judge()])
-    back = elsewhere.with_verified([cluster().judge()])
-    memories = (elsewhere, back, back.asked("gpu-0", pod, LATER))
-    assert [False, True, False] == [found.restarts[key].came_back for found in memories]
-    assert back == back.with_verified([cluster().judge()])
 
 
 def test_a_decision_depends_on_its_arguments_alone_and_changes_none() -> None:
@@ -246,14 +163,6 @@ def test_a_decision_depends_on_its_arguments_alone_and_changes_none() -> None:
     found = stale(*TWO).put("plugin-pod", *cluster("b").of("plugin-pod"))
     fresh = Memory(started=LATER - timedelta(seconds=40))
     assert found.decide()[0].actions == found.decide(memory=fresh)[0].actions != ()
-
-
-def test_a_condition_holds_from_when_it_was_first_seen() -> None:
-    """Zero if it is new. A condition that is not asked for is forgotten."""
-    before = LATER - timedelta(seconds=40)
-    timers = Timers(Memory(started=before, first_seen={"old": before, "other": before}), LATER)
-    assert (timedelta(seconds=40), timedelta()) == (timers.held("old"), timers.held("new"))
-    assert {"old": before, "new": LATER} == timers.first_seen
 
 
 # The controller.
@@ -278,32 +187,11 @@ def test_the_controller_has_neither_a_deadline_nor_a_stall() -> None:
 def test_a_failure_does_not_stop_the_restarts_of_the_controller() -> None:
     """It reports a plugin that is not named, and restarts the driver clients that are. A Job does not."""
     found = with_exporter(cluster(), started=-400).change("daemonset", {"metadata": {"name": "my-own-plugin"}}, PLUGIN)
-    exporter = (DriverClient("gpu", "monitoring", "dcgm-exporter"),)
     for controller in (True, False):
-        settings = structs.replace(of(FOLLOWING, controller=controller), driver_clients=exporter)
+        settings = structs.replace(of(FOLLOWING, controller=controller), driver_clients=(EXPORTER,))
         decision = Controller(found, settings).look()
         assert (FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
         assert int(controller) == len(decision.actions)
-
-
-def test_nothing_is_restarted_while_the_intent_cannot_be_read() -> None:
-    """Whatever the phase is."""
-    decision = Controller(stale().put("revision", obj("revision", "{metadata: {name: odd}, revision: many}"))).look()
-    assert (["PluginStale"], ()) == (reasons(decision.statuses), decision.actions)
-
-
-def test_what_fails_for_a_moment_recovers() -> None:
-    """A node that was lost, and a plugin that took too long."""
-    run = Controller(stale(*TWO).change("node", not_ready_since(0), "a"))
-    lost = run.act(0).statuses[0]
-    assert (NodeState.EXCLUDED, False) == (lost.state, "run the release again" in lost.message)
-    assert "run the release again" in run.found.decide(Settings())[0].statuses[0].message, "only a Job needs that"
-    run.found.put("node", obj("node", {"metadata": {"name": "a"}})).put("plugin-pod", plugin_pod("b"))
-    assert ["a"] == [action.node for action in run.act(YEAR).actions if isinstance(action, DeletePod)]
-    run = Controller(cluster().put("plugin-pod", plugin_pod(ready=None)))
-    assert [NodeState.VERIFYING, NodeState.FAILED] == [run.look(at).statuses[0].state for at in (0, 300)]
-    run.found.put("plugin-pod", plugin_pod())
-    assert DONE is run.look(600).phase
 
 
 def test_the_memory_of_the_controller_does_not_grow() -> None:
@@ -339,21 +227,9 @@ def test_what_still_exists_is_not_forgotten() -> None:
     run.found.change("plugin-pod", "metadata: {deletionTimestamp: '2026-01-01T11:00:00Z'}")
     run.look(2)
     assert {} == run.memory.troubles
-
-
-def test_a_job_remembers_nodes_that_are_gone() -> None:
-    """Until its end: a node that was refreshed may come back without its labels."""
+    # Until its end, a Job remembers nodes that are gone: one that was refreshed may come back without its labels.
     memory = stale(*TWO).decide()[1]
     assert frozenset(TWO) == without(stale(*TWO), "b").decide(memory=memory)[1].eligible
-
-
-def test_a_node_that_wants_no_plugin_is_not_one_whose_plugin_came_back() -> None:
-    """After a refusal the pauses grow on."""
-    run = Controller(stale())
-    run.act(0, refused="not on a Friday")
-    run.found.drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN)
-    assert ["NothingToRefresh"] == reasons(run.look(1).statuses)
-    assert not run.memory.restarts[restart_key("plugin-ds", "gpu-0")].came_back
 
 
 # Several stacks.
@@ -405,17 +281,23 @@ def test_one_stack_decides_for_all() -> None:
         other = "network" if decision.stack == "gpu" else "gpu"
         assert decision.message.startswith(f"{decision.stack}: ")
         assert f"; {other}: " in decision.message
+    # A deadline is shared: both began with the Job.
+    memories = decide(stale(), network())[1]
+    late, _memories = decide(stale(), network(), memories=memories, seconds=25 * 60)
+    assert (DEADLINE, Reason.NODES_PENDING, "gpu") == (late.phase, late.cause, late.stack)
 
 
 def test_each_stack_restarts_its_own_plugins_at_once() -> None:
-    """Each status names its stack, and each memory records the restarts of its stack alone."""
+    """Each status names its stack, and each memory records the restarts of its stack alone. That one reports done."""
     decision, memories = decide(stale("a"), stale_network("b"))
     assert [("a", "gpu"), ("b", "network")] == [(status.node, status.stack) for status in decision.statuses]
-    assert ["plugin-a", "rdma-b"] == [action.pod.name for action in decision.actions if isinstance(action, DeletePod)]
-    (first, _second) = decision.actions
-    memories = restarted(Decision(WAIT, Reason.NODES_PENDING, "", actions=(first,)), memories)
+    assert ["plugin-a", "rdma-b"] == pods(decision)
+    second = Decision(WAIT, Reason.NODES_PENDING, "", actions=decision.actions[1:])
+    memories = restarted(second, memories)
     later, _memories = decide(stale("a"), stale_network("b"), memories=memories, seconds=1)
-    assert ["rdma-b"] == [action.pod.name for action in later.actions if isinstance(action, DeletePod)]
+    assert ["plugin-a"] == pods(later)
+    done, _memories = decide(cluster("a"), network("b"), memories=memories, seconds=60)
+    assert (DONE, Reason.REFRESHED, "network") == (done.phase, done.reason, done.stack)
 
 
 def test_a_stack_is_named_only_where_there_are_several() -> None:
@@ -429,13 +311,6 @@ def test_a_stack_is_named_only_where_there_are_several() -> None:
     assert ["network", "gpu"] == [stack.name for stack in chosen]
 
 
-def test_a_deadline_is_shared() -> None:
-    """Both began with the Job."""
-    memories = decide(stale(), network())[1]
-    late, _memories = decide(stale(), network(), memories=memories, seconds=25 * 60)
-    assert (DEADLINE, Reason.NODES_PENDING, "gpu") == (late.phase, late.cause, late.stack)
-
-
 def test_the_first_read_skips_only_if_every_stack_can_be_skipped() -> None:
     """Else the rest of the cluster is read: only driver pods tell a missing policy from a missing operator."""
     for name, (gpu, nic, expected) in {
@@ -446,22 +321,6 @@ def test_the_first_read_skips_only_if_every_stack_can_be_skipped() -> None:
     }.items():
         found = early_skip({"gpu": gpu.seen(), "network": nic.seen()}, BOTH)
         assert expected is (found.reason if found else None), name
-
-
-def test_each_stack_may_wait_for_its_plugin() -> None:
-    """One may be settled while the other is not."""
-    settings = structs.replace(BOTH, on_missing_plugin=OnMissingPlugin.WAIT)
-    gpu = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
-    nic = network().drop("daemonset", "rdma-shared-dp-ds").drop("plugin-pod")
-    assert DONE is decide(gpu, nic, settings)[0].phase
-    assert WAIT is decide(gpu, nic.drop("driver-pod"), settings)[0].phase
-
-
-def test_the_stack_that_restarted_something_reports_done() -> None:
-    """The message of the run is about what it did."""
-    decision, memories = decide(cluster("x"), stale_network("x"))
-    done, _memories = decide(cluster("x"), network("x"), memories=restarted(decision, memories), seconds=60)
-    assert (DONE, Reason.REFRESHED, "network") == (done.phase, done.reason, done.stack)
 
 
 def test_a_driver_client_of_both_stacks_is_restarted_once_and_recorded_by_both() -> None:
@@ -481,25 +340,17 @@ def test_a_driver_client_of_both_stacks_is_restarted_once_and_recorded_by_both()
     assert (("gpu",), ("network",)) == ((action.stack,), tuple(other.stack for other in action.also))
 
 
-def test_an_expected_chart_is_that_of_the_stack_whose_policy_names_its_chart() -> None:
-    """Whichever comes first: it keeps a run from ending before the operator's own release."""
-    for stacks in (BOTH.drivers, BOTH.drivers[::-1]):
-        settings = Settings(drivers=stacks, expect=Expect(chart_version="v99.0.0"))
-        decision, _memories = decide(cluster(), network(), settings)
-        assert (WAIT, Reason.EXPECTATION_UNMET, "gpu") == (decision.phase, decision.reason, decision.stack)
-        assert early_skip({"gpu": GONE.seen(), "network": network().drop("policy").seen()}, settings) is None
+# Results: what reports and summaries read from them.
 
 
-def test_stacks_have_breakers_of_their_own() -> None:
-    """One that is open stops its own stack. The phase of both is Wait."""
-    nodes = tuple(f"n{number}" for number in range(6))
-    settings = structs.replace(FOLLOWING, drivers=("gpu", "network"))
-    gpu, nic = cluster(*nodes), network(*nodes)
-    memories = decide(gpu, nic, settings)[1]
-    gpu.put("driver-pod", *(driver_pod(node, started=3500, ready=3600) for node in nodes))
-    nic.put("driver-pod", merged(nic.of("driver-pod")[0], {"metadata": {"uid": "next"}}))
-    nic.put("plugin-pod", rdma_pod("n0", started=-400))
-    decision, memories = decide(gpu, nic, settings, memories, seconds=5)
-    assert (WAIT, Reason.BREAKER_OPEN, "gpu") == (decision.phase, decision.reason, decision.stack)
-    assert [("n0", "network")] == [(each.node, each.stack) for each in decision.actions if isinstance(each, DeletePod)]
-    assert (True, False) == tuple(memories[name].breaker.opened_at is not None for name in ("gpu", "network"))
+def test_only_a_failing_run_names_the_nodes_in_need() -> None:
+    """The failed ones first; verified and excluded ones not at all. One line of it is made for grep."""
+    states = {"a": NodeState.WAITING, "b": NodeState.FAILED, "c": NodeState.VERIFIED, "d": NodeState.EXCLUDED}
+    statuses = tuple(NodeStatus(node, state, Reason.NODE_NOT_READY_BRIEFLY, "") for node, state in states.items())
+    for phase in Phase:
+        decision = Decision(phase, Reason.STALLED, "text", statuses=statuses)
+        expected = ["b", "a"] if phase in (FAIL, DEADLINE) else []
+        assert expected == [status.node for status in in_need(decision)], phase
+        assert f"{phase} (Stalled): text" == headline(decision)
+    counted = [decision.count(*each) for each in ((NodeState.WAITING,), (NodeState.VERIFIED, NodeState.EXCLUDED), ())]
+    assert [1, 2, 0] == counted

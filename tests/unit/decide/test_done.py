@@ -8,15 +8,14 @@ from datetime import timedelta
 from hook.config import Advanced, Duration, Expect, OnMissingPlugin, Plugin, Rbac, Settings
 from hook.decide.decide import early_skip_of
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, Phase
+from hook.decide.result import Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale, without_operator
 from tests.fixtures.limits import of
-from tests.fixtures.modes import Pool, pool_daemonset, pooled
+from tests.fixtures.modes import pooled
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, stamp, waiting
-from tests.unit.decide.cases import phases_over, reasons_over, timeline, wrong, wrong_decisions
+from tests.unit.decide.runs import DRIVER, PLUGIN, reasons_over, timeline, wrong_decisions
 
-PLUGIN, DRIVER = "dra-driver-nvidia-gpu-kubelet-plugin", "nvidia-driver-daemonset"
 MANAGED = """metadata: {name: nvidia-dra-driver-kubelet-plugin, namespace: gpu-operator, uid: managed,
 ownerReferences: [{kind: GPUCluster, uid: gc, controller: true}]}"""
 DISABLED, NOT_READY = "spec: {driver: {enabled: false}}", "status: {state: notReady}"
@@ -89,28 +88,24 @@ def fresh_install() -> Cluster:
 
 def test_a_run_with_nothing_to_protect_is_skipped() -> None:
     """The deployment tool sees success with the reason, and nothing is restarted."""
-    skipped: dict[str, tuple[Cluster, Settings, Reason]] = {
-        "no plugin": (without_plugin(), Settings(), Reason.NO_PLUGIN),
-        "no plugin in its namespace": (cluster(), Settings(plugin=Plugin(namespace="x")), Reason.NO_PLUGIN),
-        "no plugin where it may read": (without_plugin(), Settings(rbac=Rbac(namespaces=("gpu-operator",))),
-                                        Reason.NO_PLUGIN),
-        "no plugin, whatever is expected": (without_plugin(), EXPECTING, Reason.NO_PLUGIN),
-        "plugin of the operator": (without_plugin(obj("plugin-daemonset", MANAGED)), Settings(),
-                                   Reason.OPERATOR_MANAGED),
-        "no policy": (without_operator(cluster()), Settings(), Reason.NO_POLICY),
-        "no kind of policy": (without_operator(cluster()).unserved("policy"), Settings(), Reason.NO_POLICY),
-        "driver disabled": (stale().change("policy", DISABLED), Settings(), Reason.DRIVER_DISABLED),
-        "no GPU node": (without_nodes(), Settings(), Reason.NO_ELIGIBLE_NODE),
-        "hosts bring their drivers": (stale().change("node", labelled(deploy_driver="pre-installed")), Settings(),
-                                      Reason.NO_ELIGIBLE_NODE),
-        "no driver deployed": (cluster().change("node", labelled(deploy_driver="false")), Settings(),
-                               Reason.NO_ELIGIBLE_NODE),
-        "no operator, node or pod": (without_nodes().drop("deployment").drop("revision").drop("daemonset", DRIVER),
-                                     Settings(), Reason.NO_ELIGIBLE_NODE),
-        "plugins on nodes without a GPU": (fresh_install().change("policy", "status: {state: ready}"), Settings(),
-                                           Reason.NO_ELIGIBLE_NODE),
-    }  # fmt: skip
-    for name, (found, settings, expected) in skipped.items():
+    nowhere = without_nodes().drop("deployment").drop("revision").drop("daemonset", DRIVER)
+    for name, found, settings, expected in (
+        ("no plugin", without_plugin(), Settings(), Reason.NO_PLUGIN),
+        ("no plugin in its namespace", cluster(), Settings(plugin=Plugin(namespace="x")), Reason.NO_PLUGIN),
+        ("no plugin where it may read", without_plugin(), Settings(rbac=Rbac(("gpu-operator",))), Reason.NO_PLUGIN),
+        ("no plugin, whatever is expected", without_plugin(), EXPECTING, Reason.NO_PLUGIN),
+        ("plugin of the operator", without_plugin(obj("plugin-daemonset", MANAGED)), Settings(),
+         Reason.OPERATOR_MANAGED),
+        ("no policy", without_operator(cluster()), Settings(), Reason.NO_POLICY),
+        ("no kind of policy", without_operator(cluster()).unserved("policy"), Settings(), Reason.NO_POLICY),
+        ("driver disabled", stale().change("policy", DISABLED), Settings(), Reason.DRIVER_DISABLED),
+        ("no GPU node", without_nodes(), Settings(), Reason.NO_ELIGIBLE_NODE),
+        ("no driver deployed", stale().change("node", labelled(deploy_driver="false")), Settings(),
+         Reason.NO_ELIGIBLE_NODE),
+        ("no operator, node or pod", nowhere, Settings(), Reason.NO_ELIGIBLE_NODE),
+        ("plugins on nodes without a GPU", fresh_install().change("policy", "status: {state: ready}"), Settings(),
+         Reason.NO_ELIGIBLE_NODE),
+    ):  # fmt: skip
         decision, _memory = found.decide(settings)
         assert (Phase.SKIP, expected, ()) == (decision.phase, decision.reason, decision.actions), name
 
@@ -118,64 +113,45 @@ def test_a_run_with_nothing_to_protect_is_skipped() -> None:
 def test_what_is_not_known_is_never_a_reason_to_skip() -> None:
     """Unmet expectations, malformed objects and missing labels hold the run instead."""
     unreadable = without_plugin(obj("plugin-daemonset", "status: {desiredNumberScheduled: x}"))
-    held: dict[str, tuple[Cluster, Settings, Reason]] = {
-        "policy expected": (cluster().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
-        "kind of policy expected": (cluster().unserved("policy"), EXPECTING, Reason.POLICY_EXPECTED),
-        "disabled in the old policy": (cluster().change("policy", DISABLED), EXPECTING, Reason.EXPECTATION_UNMET),
-        "no node before the expected policy": (without_nodes(), EXPECTING, Reason.EXPECTATION_UNMET),
-        "no node and no policy yet": (without_nodes().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
-        "malformed policy": (cluster().only("policy", obj("policy", "metadata: {uid: 7}")), Settings(),
-                             Reason.MALFORMED_OBJECT),
-        "malformed plugin DaemonSet": (unreadable, Settings(), Reason.MALFORMED_OBJECT),
-        "malformed node": (without_nodes().put("node", obj("node", "metadata: {labels: []}")), Settings(),
-                           Reason.MALFORMED_OBJECT),
-        "malformed object without a name": (cluster().put("slice", obj("slice", "metadata: {name: ''}")), Settings(),
-                                            Reason.MALFORMED_OBJECT),
-        "labels gone, pods run": (cluster().drop("node"), Settings(), Reason.NODES_PENDING),
-        "labels false, pods run": (cluster().change("node", labelled(present="false")), Settings(),
-                                   Reason.NODES_PENDING),
-        "driver DaemonSet replaced": (cluster().drop("daemonset", DRIVER).drop("driver-pod"), Settings(),
-                                      Reason.NOT_RENDERED),
-        "driver pod without a node": (without_nodes().put("driver-pod", obj("driver-pod", "spec: {nodeName: null}")),
-                                      Settings(), SETTLING),
-        "fresh install without labels": (fresh_install(), Settings(), Reason.POLICY_NOT_READY),
-        "plugins without labels, operator rolls out": (
-            without_nodes().put("plugin-pod", plugin_pod()).change("deployment", "status: {replicas: 2}"), Settings(),
-            Reason.NODES_PENDING),
-    }  # fmt: skip
-    for name, (found, settings, expected) in held.items():
+    pending = without_nodes().put("driver-pod", obj("driver-pod", "spec: {nodeName: null}"))
+    rolling = without_nodes().put("plugin-pod", plugin_pod()).change("deployment", "status: {replicas: 2}")
+    malformed = Reason.MALFORMED_OBJECT
+    for found, settings, expected in (
+        (cluster().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
+        (cluster().unserved("policy"), EXPECTING, Reason.POLICY_EXPECTED),
+        (cluster().change("policy", DISABLED), EXPECTING, Reason.EXPECTATION_UNMET),
+        (without_nodes(), EXPECTING, Reason.EXPECTATION_UNMET),
+        (without_nodes().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
+        (cluster().only("policy", obj("policy", "metadata: {uid: 7}")), Settings(), malformed),
+        (unreadable, Settings(), malformed),
+        (without_nodes().put("node", obj("node", "metadata: {labels: []}")), Settings(), malformed),
+        (cluster().put("slice", obj("slice", "metadata: {name: ''}")), Settings(), malformed),
+        (cluster().drop("node"), Settings(), Reason.NODES_PENDING),  # their pods run
+        (cluster().change("node", labelled(present="false")), Settings(), Reason.NODES_PENDING),
+        (cluster().drop("daemonset", DRIVER).drop("driver-pod"), Settings(), Reason.NOT_RENDERED),
+        (pending, Settings(), SETTLING),
+        (fresh_install(), Settings(), Reason.POLICY_NOT_READY),
+        (rolling, Settings(), Reason.NODES_PENDING),
+    ):
         decision, _memory = found.change("revision", created(10)).decide(settings)
-        assert (Phase.WAIT, expected) == (decision.phase, decision.reason), name
-
-
-def test_labels_are_doubted_only_where_pods_are_around() -> None:
-    """One plugin pod on one of the nodes is enough: the operator may not have labelled them yet."""
+        assert (Phase.WAIT, expected) == (decision.phase, decision.reason), found
+    # One plugin pod on one of the nodes is enough: the operator may not have labelled them yet.
     bare = cluster("gpu-0", "gpu-1").drop("driver-pod").drop("plugin-pod").change("policy", "status: {state: null}")
     bare.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}})
-    decision, _memory = bare.decide()
-    assert (Phase.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.phase, decision.reason)
+    assert Phase.SKIP is bare.decide()[0].phase
     assert Phase.SKIP is not bare.put("plugin-pod", plugin_pod("gpu-1")).decide()[0].phase
 
 
-def test_a_plugin_under_another_name_fails_with_the_name() -> None:
-    """The run neither skips nor restarts half of the plugins: it names what to set, with exit code 3."""
-    for name, found in {
-        "settled": cluster(),
-        "no driver": cluster().drop("driver-pod"),
-        "no node": without_nodes(),
-    }.items():
+def test_a_plugin_under_another_name_fails() -> None:
+    """The run neither skips nor restarts half of the plugins, with exit code 3."""
+    for found in (cluster(), cluster().drop("driver-pod"), without_nodes()):
         decision, _memory = found.change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN).decide()
-        assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason), name
-        assert "mine-kubelet-plugin" in decision.message, name
-
-
-def test_a_plugin_that_the_operator_manages_does_not_speak_for_the_others() -> None:
-    """A named plugin next to it is restarted. Alone it ends the run, also one that waits for plugins."""
+        assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
+    # One that the operator manages does not speak for a named one next to it. Alone it ends also a run that waits.
     both = stale().put("daemonset", obj("plugin-daemonset", MANAGED))
     assert 1 == len(both.decide()[0].actions)
     both.drop("daemonset", PLUGIN).drop("plugin-pod")
-    waits = Settings(on_missing_plugin=OnMissingPlugin.WAIT)
-    assert [Reason.OPERATOR_MANAGED] * 2 == [both.decide(settings)[0].reason for settings in (None, waits)]
+    assert Reason.OPERATOR_MANAGED is both.decide(Settings(on_missing_plugin=OnMissingPlugin.WAIT))[0].reason
 
 
 def test_the_first_read_needs_policies_and_daemonsets_only() -> None:
@@ -202,21 +178,17 @@ def test_a_job_that_skips_forgets_nothing_and_a_controller_what_is_gone() -> Non
         assert (Phase.SKIP, kept) == (decision.phase, set(memory.eligible))
 
 
-VANISHED = {
-    "policy recreated": (without_operator(cluster()), Reason.NO_POLICY),
-    "plugin DaemonSet recreated": (without_plugin(), Reason.NO_PLUGIN),
-    "labels and all pods gone": (unlabelled(), Reason.NO_ELIGIBLE_NODE),
-}
-
-
 def test_a_fleet_that_vanishes_is_skipped_only_after_a_grace_period() -> None:
     """It may come back, recreated by its deployment tool or labelled again. If it vanishes again, the time restarts."""
-    for name, (found, reason) in VANISHED.items():
-        gone = (Phase.WAIT, reason, 0)
+    for found, reason in (
+        (without_operator(cluster()), Reason.NO_POLICY),
+        (without_plugin(), Reason.NO_PLUGIN),
+        (unlabelled(), Reason.NO_ELIGIBLE_NODE),
+    ):
+        gone, back = (Phase.WAIT, reason, 0), (Phase.WAIT, Reason.NODES_PENDING, 1)
         steps = ((0, stale()), (2, found), (200, stale()), (250, found), (549, found), (550, found))
         decisions = [(step.phase, step.reason, len(step.actions)) for step in timeline(*steps)]
-        back = (Phase.WAIT, Reason.NODES_PENDING, 1)
-        assert [back, gone, back, gone, gone, (Phase.SKIP, reason, 0)] == decisions, name
+        assert [back, gone, back, gone, gone, (Phase.SKIP, reason, 0)] == decisions, reason
 
 
 def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:
@@ -225,16 +197,9 @@ def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:
     early, late = (timeline((0, stale()), (seconds, gone))[1] for seconds in (25 * 60 - 31, 25 * 60 - 30))
     assert (Phase.WAIT, Phase.DEADLINE) == (early.phase, late.phase)
     assert (Reason.TIME_UP, Reason.NO_POLICY) == (late.reason, late.cause)
-
-
-def test_what_vanishes_for_another_reason_is_waited_for_anew() -> None:
-    """First the policy was gone, now the plugin is: neither for as long as the grace period."""
-    decision = timeline((0, cluster()), (0, cluster().drop("policy")), (300, without_plugin()))[-1]
-    assert (Phase.WAIT, Reason.NO_PLUGIN) == (decision.phase, decision.reason)
-
-
-def test_a_fleet_that_was_seen_is_remembered_while_all_nodes_are_excluded() -> None:
-    """What vanishes after that may come back like any other fleet."""
+    # First the policy was gone, now the plugin is: neither for as long as the grace period.
+    assert Reason.NO_PLUGIN is reasons_over((0, cluster()), (0, cluster().drop("policy")), (300, without_plugin()))[-1]
+    # A fleet that was seen may come back, also if all of its nodes were excluded since.
     excluded = stale().change("node", labelled(skip="true")).change("policy", NOT_READY)
     gone = stale().change("node", labelled(skip="true")).drop("policy")
     decision = timeline((0, stale()), (0, excluded), (0, gone))[-1]
@@ -276,24 +241,19 @@ def test_done_waits_for_a_quiet_operator() -> None:
     elsewhere = obj("deployment", "{metadata: {namespace: a, uid: other}, status: {updatedReplicas: 0}}")
     unnamed = cluster().change("policy", "status: {namespace: null}")
     other = obj("replicaset", "metadata: {name: other, ownerReferences: [{uid: other, controller: true}]}")
-    orphan = revision("b", 3, 600, "metadata: {ownerReferences: []}")
     gone = "metadata: {ownerReferences: [{kind: DaemonSet, uid: gone-ds, controller: true}]}"
     assert {} == wrong_decisions({
-        "quiet": (cluster(), DONE),
         "not observed": (cluster().change("deployment", "metadata: {generation: 3}"), ROLLING),
         "old pod left": (cluster().change("deployment", "status: {replicas: 2}"), ROLLING),
-        "no new pod yet": (cluster().change("deployment", "status: {updatedReplicas: 0}"), ROLLING),
         "Deployment anywhere until the policy names a namespace": (
             unnamed.change("deployment", "{metadata: {namespace: x}, status: {replicas: 2}}"), ROLLING),
         "Deployment of another namespace": (cluster().put("deployment", elsewhere), DONE),
-        "Lease of the old operator": (cluster().change("lease", OLD_HOLDER), NOT_LEADING),
         "Lease of the old operator, whose ReplicaSet is left": (
             cluster().change("lease", OLD_HOLDER).put("replicaset", obj("replicaset", OLD_REPLICASET)), NOT_LEADING),
         "holder's name only begins alike": (
             cluster().change("lease", "spec: {holderIdentity: gpu-operator-5ddc6f64ffx-a_uuid}"), NOT_LEADING),
-        "older ReplicaSet listed first": (
-            cluster().only("replicaset", obj("replicaset", OLD_REPLICASET), obj("replicaset")), DONE),
-        "ReplicaSet of another Deployment": (cluster().only("replicaset", other, obj("replicaset")), DONE),
+        "other ReplicaSets listed first": (
+            cluster().only("replicaset", other, obj("replicaset", OLD_REPLICASET), obj("replicaset")), DONE),
         "acquired 14 s ago": (cluster().change("lease", acquired(14)), SETTLING),
         "acquired 15 s ago": (cluster().change("lease", acquired(15)), DONE),
         "held but never acquired": (cluster().change("lease", "spec: {acquireTime: null}"), DONE),
@@ -302,7 +262,6 @@ def test_done_waits_for_a_quiet_operator() -> None:
         "the later of both": (cluster().change("revision", created(20)).change("lease", acquired(3)), SETTLING),
         "rendered in the future": (cluster().change("revision", created(-9)), SETTLING),
         "revision of a deleted DaemonSet": (cluster().put("revision", revision("gone", 1, 3597, gone)), DONE),
-        "revision of a replaced DaemonSet": (cluster().put("revision", orphan), DONE),
         "rollback of a deleted DaemonSet": (
             cluster().put("revision", revision("g4", 4, 0, gone), revision("g3", 3, 600, gone)), DONE),
         "policy changed 14 s ago": (cluster().change("policy", written(14)), SETTLING),
@@ -312,8 +271,6 @@ def test_done_waits_for_a_quiet_operator() -> None:
         "latest change counts": (cluster().change("policy", written(60, 3)), SETTLING),
         "only the status was written": (cluster().change("policy", written(3, part="status")), DONE),
         "changed at no time": (cluster().change("policy", "metadata: {managedFields: [{manager: helm}]}"), DONE),
-        "policy changed after the leader": (
-            cluster().change("policy", written(3)).change("lease", acquired(60)), SETTLING),
     })  # fmt: skip
 
 
@@ -333,12 +290,6 @@ def test_an_invisible_operator_must_be_quiet_for_a_minute() -> None:
         assert {} == wrong_decisions(cases), age
 
 
-def test_a_lease_without_a_holder_waits_a_minute_for_the_next_leader() -> None:
-    """Between two operators the Lease is released for a moment, and the next one renders again."""
-    free = cluster().change("lease", "spec: {holderIdentity: null}")
-    assert [NOT_LEADING, NOT_LEADING, DONE] == reasons_over((0, free), (59, free), (60, free))
-
-
 def test_no_observed_change_for_the_quiet_time_is_enough() -> None:
     """A wrong clock delays the end and does not block it. A second render starts the time again."""
     ahead = cluster().change("revision", created(-3600))
@@ -346,23 +297,11 @@ def test_no_observed_change_for_the_quiet_time_is_enough() -> None:
     again = cluster().change("revision", created(-3601))
     assert [SETTLING, SETTLING] == reasons_over((0, ahead), (20, again))
     pending = cluster().change("revision", created(-3600)).drop("slice")
-    assert Phase.DONE is timeline((0, pending), (15, ahead))[1].phase, "the time runs while nodes are pending"
-
-
-def test_the_quiet_time_does_not_depend_on_the_order_of_daemonsets() -> None:
-    """With a clock ahead, only what was not seen to change counts as quiet."""
-    pools = []
-    for _turn in range(2):
-        found = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",))).change("revision", created(-600))
-        found.change("revision", "metadata: {labels: {controller-revision-hash: other}}", "b-new")
-        found.change("driver-pod", "metadata: {labels: {controller-revision-hash: other}}", "driver-gpu-b")
-        pools.append(found)
-    pools[1].only("daemonset", *reversed(pools[1].of("daemonset")))
-    assert DONE is reasons_over((0, pools[0]), (15, pools[1]))[1]
-
-
-def test_the_creation_of_a_revision_that_is_taken_up_again_proves_nothing() -> None:
-    """After ``helm rollback`` only the observed time counts. It starts again, though the hash is as before."""
+    assert DONE is reasons_over((0, pending), (15, ahead))[1], "the time runs while nodes are pending"
+    # Between two operators the Lease is released for a moment, and the next one renders again.
+    free = cluster().change("lease", "spec: {holderIdentity: null}")
+    assert [NOT_LEADING, NOT_LEADING, DONE] == reasons_over((0, free), (59, free), (60, free))
+    # The creation of a revision that is taken up again (``helm rollback``) proves nothing.
     back = cluster().put("revision", revision("b", 3, 600)).change("revision", "revision: 4", f"{DRIVER}-new")
     assert [SETTLING, DONE] == reasons_over((0, back), (15, back))
     between = cluster().put("revision", revision("b", 3, 3610)).change("revision", "revision: 4", f"{DRIVER}-new")
@@ -379,7 +318,6 @@ def test_done_needs_every_eligible_node_verified_and_quiet() -> None:
     own = cluster(*two).change("node", labelled("b", deploy_driver="pre-installed"), "b")
     unknown = cluster().put("driver-pod", merged(driver_pod("gpu-9"), parsed("spec: {containers: broken}")))
     assert {} == wrong_decisions({
-        "nothing left": (cluster(*two), DONE),
         "a node to verify": (cluster(*two).drop("slice", "0-gpu.nvidia.com-b"), Reason.NODES_PENDING),
         "a node to settle": (cluster(*two).drop("driver-pod", "driver-b"), Reason.NODES_PENDING),
         "a label that is not quiet": (cluster(*two).change("node", labelled("b", state="validation-required"), "b"),
@@ -393,33 +331,25 @@ def test_done_needs_every_eligible_node_verified_and_quiet() -> None:
 
 
 def test_a_policy_that_is_not_ready_delays_done_for_two_minutes() -> None:
-    """No longer: a skipped node or an unrelated operand keeps it so for good."""
+    """No longer: a skipped node or an unrelated operand keeps it so for good. The time begins when all else is done."""
+    waits = Reason.POLICY_NOT_READY
     for state in ("notReady", None, "ignored"):
         found = cluster().change("policy", {"status": {"state": state}})
         decisions = timeline(*((seconds, found) for seconds in (0, 119, 120)))
-        expected = [(Reason.POLICY_NOT_READY, 0), (Reason.POLICY_NOT_READY, 0), (DONE, 1)]
-        assert expected == [(decision.reason, len(decision.warnings)) for decision in decisions], state
-    off = Settings(advanced=Advanced(policy_grace=Duration()))
-    assert Phase.DONE is cluster().change("policy", NOT_READY).decide(off)[0].phase
-
-
-def test_that_delay_counts_from_when_nothing_else_blocks() -> None:
-    """While nodes are refreshed the policy is rightly notReady. One that was ready starts the time again."""
-    not_ready = cluster().change("policy", NOT_READY)
-    assert Reason.POLICY_NOT_READY is reasons_over((0, stale().change("policy", NOT_READY)), (600, not_ready))[1]
-    steps = ((0, not_ready), (60, cluster()), (130, not_ready))
-    assert [Phase.WAIT, Phase.DONE, Phase.WAIT] == phases_over(*steps)
+        assert [(waits, 0), (waits, 0), (DONE, 1)] == [(one.reason, len(one.warnings)) for one in decisions], state
+    off, not_ready = Settings(advanced=Advanced(policy_grace=Duration())), cluster().change("policy", NOT_READY)
+    assert Phase.DONE is not_ready.decide(off)[0].phase
+    assert waits is reasons_over((0, stale().change("policy", NOT_READY)), (600, not_ready))[1]
+    assert [waits, DONE, waits] == reasons_over((0, not_ready), (60, cluster()), (130, not_ready)), "it was ready"
 
 
 def test_done_counts_the_accepted_restarts_of_this_run() -> None:
     """By what the API server accepted. Excluded nodes are not called fresh."""
-    one, two, none = (f"{count} run on the loaded driver" for count in (
-        "1 plugins were restarted, 3", "2 plugins were restarted, 3", "no plugin needed a restart, 3"))  # fmt: skip
     for asked, refused, reason, message in (
-        ("", "", DONE, none),
-        ("ab", "", Reason.REFRESHED, two),
-        ("ab", "a", Reason.REFRESHED, one),
-        ("a", "a", DONE, none),
+        ("", "", DONE, "no plugin needed a restart, 3 run"),
+        ("ab", "", Reason.REFRESHED, "2 plugins were restarted, 3 run"),
+        ("ab", "a", Reason.REFRESHED, "1 plugins were restarted, 3 run"),
+        ("a", "a", DONE, "no plugin needed a restart, 3 run"),
     ):
         memory = Memory(started=LATER)
         for status in stale("a", "b", "c").decide()[0].statuses:
@@ -428,45 +358,18 @@ def test_done_counts_the_accepted_restarts_of_this_run() -> None:
                 no = "no" if status.node in refused else ""
                 memory = memory.asked(status.node, status.stale_pod, LATER, refused=no)
         decision, _memory = cluster("a", "b", "c").decide(memory=memory)
-        assert (Phase.DONE, reason, message) == (decision.phase, decision.reason, decision.message)
+        assert (reason, True) == (decision.reason, decision.message.startswith(message)), (asked, refused)
     found = stale("a", "b", "c").change("node", not_ready_since(0)).change("node", labelled("a", skip="true"), "a")
     decision, _memory = found.decide()
-    expected = "no plugin needed a restart, 0 run on the loaded driver; 3 nodes are excluded"
-    assert (Phase.DONE, expected) == (decision.phase, decision.message)
+    assert (Phase.DONE, True) == (decision.phase, "0 run on the loaded driver; 3 nodes are" in decision.message)
 
 
 def test_nothing_is_restarted_before_the_policy_shows_the_expected_release() -> None:
     """A plugin that restarted then would be stale after the reload. Also a run of verified nodes is not done."""
-    cases = {
-        "old policy": (stale(), Reason.EXPECTATION_UNMET),
-        "no policy yet": (stale().drop("policy"), Reason.POLICY_EXPECTED),
-        "every node verified on the old driver": (cluster(), Reason.EXPECTATION_UNMET),
-    }
-    assert {} == wrong_decisions(cases, NEW_DRIVER)
-    assert {} == wrong({name: ((), found.decide(NEW_DRIVER)[0].actions) for name, (found, _reason) in cases.items()})
-
-
-def test_an_unmet_expectation_comes_before_a_daemonset_that_is_not_rendered() -> None:
-    """Nothing is restarted under the old policy, also not in the pools that show it."""
-    pools = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",)))
-    pools.put("plugin-pod", *stale("gpu-a", "gpu-b").of("plugin-pod"))
-    pools.put("daemonset", pool_daemonset(Pool("a", ("gpu-a",), version="570.124.06")))
-    assert ["gpu-b"] == [action.node for action in pools.decide()[0].actions if isinstance(action, DeletePod)]
-    decision, _memory = pools.decide(NEW_DRIVER)
-    assert (Reason.EXPECTATION_UNMET, ()) == (decision.reason, decision.actions)
-
-
-def test_a_malformed_slice_delays_done_also_on_an_excluded_node() -> None:
-    """Only the pods of an excluded node are ignored."""
-    found = cluster("gpu-0", "gpu-1")
-    memory = found.decide()[1]
-    found.change("node", labelled("gpu-1", present=None), "gpu-1")
-    found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1")
-    found.change("daemonset", "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}")
-    memory = found.decide(memory=memory)[1]
-    later = LATER + timedelta(minutes=5)
-    assert Phase.DONE is found.decide(memory=memory, now=later)[0].phase
-    found.change("slice", "spec: {devices: 8}", "0-gpu.nvidia.com-gpu-1")
-    decision, _memory = found.decide(memory=memory, now=later)
-    assert NodeState.EXCLUDED is decision.statuses[1].state
-    assert (Phase.WAIT, Reason.MALFORMED_OBJECT) == (decision.phase, decision.reason)
+    for found, reason in (
+        (stale(), Reason.EXPECTATION_UNMET),
+        (stale().drop("policy"), Reason.POLICY_EXPECTED),
+        (cluster(), Reason.EXPECTATION_UNMET),
+    ):
+        decision, _memory = found.decide(NEW_DRIVER)
+        assert (Phase.WAIT, reason, ()) == (decision.phase, decision.reason, decision.actions)

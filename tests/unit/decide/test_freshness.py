@@ -98,18 +98,8 @@ def test_fresh_only_with_a_proof() -> None:
         ("half of it, after it waited", half_running(1, waited=5), DRIVER, STARTING),
     ):  # fmt: skip
         assert expected is evidence(plugin, driver).freshness, name
-
-
-def test_the_message_of_a_stale_pod_names_the_comparison_that_failed() -> None:
-    """The times may be far apart, equal, or missing."""
-    for started, driver, expected in (
-        (R - 30, DRIVER, "it started 30 s before this driver was ready"),
-        (R, DRIVER, "it started in the same second in which this driver became ready"),
-        (R, NEVER_READY, "its node's driver has no ready time to compare with"),
-        (-8, DRIVER, "its container compute-domains started 8 s before this driver's container"),
-        (0, DRIVER, "its container compute-domains started in the same second as this driver's container"),
-    ):
-        assert expected == evidence(plugin_pod(waited=None, started=started), driver).because
+    without_time = evidence(plugin_pod(waited=None), NEVER_READY).because
+    assert "its node's driver has no ready time to compare with" == without_time
 
 
 def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot() -> None:
@@ -125,10 +115,8 @@ def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot() -> None:
         ("ended in the second in which it was set up", crashing(2, ended_before=-60), True),
         ("rebooted twice", crashing(2, ended_before=-61), False),
         ("restarted, but its past is unknown", driver_pod(restarts=2), False),
-        ("rebooted and being set up", crashing(2, init=[running(UNLOADER, -2)]), False),
         ("no unloader that shows a reboot", crashing(2, init=[]), False),
         ("one init container ended at no time", crashing(9, init=[untimed("mesh"), finished(UNLOADER, -60)]), True),
-        ("all init containers ended at no time", crashing(9, init=[untimed("mesh")]), False),
         ("no such container", OTHER_CONTAINER, False),
     ):
         assert expected is freshness.keeps_crashing(readers.pod(driver), GPU_OPERATOR), name

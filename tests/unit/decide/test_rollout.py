@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from hook.config import Settings
+from hook.config import Expect, Settings
+from hook.decide import rollout
 from hook.decide.decide import early_skip
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
-from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale, without_operator
+from hook.objects import policies, readers
+from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, Stack
+from tests.fixtures.cluster import Cluster, cluster, not_ready_since, stale
 from tests.fixtures.modes import network
 from tests.fixtures.objects import Object, driver_pod, obj, stamp
 from tests.unit.decide import patches
@@ -44,17 +45,13 @@ def test_an_image_that_a_webhook_rewrote_is_rendered() -> None:
         (f"{mirror}/nvidia/driver:{tag}", {}, True),
         (f"{mirror}/nvcr.io/nvidia/driver:{tag}", {}, True),
         (f"nvcr.io/nvidia/driver:{tag}@{DIGEST}", {}, True),
-        (f"mirror:5000/cache/nvidia/driver:{tag}@{DIGEST}", {}, True),
         (f"{mirror}/nvidia/driver:580.126.21-ubuntu22.04", {}, False),
         (f"{mirror}/nvidia/other-driver:{tag}", {}, False),
         (f"{mirror}/mynvidia/driver:{tag}", {}, False),
         (f"{mirror}/driver:{tag}", {}, False),
-        (f"{mirror}/nvidia/driver:580.126.20-5.15.0-84-generic-ubuntu22.04", {}, False),
         (f"nvcr.io/nvidia/mydriver:{tag}", {}, False),
         ("nvcr.io/nvidia/driver:580.126.2-ubuntu22.04", {}, False),
-        (f"nvcr.io/{path}", {}, False),
         (f"{mirror}/nvidia/driver:{tag}", {"repository": "nvidia"}, True),
-        (f"{mirror}/nvidia/driver:{tag}", {"repository": "other"}, False),
         (f"{mirror}/{path.replace('@', ':any@')}", by_digest, True),
         (f"{mirror}/{path}", by_digest, True),
         (f"{mirror}/{path[:-1]}0", by_digest, False),
@@ -65,21 +62,6 @@ def test_an_image_that_a_webhook_rewrote_is_rendered() -> None:
         assert same is any(image in warning for warning in decision.warnings), (image, driver)
     rewritten = running(f"{mirror}/nvidia/driver:{tag}").change("revision", since(20))
     assert Reason.OPERATOR_SETTLING is rewritten.decide()[0].reason
-
-
-def test_a_driver_image_as_one_whole_reference_is_compared() -> None:
-    """The operator appends the operating system to its tag, or takes a digest as it is."""
-    rendered, whole = "nvcr.io/nvidia/driver:580.126.20-ubuntu22.04", {"repository": None, "version": None}
-    for runs, image, expected in (
-        (rendered, "nvcr.io/nvidia/driver:580.126.20", Phase.DONE),
-        (rendered, "nvcr.io/nvidia/driver:580.126.21", Phase.WAIT),
-        (rendered, "registry:5000/other/driver:580.126.20", Phase.WAIT),
-        (rendered, f"nvcr.io/nvidia/driver@{DIGEST}", Phase.WAIT),
-        (f"nvcr.io/nvidia/driver@{DIGEST}", f"nvcr.io/nvidia/driver@{DIGEST}", Phase.DONE),
-    ):
-        decision, _memory = running(runs, **whole, image=image).decide()
-        assert expected is decision.phase, image
-        assert (expected is Phase.WAIT) is (decision.reason is Reason.NOT_RENDERED), image
 
 
 def test_where_nothing_can_be_compared_the_quiet_time_is_longer() -> None:
@@ -126,12 +108,9 @@ def test_an_operator_that_has_just_been_replaced_may_render_again() -> None:
 
 
 def test_an_operator_that_is_paused_or_scaled_to_zero_is_not_quiet_at_once() -> None:
-    """A paused Deployment with an edit has no updated pod; without any pod the longer quiet time counts."""
+    """A paused Deployment with an edit has no updated pod."""
     paused = cluster().change("deployment", "{spec: {paused: true}, status: {updatedReplicas: null}}")
     assert Reason.OPERATOR_ROLLING_OUT is paused.decide()[0].reason
-    for seconds, phase in ((59, Phase.WAIT), (60, Phase.DONE)):
-        found = cluster().change("deployment", {"spec": {"replicas": 0}, "status": NO_REPLICAS})
-        assert phase is found.change("revision", since(seconds)).decide()[0].phase
     # A release under another name was scaled to zero, and sorts first; the one that runs is being replaced.
     found = cluster().change("deployment", "status: {updatedReplicas: 0}")
     left = {"metadata": {"name": "a-gpu-operator", "uid": "left"}, "spec": {"replicas": 0}, "status": NO_REPLICAS}
@@ -154,17 +133,12 @@ def test_a_policy_that_vanishes_is_waited_for_while_its_drivers_run() -> None:
     # A node without labels is excluded after its own grace.
     run = Run(unlabelled(cluster("a", "b")).drop("policy"))
     assert [Phase.WAIT, Phase.SKIP] == run.phases(0, 300)
-    # The newest revision of a DaemonSet that is not observed may be about to come.
-    found = stale().drop("policy").change("daemonset", "metadata: {generation: 3}", DRIVER)
-    decision, _memory = found.decide()
-    assert (["NotRendered"], []) == (reasons(decision.statuses), deleted(decision))
 
 
 def test_a_policy_whose_drivers_are_deleted_with_it_ends_in_a_skip() -> None:
     """The garbage collector deletes DaemonSets first, pods later. A first look, without pods, cannot skip."""
     gone = cluster().drop("policy").drop("daemonset", DRIVER)
     assert early_skip({"gpu": gone.seen()}, Settings()) is None
-    assert Phase.SKIP is without_operator(cluster()).decide()[0].phase
     run = Run(cluster())
     run.look()
     for seconds, part in enumerate(("policy", "daemonset", "revision", "leaving", "driver-pod")):
@@ -174,37 +148,24 @@ def test_a_policy_whose_drivers_are_deleted_with_it_ends_in_a_skip() -> None:
         decision = run.look(seconds)
         assert (Phase.WAIT, Reason.NO_POLICY, []) == (decision.phase, decision.reason, deleted(decision)), seconds
     assert [Phase.WAIT, Phase.SKIP] == run.phases(303, 304)
-    # A policy that comes back with another version, or that is left as the older one is gone, is compared at once.
-    other = obj("policy", "{metadata: {name: z, uid: z}, spec: {driver: {version: 1.2.3}}}")
-    run = Run(cluster().drop("policy"))
-    run.look()
-    run.found.put("policy", other)
-    assert Reason.NOT_RENDERED is run.look(121).reason
-    two = Run(cluster().put("policy", other))
-    assert [Phase.DONE] == two.phases(0)
-    two.found.drop("policy", "cluster-policy")
-    assert Reason.NOT_RENDERED is two.look().reason
 
 
 def test_a_policy_whose_metadata_is_touched_all_the_time_is_quiet() -> None:
     """Only its spec is the desired state: a new generation, or a manager of spec fields that wrote."""
 
-    def written(manager: str, seconds: float, *parts: str) -> Object:
-        fields: Object = {f"f:{part}": {} for part in parts}
-        return {"manager": manager, "operation": "Update", "time": stamp(seconds), "fieldsV1": fields}
-
-    def managed(*entries: Object) -> Object:
-        return {"metadata": {"managedFields": list(entries)}}
+    def managed(*writes: tuple[str, float]) -> Object:
+        parts: dict[str, Object] = {"helm": {"f:metadata": {}, "f:spec": {}}, "backup": {"f:metadata": {}}}
+        fields = [{"manager": name, "time": stamp(seconds), "fieldsV1": parts[name]} for name, seconds in writes]
+        return {"metadata": {"managedFields": fields}}
 
     run = Run(cluster())
     for seconds in range(0, 16, 5):
-        backup = written("backup", 3600 + seconds, "metadata")
-        run.found.change("policy", managed(written("helm", -3600, "metadata", "spec"), backup))
+        run.found.change("policy", managed(("helm", -3600), ("backup", 3600 + seconds)))
         assert Phase.DONE is run.look(seconds).phase
     # If one manager owns both, its writes prove nothing, and the generation must stay the same for as long.
     run, phases = Run(cluster()), []
     for seconds in range(0, 16, 5):
-        run.found.change("policy", managed(written("helm", 3600 + seconds, "metadata", "spec")))
+        run.found.change("policy", managed(("helm", 3600 + seconds)))
         phases += run.phases(seconds)
     assert [Phase.WAIT, Phase.WAIT, Phase.WAIT, Phase.DONE] == phases
     run.found.change("policy", "metadata: {generation: 99}")
@@ -214,9 +175,6 @@ def test_a_policy_whose_metadata_is_touched_all_the_time_is_quiet() -> None:
 def test_the_grace_of_a_policy_that_is_not_ready_starts_again_with_its_rollout_alone() -> None:
     """Another generation or revision starts it again; nodes that are silent for a moment do not."""
     ill, newer = "status: {state: notReady}", "metadata: {labels: {controller-revision-hash: b}}"
-    run = Run(cluster().change("policy", ill))
-    run.look()
-    assert Phase.DONE is run.look(120).phase
     for part, patch in (("policy", "metadata: {generation: 9}"), ("revision", newer)):
         run = Run(cluster().change("policy", ill))
         run.look()
@@ -232,8 +190,155 @@ def test_the_grace_of_a_policy_that_is_not_ready_starts_again_with_its_rollout_a
             silent = seconds % 40 == 20
             run.found = cluster("a", "b").change("policy", {"status": {"state": state if silent else "notReady"}})
             if silent:
-                since_now = (LATER + timedelta(seconds=seconds - 1)).isoformat()
-                condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": since_now}
-                run.found.change("node", {"status": {"conditions": [condition]}}, "b")
+                run.found.change("node", not_ready_since(3600 + seconds - 1), "b")
             phases += run.phases(seconds)
         assert [Phase.WAIT] * 6 + [Phase.DONE] == phases, state
+
+
+# What the policy asks for, compared with a driver DaemonSet.
+
+BASE = "nvcr.io/nvidia/driver"
+UBUNTU = f"{BASE}:580.126.20-ubuntu22.04"
+OTHER_DIGEST = f"sha256:{'1b' * 32}"
+DOCA = "nvcr.io/nvidia/mellanox/doca-driver"
+OFED = "doca3.2.0-25.10-1.2.8.0-2"
+
+
+def asking(version: str = "580.126.20", *, precompiled: bool = False, **driver: str) -> policies.Policy:
+    """Return a policy that asks for a driver."""
+    spec = {"driver": {"version": version, "usePrecompiled": precompiled, **driver}}
+    return policies.cluster_policy(obj("policy", {"spec": spec}))
+
+
+def network_asking(version: str) -> policies.Policy:
+    """Return a policy of the network operator that asks for a driver."""
+    return policies.nic_cluster_policy(obj("network/policy", {"spec": {"ofedDriver": {"version": version}}}))
+
+
+def difference(image: str, policy: policies.Policy, patch: str = "{}", stack: Stack = GPU_OPERATOR) -> str:
+    """Return how a driver DaemonSet with an image differs from a policy."""
+    rendered = obj("driver-daemonset" if stack is GPU_OPERATOR else "network/driver-daemonset", patch)
+    rendered["spec"]["template"]["spec"]["containers"] = [{"name": stack.driver.container, "image": image}]
+    return rollout.unrendered(readers.daemonset(rendered), policy, stack)
+
+
+def test_the_whole_image_reference_is_compared() -> None:
+    """A DaemonSet matches only if repository, image and the whole tag are what the policy asks for."""
+    mirror = f"{BASE.replace('nvidia', 'my.org')}:580.126.20-ubuntu22.04"
+    for policy, image, expected in (
+        (asking(), UBUNTU, True),
+        (asking(), f"{BASE}:580.126.20-rhcos4.17", True),
+        (asking(), f"{BASE}:570.124.06-ubuntu22.04", False),
+        (asking(), f"{BASE}:580.126.20", False),  # no system
+        (asking(), f"{BASE}:580.126.20-5.15.0-105-generic-ubuntu22.04", False),  # precompiled
+        (asking("580"), f"{BASE}:580.65.06-ubuntu22.04", False),  # a branch is a part of the tag
+        (asking("580", precompiled=True), f"{BASE}:580.65.06-ubuntu22.04", False),
+        (asking("580.65"), f"{BASE}:580.65.06-ubuntu22.04", False),  # so is the beginning of a version
+        (asking(), f"{BASE}:580x126y20-ubuntu22.04", False),  # a dot is a dot
+        (asking("580", precompiled=True), f"{BASE}:580-5.15.0-105-generic-ubuntu22.04", True),
+        (asking("580", precompiled=True), f"{BASE}:580-ubuntu22.04", False),  # no kernel
+        (asking(DIGEST), f"{BASE}@{DIGEST}", True),
+        (asking(DIGEST), f"{BASE}@{OTHER_DIGEST}", False),
+        (asking(repository="registry.example.com/mirror"), UBUNTU, False),
+        (asking(repository="nvcr.io/my.org"), mirror, True),
+        (asking(repository="nvcr.io/my.org"), mirror.replace("my.org", "myxorg"), False),
+        (asking(image="driver-open"), UBUNTU, False),
+        (asking(repository="", image=BASE), UBUNTU, True),
+        (asking(""), f"registry.example.com/any@{DIGEST}", True),  # under OLM a policy names none
+        (asking(image=""), "registry.example.com/any:1", True),
+    ):
+        assert expected is not bool(difference(image, policy)), (policy, image)
+
+
+def test_the_tags_of_the_network_driver_are_compared() -> None:
+    """Version, maybe the kernel, system and architecture."""
+    for version, image, expected in (
+        (OFED, f"{DOCA}:{OFED}-ubuntu22.04-amd64", True),
+        (OFED, f"{DOCA}:{OFED}-rhcos4.17-arm64", True),
+        (OFED, f"{DOCA}:{OFED}-5.15.0-105-generic-ubuntu22.04-amd64", True),
+        (OFED, f"{DOCA}:{OFED}-ubuntu22.04", False),
+        (OFED, f"{DOCA}:{OFED}", False),
+        ("doca3.2.0", f"{DOCA}:{OFED}-ubuntu22.04-amd64", False),
+        (OFED, f"{DOCA}:doca3.4.0-26.04-0.8.6.0-0-ubuntu22.04-amd64", False),
+    ):
+        found = difference(image, network_asking(version), stack=NETWORK_OPERATOR)
+        assert expected is not bool(found), (version, image)
+
+
+def test_generation_and_chart_label_are_compared() -> None:
+    """The DaemonSet controller must have observed the spec, and the chart's label must be the policy's."""
+    new_chart = "spec: {daemonsets: {labels: {helm.sh/chart: gpu-operator-v26.7.0}}}"
+    no_label = "spec: {template: {metadata: {labels: {helm.sh/chart: null}}}}"
+    for patch, asked, expected in (
+        ("{}", "{}", ""),
+        ("metadata: {generation: 3}", "{}", "has not seen generation 3"),
+        ("status: null", "{}", "has not seen generation 2"),
+        ("status: {observedGeneration: 3}", "{}", "has not seen generation 2"),
+        ("{}", new_chart, "still rendered from gpu-operator-v26.3.4, not gpu-operator-v26.7.0"),
+        (no_label, "{}", "still rendered from (no chart)"),
+        ("{}", "spec: {daemonsets: null}", ""),
+    ):
+        found = difference(UBUNTU, policies.cluster_policy(obj("policy", asked)), patch)
+        assert (bool(expected), True) == (bool(found), expected in found), (patch, asked)
+    other = obj("driver-daemonset", "spec: {template: {spec: {containers: [{name: other, image: x}]}}}")
+    assert "(no driver image)" in rollout.unrendered(readers.daemonset(other), asking(), GPU_OPERATOR)
+    unobserved = readers.daemonset(obj("driver-daemonset", "metadata: {generation: 3}"))
+    assert "generation 3" in rollout.unrendered(unobserved, None, GPU_OPERATOR), "also without a policy"
+
+
+def test_the_policy_must_show_what_is_expected() -> None:
+    """Another version is the old policy. A version that the policy does not name could never be met."""
+    policy, unlabelled = asking(), policies.cluster_policy(obj("policy", "spec: {daemonsets: null}"))
+    pooled = policies.cluster_policy(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true}}"))
+    label = "{daemonsets: {labels: {helm.sh/chart: gpu-operator-v26.3.3_build.1}}}"
+    built = policies.cluster_policy(obj("policy", f"spec: {label}"))
+    for found, expected, words in (
+        (policy, Expect(driver_version="580.126.20"), ""),
+        (policy, Expect(driver_version="590.1"), "asks for driver 580.126.20,"),
+        (policy, Expect(chart_version="v26.3.4"), ""),
+        (policy, Expect(chart_version="26.3.4"), ""),
+        (policy, Expect(chart_version="gpu-operator-v26.3.4"), ""),
+        (built, Expect(chart_version="26.3.3+build.1"), ""),
+        (policy, Expect(chart_version="v26.7.0"), "from chart gpu-operator-v26.3.4,"),
+        (policy, Expect(chart_version="v26.3"), "comes from chart"),
+        (unlabelled, Expect(chart_version="1"), "chart (unlabelled)"),
+        *((none, Expect(driver_version="590.1"), "") for none in (asking(""), asking(DIGEST), pooled)),
+        *((none, Expect("590.1", "1"), "comes from chart") for none in (asking(""), asking(DIGEST), pooled)),
+    ):
+        text = rollout.unmet_expectation(found, (), GPU_OPERATOR, Settings(expect=expected))
+        assert (bool(words), True) == (bool(text), words in text), (found, expected)
+
+
+def test_driver_versions_compare_as_numbers() -> None:
+    """Published versions lose leading zeros. A branch is a whole number. What cannot be compared does not differ."""
+    for published, asked, expected in (
+        ("580.126.20", "580.126.20", True),
+        ("580.105.8", "580.105.08", True),
+        ("580.105.80", "580.105.08", False),
+        ("570.124.6", "580.126.20", False),
+        ("580.95.5", "580", True),
+        ("570.95.5", "580", False),
+        ("580.105.8", "58", False),
+        ("580.105.8", "5801", False),
+        ("580.126.20", DIGEST, True),
+        ("unknown", "580.126.20", True),
+        ("unknown", "580", True),
+    ):
+        assert expected is rollout.same_driver(published, asked), (published, asked)
+    # That to verify is the one of the policy, or else the expected one. One that leaves drivers to pools names none.
+    pooled = policies.cluster_policy(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true, version: 570.124.06}}"))
+    settings = Settings(expect=Expect(driver_version="570.1.2"))
+    found = [rollout.wanted_version(policy, settings) for policy in (asking(), asking(DIGEST), asking(""), pooled)]
+    assert ["580.126.20", "570.1.2", "570.1.2", ""] == found
+
+
+def test_the_operator_uses_the_oldest_policy() -> None:
+    """Of equally old ones the first by name, in whatever order they are listed."""
+    created = {"a": "2025-07-01T08:00:00Z", "b": "2025-06-01T08:00:00Z", "c": "2025-06-01T08:00:00Z"}
+    found = [policies.cluster_policy(obj("policy", {"metadata": {"name": name, "creationTimestamp": moment}}))
+             for name, moment in created.items()]  # fmt: skip
+    for given in (found, found[::-1]):
+        active = rollout.active_policy(given, GPU_OPERATOR)
+        assert active is not None
+        assert "b" == active.name
+    assert rollout.active_policy([], GPU_OPERATOR) is None

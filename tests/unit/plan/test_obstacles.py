@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tests.fixtures.cluster import Cluster
     from tests.fixtures.objects import Object
 
+PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
+SILENT: Final = not_ready_since(3590)
+
 
 def failed(found: Cluster, *nodes: str) -> Cluster:
     """Let the upgrade of some nodes have failed."""
@@ -24,16 +27,14 @@ def failed(found: Cluster, *nodes: str) -> Cluster:
     return found
 
 
-# Nodes and limits.
-
-
-def test_a_fleet_in_order_has_nothing_in_its_way() -> None:
-    """What is noted then makes the figures less sure, no more."""
-    assert {Severity.NOTE} == {one.severity for one in only(fleet(4)).obstacles}
+def upgraded_network(*nodes: str) -> Cluster:
+    """Return a network stack whose driver pods are upgraded automatically."""
+    return network(*nodes).change("policy", "spec: {ofedDriver: {upgradePolicy: {autoUpgrade: true}}}")
 
 
 def test_what_blocks_is_listed_first() -> None:
-    """Users read the first line, whichever part of the cluster it is about."""
+    """Users read the first line. A fleet in order has only notes, which make the figures less certain."""
+    assert {Severity.NOTE} == {one.severity for one in only(fleet(4)).obstacles}
     manual = limited(fleet(4), {"autoUpgrade": False, "waitForCompletion": {"podSelector": "a=b"}})
     found = fleet(4, {"maxUnavailable": "100%"}).change("policy", "spec: {driver: {maxParallelUpgrades: 4}}")
     found.change("node", CORDONED, "gpu-1").change("node", not_ready_since(0), "gpu-2")
@@ -44,33 +45,47 @@ def test_what_blocks_is_listed_first() -> None:
     assert set(Severity) == set(order)
 
 
-def test_a_cordoned_node_goes_first_and_uses_up_the_limit() -> None:
-    """Two of eight may be unavailable, one is: one at once is left, and the cordoned one needs no turn of its own."""
-    pool = only(fleet(8, {"maxParallelUpgrades": 2}).change("node", CORDONED, "gpu-3"))
-    assert (1, ("gpu-3",), 8, 7) == (pool.budget.at_once, pool.budget.lost, len(pool.nodes), pool.turns)
-    remedy = obstacles(pool)[Obstacle.NODES_CORDONED].remedy
-    assert remedy == "Look: kubectl describe node gpu-3 To fix, if new pods may run there again: kubectl uncordon gpu-3"
+def test_nodes_that_are_away_use_up_the_limits() -> None:
+    """Cordoned and silent nodes use up maxUnavailable, failed ones a place; a cordoned one needs no place itself."""
+    two, all_at_once = {"maxParallelUpgrades": 2}, {"maxUnavailable": "100%"}
+    moving = {**labelled("gpu-1", state="drain-required"), **CORDONED}
+    for name, found, at_once, lost, stuck, turns in (
+        ("one of two is cordoned", fleet(8, two).change("node", CORDONED, "gpu-3"), 1, ("gpu-3",), (), 7),
+        ("the only one is cordoned", fleet(4).change("node", CORDONED, "gpu-0"), 0, ("gpu-0",), (), None),
+        ("all are cordoned", fleet(3).change("node", CORDONED), 0, ("gpu-0", "gpu-1", "gpu-2"), (), 1),
+        ("silent for a moment", fleet(4).change("node", SILENT, "gpu-1"), 0, ("gpu-1",), (), None),
+        ("silent for long", fleet(4).change("node", not_ready_since(0), "gpu-1"), 0, ("gpu-1",), (), None),
+        ("cordoned before", fleet(3, all_at_once).change("node", CORDONED, "gpu-1"), 1, ("gpu-1",), (), 2),
+        ("cordoned by the upgrade", fleet(3, all_at_once).change("node", moving, "gpu-1"), 1, (), (), 3),
+        ("a failed one keeps its place", failed(fleet(8, EVERY | {"maxParallelUpgrades": 1}), "gpu-5"), 0, (),
+         ("gpu-5",), None),
+        ("there is another place", failed(fleet(8, EVERY | {"maxParallelUpgrades": 3}), "gpu-5"), 2, (), ("gpu-5",), 4),
+        ("none is allowed", fleet(4, {"maxUnavailable": 0}), 0, (), (), None),
+        ("no limit, all are lost", network("a", "b").change("node", SILENT), 0, ("a", "b"), (), None),
+    ):  # fmt: skip
+        pool = only(found)
+        budget = pool.budget
+        assert (at_once, lost, stuck, turns) == (budget.at_once, budget.lost, budget.stuck, pool.turns), name
+        used = obstacles(pool).get(Obstacle.LIMIT_USED_UP)
+        assert (at_once == 0) is (used is not None), name
+        assert used is None or (Severity.BLOCKS, lost or stuck) == (used.severity, used.nodes), name
+    # Failed nodes are named only where they use up maxParallelUpgrades.
+    for parallel, count, named in ((1, 1, True), (2, 1, False), (0, 1, False), (2, 2, True)):
+        found = failed(fleet(4, {"maxParallelUpgrades": parallel, "maxUnavailable": 0}), *("gpu-0", "gpu-1")[:count])
+        message = obstacles(only(found))[Obstacle.LIMIT_USED_UP].message
+        assert named is ("failed nodes hold" in message), (parallel, count)
 
 
-def test_cordoned_nodes_can_stop_the_rest() -> None:
-    """As measured: the cordoned one is upgraded, and the others never are. If all are cordoned, one turn is enough."""
-    pool = only(fleet(4).change("node", CORDONED, "gpu-0"))
-    assert (0, None, None) == (pool.budget.at_once, pool.turns, pool.window)
-    stopped = obstacles(pool)[Obstacle.LIMIT_USED_UP]
-    assert (Severity.BLOCKS, ("gpu-0",)) == (stopped.severity, stopped.nodes)
-    pool = only(fleet(3).change("node", CORDONED))
-    assert (1, 120) == (pool.turns, pool.window.typical if pool.window else None)
-
-
-def test_a_cordoned_node_is_one_that_nothing_else_is_wrong_with() -> None:
-    """To uncordon a failed node, or one that is lost, changes nothing."""
+def test_each_node_is_reported_for_what_is_wrong_with_it() -> None:
+    """To uncordon a failed node, or one that is lost, changes nothing. The remedy names the first one."""
     found = fleet(5, {"maxUnavailable": "100%"}).change("node", CORDONED, "gpu-1").change("node", CORDONED, "gpu-2")
-    failed(found, "gpu-2").change("node", not_ready_since(3500), "gpu-3")
-    assert ("gpu-1",) == obstacles(only(found))[Obstacle.NODES_CORDONED].nodes
-
-
-def test_a_node_that_the_upgrade_itself_cordoned_is_not_lost() -> None:
-    """It will be available again; one that waits for its turn was cordoned by an administrator."""
+    seen = obstacles(only(failed(found, "gpu-2").change("node", SILENT, "gpu-3")))
+    for obstacle, node, remedy in (
+        (Obstacle.NODES_CORDONED, "gpu-1", "if new pods may run there again: kubectl uncordon gpu-1"),
+        (Obstacle.UPGRADE_FAILED, "gpu-2", "label node gpu-2 nvidia.com/gpu-driver-upgrade-state=upgrade-required"),
+        (Obstacle.NODES_NOT_READY, "gpu-3", "kubectl describe node gpu-3"),
+    ):
+        assert ((node,), True) == (seen[obstacle].nodes, remedy in seen[obstacle].remedy), obstacle
     for state, lost, to_come in (
         ("upgrade-required", ("gpu-0",), ()),
         ("cordon-required", (), ("gpu-0",)),
@@ -80,105 +95,37 @@ def test_a_node_that_the_upgrade_itself_cordoned_is_not_lost() -> None:
         pool = only(fleet(8).change("node", {**labelled(state=state), **CORDONED}, "gpu-0"))
         under_way = obstacles(pool).get(Obstacle.UPGRADE_UNDER_WAY)
         assert (lost, to_come) == (pool.budget.lost, under_way.nodes if under_way else ()), state
+    outdated = fleet(3).change("driver-pod", OLD, "driver-gpu-1")
+    assert ("gpu-1",) == obstacles(only(outdated))[Obstacle.UPGRADE_UNDER_WAY].nodes, "before its label shows it"
 
 
-def test_only_a_node_that_was_cordoned_before_needs_no_turn() -> None:
-    """Neither one that the upgrade itself cordoned, nor one that is not Ready."""
-    for patch, turns in (
-        (CORDONED, 2),
-        (not_ready_since(3500), 3),
-        ({**labelled("gpu-1", state="drain-required"), **CORDONED}, 3),
-    ):
-        found = fleet(3, {"maxParallelUpgrades": 1, "maxUnavailable": "100%"}).change("node", patch, "gpu-1")
-        assert turns == only(found).turns, patch
-
-
-def test_a_failed_node_keeps_its_place() -> None:
-    """One at a time, and that place is taken: no other node's turn comes. It is not upgraded itself, either."""
-    pool = only(failed(fleet(8, EVERY | {"maxParallelUpgrades": 1}), "gpu-5"))
-    assert (0, ("gpu-5",), 7) == (pool.budget.at_once, pool.budget.stuck, len(pool.nodes))
-    assert obstacles(pool)[Obstacle.LIMIT_USED_UP].nodes == ("gpu-5",)
-    assert 2 == only(failed(fleet(8, EVERY | {"maxParallelUpgrades": 3}), "gpu-5")).budget.at_once
-
-
-def test_failed_nodes_are_named_only_where_they_use_up_the_limit() -> None:
-    """Where they do not, or no such bound is set, the other limit is what leaves no place."""
-    for parallel, count, named in ((1, 1, True), (2, 1, False), (0, 1, False), (2, 2, True)):
-        found = failed(fleet(4, {"maxParallelUpgrades": parallel, "maxUnavailable": 0}), *("gpu-0", "gpu-1")[:count])
-        message = obstacles(only(found))[Obstacle.LIMIT_USED_UP].message
-        assert named is ("failed nodes hold" in message), (parallel, count)
-
-
-def test_a_failed_upgrade_comes_with_the_stacks_own_remedy() -> None:
-    """It names the first failed node, or the parts of a command that cannot be known."""
-    look, _, fix = obstacles(only(failed(fleet(3), "gpu-1", "gpu-2")))[Obstacle.UPGRADE_FAILED].remedy.partition(
-        " To fix, "
-    )
-    assert look.endswith("involvedObject.name=gpu-1")
-    assert "kubectl drain gpu-1" in fix.partition("): ")[0]
-    assert fix.endswith("kubectl label node gpu-1 nvidia.com/gpu-driver-upgrade-state=upgrade-required --overwrite")
-    label = {"metadata": {"labels": {"nvidia.com/ofed-driver-upgrade-state": "upgrade-failed"}}}
-    remedy = obstacles(only(upgraded_network("a", "b").change("node", label, "a")))[Obstacle.UPGRADE_FAILED].remedy
-    assert remedy.endswith("kubectl -n NAMESPACE delete pod NAME")
-
-
-def upgraded_network(*nodes: str) -> Cluster:
-    """Return a network stack whose driver pods are upgraded automatically."""
-    return network(*nodes).change("policy", "spec: {ofedDriver: {upgradePolicy: {autoUpgrade: true}}}")
-
-
-def test_a_node_that_is_not_ready_counts_as_unavailable() -> None:
-    """From the first moment, although a run waits for it at first."""
-    for seconds in (3590, 0):
-        pool = only(fleet(4).change("node", not_ready_since(seconds), "gpu-1"))
-        assert (0, ("gpu-1",)) == (pool.budget.at_once, pool.budget.lost), seconds
-        assert obstacles(pool)[Obstacle.NODES_NOT_READY].nodes == ("gpu-1",), seconds
-
-
-def test_a_limit_that_is_none_stops_the_controller() -> None:
-    """A text must be a percentage."""
-    for limit in ("a few", "7"):
-        pool = only(fleet(4, {"maxUnavailable": limit}))
-        assert (0, None) == (pool.budget.at_once, pool.budget.allowed), limit
-        assert limit in obstacles(pool)[Obstacle.LIMIT_INVALID].message
-
-
-def test_a_limit_of_no_node_at_all_lets_none_begin() -> None:
-    """No node is unavailable, and none may be. Without a limit, all may still be lost."""
-    pool = only(fleet(4, {"maxUnavailable": 0}))
-    assert (0, 0, ()) == (pool.budget.at_once, pool.budget.allowed, obstacles(pool)[Obstacle.LIMIT_USED_UP].nodes)
-    pool = only(network("a", "b").change("node", not_ready_since(3590)))
-    assert (0, ("a", "b")) == (pool.budget.at_once, obstacles(pool)[Obstacle.LIMIT_USED_UP].nodes)
-
-
-def test_a_node_with_an_outdated_driver_is_still_to_come() -> None:
-    """Also before its label shows it."""
-    found = fleet(3).change("driver-pod", OLD, "driver-gpu-1")
-    assert ("gpu-1",) == obstacles(only(found))[Obstacle.UPGRADE_UNDER_WAY].nodes
-
-
-def test_a_missing_driver_pod_stops_everything() -> None:
-    """The upgrade controller refuses to look at a fleet that is not complete."""
-    for desired, blocked in ((2, False), (3, True), (1, True)):
-        status = {"status": {"desiredNumberScheduled": desired}}
-        found = obstacles(only(fleet(2).change("daemonset", status, "nvidia-driver-daemonset")))
-        assert blocked is (Obstacle.DRIVER_PODS_MISSING in found), desired
-
-
-def test_a_limit_in_the_wrong_place_is_reported_where_it_is_missed() -> None:
-    """With the place where it belongs."""
-    for upgrade, reported in (({}, True), ({"maxParallelUpgrades": 4}, False)):
-        misplaced = fleet(4, upgrade).change("policy", "spec: {driver: {rollingUpdate: {maxUnavailable: 50%}}}")
-        seen = obstacles(only(misplaced)).get(Obstacle.LIMIT_ELSEWHERE)
-        assert reported is (seen is not None), upgrade
-        assert seen is None or "driver.rollingUpdate.maxUnavailable=50%" in seen.message
-        assert seen is None or "ClusterPolicy cluster-policy driver.upgradePolicy" in seen.remedy
+def test_settings_that_stop_or_slow_the_controller_are_reported() -> None:
+    """A limit that is none, driver pods that are missing or too many, a limit where nothing reads it, and jobs."""
+    elsewhere = "spec: {driver: {rollingUpdate: {maxUnavailable: 50%}}}"
+    waits = {"podSelector": "app=job", "timeoutSeconds": 600}
+    driver = "nvidia-driver-daemonset"
+    for name, found, obstacle, words in (
+        ("no limit", fleet(4, {"maxUnavailable": "a few"}), Obstacle.LIMIT_INVALID, "a few"),
+        ("a number in quotes", fleet(4, {"maxUnavailable": "7"}), Obstacle.LIMIT_INVALID, '"7"'),
+        ("complete", fleet(2).change("daemonset", "status: {desiredNumberScheduled: 2}", driver),
+         Obstacle.DRIVER_PODS_MISSING, ""),
+        ("a pod is missing", fleet(2).change("daemonset", "status: {desiredNumberScheduled: 3}", driver),
+         Obstacle.DRIVER_PODS_MISSING, "wants 3 pods and has 2"),
+        ("a pod too many", fleet(2).change("daemonset", "status: {desiredNumberScheduled: 1}", driver),
+         Obstacle.DRIVER_PODS_MISSING, "wants 1 pods and has 2"),
+        ("misplaced", fleet(4).change("policy", elsewhere), Obstacle.LIMIT_ELSEWHERE,
+         "driver.rollingUpdate.maxUnavailable=50%"),
+        ("misplaced, and not missed", fleet(4, {"maxParallelUpgrades": 4}).change("policy", elsewhere),
+         Obstacle.LIMIT_ELSEWHERE, ""),
+        ("jobs", fleet(2, {"waitForCompletion": waits}), Obstacle.WAITS_FOR_PODS, "(up to 600 s) until pods with app="),
+        ("jobs without end", fleet(2, {"waitForCompletion": {**waits, "timeoutSeconds": 0}}), Obstacle.WAITS_FOR_PODS,
+         "without a time limit"),
+    ):  # fmt: skip
+        seen = obstacles(only(found)).get(obstacle)
+        assert (bool(words), True) == (seen is not None, seen is None or words in seen.message), name
 
 
 # Pods.
-
-
-PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 
 
 def workload(controller: str = "Job", *, node: str = "gpu-0") -> Workload:
@@ -239,23 +186,14 @@ def test_a_plugin_that_keeps_the_driver_open_is_found() -> None:
 
 
 def test_pods_that_were_not_read_are_not_taken_for_none() -> None:
-    """The reason is passed on. Pods that were read are evaluated even if their budgets were not."""
-    unread = obstacles(only(fleet(2), Options(pods=Pods(unread="permission missing"))))
-    assert "permission missing" in unread[Obstacle.PODS_NOT_READ].message
-    half = obstacles(only(fleet(2), Options(pods=Pods([workload("")], unread="permission missing"))))
-    assert {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE} <= half.keys()
-
-
-def test_a_stack_that_evicts_no_pods_misses_none() -> None:
-    """The network operator drains, or does nothing: there was nothing to read."""
-    for found in (network(), upgraded_network("a")):
-        seen = obstacles(only(found, Options(pods=Pods(unread="forbidden"))))
-        assert not {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE} & seen.keys()
-
-
-def test_waiting_for_jobs_is_reported() -> None:
-    """Nobody knows how long they take."""
-    for seconds, words in ((0, "without a time limit"), (600, "up to 600 s")):
-        waits = {"waitForCompletion": {"podSelector": "app=job", "timeoutSeconds": seconds}}
-        message = obstacles(only(fleet(2, waits)))[Obstacle.WAITS_FOR_PODS].message
-        assert ("app=job" in message, words in message) == (True, True), seconds
+    """The reason is passed on, and pods that were read count. A stack that evicts and drains nothing misses none."""
+    read = [workload("")]
+    for found, pods, expected in (
+        (fleet(2), Pods(unread="forbidden"), {Obstacle.PODS_NOT_READ}),
+        (fleet(2), Pods(read, unread="forbidden"), {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE}),
+        (network(), Pods(unread="forbidden"), set()),
+        (upgraded_network("a"), Pods(unread="forbidden"), set()),
+    ):
+        seen = obstacles(only(found, Options(pods=pods)))
+        assert expected == {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE} & seen.keys()
+        assert not expected or "forbidden" in seen[Obstacle.PODS_NOT_READ].message

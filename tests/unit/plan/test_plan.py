@@ -13,24 +13,12 @@ from jsonschema import Draft202012Validator
 from hook.config import Duration, Settings
 from hook.decide.reasons import Reason
 from hook.plan import plan
-from hook.plan.plan import Options, make_plan, run_seconds
+from hook.plan.plan import Options, make_plan
 from hook.plan.result import Obstacle
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled
 from tests.fixtures.modes import Pool, network, pooled
 from tests.fixtures.objects import obj
-from tests.fixtures.planning import (
-    CORDONED,
-    EVERY,
-    NOBODY,
-    OLD,
-    fleet,
-    gpus,
-    obstacles,
-    only,
-    planned,
-    rotated,
-    unloaded_in,
-)  # fmt: skip
+from tests.fixtures.planning import CORDONED, EVERY, OLD, fleet, gpus, obstacles, only, planned, rotated, unloaded_in
 
 if TYPE_CHECKING:
     from hook.plan.result import Target
@@ -53,7 +41,6 @@ def test_where_there_is_nothing_to_plan_the_reason_is_given() -> None:
     """By the reasons that a run gives, too."""
     for name, found, reason in (
         ("no policy", cluster().drop("policy"), Reason.NO_POLICY),
-        ("no such kind", cluster().unserved("policy"), Reason.NO_POLICY),
         ("drivers of the hosts", cluster().change("policy", "spec: {driver: {enabled: false}}"),
          Reason.DRIVER_DISABLED),
         ("GPUCluster", cluster().drop("policy").only("daemonset", obj("plugin-daemonset", MANAGED)),
@@ -61,7 +48,6 @@ def test_where_there_is_nothing_to_plan_the_reason_is_given() -> None:
         ("malformed policy", cluster().change("policy", "spec: {driver: null}"), Reason.MALFORMED_OBJECT),
         ("no policy and a malformed node", cluster().drop("policy").change("node", {"metadata": {"labels": 7}}),
          Reason.NO_POLICY),
-        ("no node with a driver", cluster().change("node", labelled(deploy_driver="false")), Reason.NO_ELIGIBLE_NODE),
         ("no node", cluster().drop("node").drop("driver-pod").drop("plugin-pod"), Reason.NO_ELIGIBLE_NODE),
     ):  # fmt: skip
         made = planned(found)
@@ -69,28 +55,24 @@ def test_where_there_is_nothing_to_plan_the_reason_is_given() -> None:
         assert ((), [("gpu", reason)], None) == (made.pools, nothing, made.window), name
 
 
-def test_a_plugin_that_is_not_installed_yet_does_not_matter() -> None:
-    """The upgrade takes as long without it; the plan says that nothing becomes stale."""
+def test_what_makes_no_difference_is_noted() -> None:
+    """Without a plugin the upgrade takes as long, and nothing becomes stale. A malformed object does not count."""
     pool = only(fleet(2).drop("daemonset", "dra-driver-nvidia-gpu-kubelet-plugin").drop("plugin-pod"))
     assert (2, True) == (len(pool.nodes), Obstacle.NO_PLUGIN in obstacles(pool))
+    pool = only(fleet(2).change("node", {"metadata": {"labels": "none"}}, "gpu-1"))
+    assert "gpu-1" in obstacles(pool)[Obstacle.MALFORMED_OBJECT].message
 
 
 def test_both_stacks_are_planned_side_by_side() -> None:
     """Each by its own policy; the longer one is the window, and a stack with nothing to plan delays nothing."""
     seen = {"gpu": fleet(3).seen(), "network": network("a", "b").seen()}
     both = Settings(drivers=("gpu", "network"))
-    made = make_plan(seen, both, LATER, NOBODY)
+    made = make_plan(seen, both, LATER, Options())
     assert [("gpu", 3), ("network", 2)] == [(pool.stack, pool.turns) for pool in made.pools]
     assert 360 == (made.window.slow if made.window else None)
-    without = make_plan(seen | {"network": network().drop("policy").seen()}, both, LATER, NOBODY)
+    without = make_plan(seen | {"network": network().drop("policy").seen()}, both, LATER, Options())
     nothing = [(one.stack, one.reason) for one in without.nothing]
     assert ([("network", Reason.NO_POLICY)], made.window) == (nothing, without.window)
-
-
-def test_a_malformed_object_is_reported() -> None:
-    """It does not count, and the plan may be wrong by it."""
-    pool = only(fleet(2).change("node", {"metadata": {"labels": "none"}}, "gpu-1"))
-    assert "gpu-1" in obstacles(pool)[Obstacle.MALFORMED_OBJECT].message
 
 
 # The answer about a window.
@@ -120,13 +102,6 @@ def test_the_fewest_nodes_at_once_that_are_in_time_are_found() -> None:
         assert at_once == 1 or not in_time(fleet(20, fewer), minutes), minutes
 
 
-def test_some_windows_are_impossible() -> None:
-    """Less than one step, whatever the parallelism; and any, without automatic upgrades: the reason says so."""
-    assert (None, None) == ((given := answer(fleet(20), 1)).at_once, given.parallel)
-    given = answer(fleet(20, {"autoUpgrade": False}), 60)
-    assert (None, True) == (given.at_once, "autoUpgrade" in given.reason)
-
-
 def test_limits_that_are_just_enough_need_no_change() -> None:
     """As many at once as are asked for, or more; or none, because all nodes are cordoned and done in one turn."""
     for found, minutes, expected in (
@@ -138,6 +113,10 @@ def test_limits_that_are_just_enough_need_no_change() -> None:
     ):
         given = answer(found, minutes)
         assert expected == (given.at_once, given.change), (minutes, expected)
+    # Less than one step is impossible, and any window is without automatic upgrades: the reason says so.
+    assert (None, None) == ((given := answer(fleet(20), 1)).at_once, given.parallel)
+    given = answer(fleet(20, {"autoUpgrade": False}), 60)
+    assert (None, True) == (given.at_once, "autoUpgrade" in given.reason)
 
 
 def test_lost_and_failed_nodes_are_added_to_the_limits() -> None:
@@ -147,10 +126,7 @@ def test_lost_and_failed_nodes_are_added_to_the_limits() -> None:
     found.change("node", CORDONED, "gpu-0").change("node", CORDONED, "gpu-1")
     given = answer(found, 4)
     assert (5, 6, 7) == (given.at_once, given.parallel, given.unavailable)
-
-
-def test_the_price_is_reported() -> None:
-    """GPUs that would be away at the worst moment. The network operator has one limit, and no ``maxUnavailable``."""
+    # The price is GPUs that would be away at the worst moment. The network operator has no ``maxUnavailable``.
     assert 16 == answer(fleet(4).change("node", gpus(8)).change("node", gpus(2), "gpu-0"), 4).gpus
     assert (3, None) == ((given := answer(network("a", "b", "c"), 2)).parallel, given.unavailable)
 
@@ -219,13 +195,11 @@ def test_the_figures_of_a_measured_fleet() -> None:
     """One line for each question, with the number of samples and the sources."""
     shown = table(unloaded_in(rotated(fleet(4), 0, 120, 240, 365), 20).change("node", gpus(8)))
     for words in (
-        "4 reload",
         "1m10s (p90 1m10s) from the driver container's start to Ready (4 of 4 driver pods)",
         "1m30s (p90 1m30s) with unloading (4)",
         "2m, 2m5s if slow (measured: 3 steps of the last upgrade)",
         "8m, 8m20s if slow (4 turns)",
         "at most 8 of 32 GPUs unavailable at once (25.0 %), 1.1 GPU-hours in all",
-        "label nvidia.com/gpu.count: 4 nodes",
     ):
         assert words in shown
 
@@ -236,27 +210,11 @@ def test_timeouts_follow_the_bundles_own_arithmetic() -> None:
         found, outer = as_json(fleet(nodes))["timeouts"], minutes + 2
         expected = (f"{minutes}m", f"--timeout {outer}m", f"timeout: {outer * 60}", f"timeout: {outer}m", None)
         assert expected == tuple(found[key] for key in ("timeout", "helm", "helmfile", "flux", "argocd")), nodes
-
-
-def test_a_run_gets_time_in_addition_to_the_reloads() -> None:
-    """For the operator's start, its quiet time, a policy that stays notReady, and the last plugin."""
-    made, settings = planned(fleet(10)), Settings()
-    times = (settings.advanced.operator_quiet, settings.advanced.policy_grace, settings.plugin_timeout)
-    assert made.window is not None
-    assert 1200 + 60 + sum(one.total_seconds() for one in times) == run_seconds(made.window, settings)
-
-
-def test_no_timeout_is_promised_where_none_would_be_enough() -> None:
-    """Nodes that nothing upgrades would be waited for in vain."""
-    assert as_json(SCENES["blocked"])["timeouts"] is None
-    assert "no timeout is enough" in table(SCENES["blocked"])
-
-
-def test_a_step_longer_than_the_stall_timeout_is_reported() -> None:
-    """A run would stop although all is well."""
-    for stall, expected in ((30, None), (2, "5m"), (0, None)):
+    for stall, reported in ((30, None), (2, "5m"), (0, None)):  # a run would stop although all is well
         settings = Settings(stall_timeout=Duration(minutes=stall))
-        assert expected == as_json(fleet(3), settings)["timeouts"]["stallTimeout"], stall
+        assert reported == as_json(fleet(3), settings)["timeouts"]["stallTimeout"], stall
+    assert as_json(SCENES["blocked"])["timeouts"] is None, "nodes that nothing upgrades"
+    assert "no timeout is enough" in table(SCENES["blocked"])
 
 
 def test_the_table_answers_about_a_window() -> None:
@@ -268,10 +226,6 @@ def test_the_table_answers_about_a_window() -> None:
         (network(*"abc"), 2, "set maxParallelUpgrades 3 ("),
     ):
         assert words in table(found, Options(timedelta(minutes=minutes))), words
-    assert ("in 2h" in table(SCENES["plain"]), "in 2h" in table(SCENES["plain"], NOBODY)) == (True, False)
-
-
-def test_terminal_escapes_in_names_are_shown() -> None:
-    """Names come from the cluster."""
+    assert ("in 2h" in table(SCENES["plain"]), "in 2h" in table(SCENES["plain"], Options())) == (True, False)
     shown = table(fleet(2).change("policy", {"metadata": {"name": "evil\x1b[2J"}}))
-    assert ("\x1b" in shown, "evil\\x1b[2J" in shown) == (False, True)
+    assert ("\x1b" in shown, "evil\\x1b[2J" in shown) == (False, True), "names come from the cluster"

@@ -1,0 +1,341 @@
+"""What is particular to each operator: OpenShift, pools (NVIDIADriver), and the network operator's own rules."""
+
+from __future__ import annotations
+
+from hook.config import Expect, Settings
+from hook.decide.decide import decide_all, early_skip_of
+from hook.decide.reasons import Reason
+from hook.decide.result import Phase
+from tests.fixtures import modes
+from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale, stale_plugin, without_operator
+from tests.fixtures.modes import Pool, network, ofed_pod, openshift, owner, pooled, rdma_pod, wants, with_ofed
+from tests.fixtures.objects import Object, R, merged, obj, parsed
+from tests.unit.decide import patches
+from tests.unit.decide.runs import PLUGIN, pods, timeline, wrong_decisions, wrong_nodes
+
+NOT_READY = "status: {state: notReady}"
+UNOBSERVED = "metadata: {generation: 3}"
+WANTS_NONE = "status: {desiredNumberScheduled: 0}"
+
+
+def published(version: str) -> str:
+    """Return a patch of ResourceSlices: devices of a driver version."""
+    return f"spec: {{devices: [{{attributes: {{driverVersion: {{version: {version}}}}}}}]}}"
+
+
+def test_on_openshift_the_driver_is_found_by_its_component_or_its_owner() -> None:
+    """Whatever its DaemonSet is called. Generation, hash and readiness decide, and an image where one is named."""
+    driver = "nvidia-driver-daemonset-410.84.202203290245-0"
+    unlabelled = "metadata: {labels: {app.kubernetes.io/component: null}}"
+    digest = {"spec": {"driver": {"repository": "nvcr.io/nvidia", "image": "driver", "version": modes.DIGEST}}}
+    old = openshift().put("plugin-pod", stale_plugin())
+    assert {} == wrong_nodes({
+        "by its owner": (old.change("daemonset", unlabelled, driver), Reason.PLUGIN_STALE),
+        "digest as asked": (openshift().change("policy", digest), Reason.VERIFIED),
+        "not observed": (openshift().change("daemonset", UNOBSERVED, driver), Reason.NOT_RENDERED),
+    })  # fmt: skip
+    assert {} == wrong_decisions({
+        "published as expected": (openshift().change("slice", published("580.126.20")), Reason.NOTHING_STALE),
+        "not as expected": (openshift().change("slice", published("570.124.6")), Reason.NODES_PENDING),
+    }, Settings(expect=Expect(driver_version="580.126.20")))  # fmt: skip
+
+
+def test_a_plugin_that_the_driver_manager_evicts_is_waited_for() -> None:
+    """Its label, by default or as the policy or a pool configures it, is paused while the driver is unloaded."""
+    configured = "nvidia.com/dra-kubelet-plugin"
+    manager: Object = {"manager": {"env": [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": configured}]}}
+
+    def selecting(label: str, found: Cluster) -> Cluster:
+        selector = {"spec": {"template": {"spec": {"nodeSelector": {label: "true"}}}}}
+        return found.change("daemonset", selector, PLUGIN).change("node", {"metadata": {"labels": {label: "true"}}})
+
+    in_pool = pooled(Pool()).change("pool", {"spec": manager})
+    in_policy = cluster().change("policy", {"spec": {"driver": manager}})
+    client = "nvidia.com/gpu.deploy.client"
+    for label, found in ((client, cluster()), (configured, in_policy), (configured, in_pool)):
+        decision, _memory = selecting(label, found).decide()
+        assert (Phase.DONE, True) == (decision.phase, decision.message.endswith(f"reloads a driver: {label})"))
+        if found is not in_pool:
+            found.change("node", {"metadata": {"labels": {label: "paused-for-driver-upgrade"}}}).drop("plugin-pod")
+            assert Reason.OPERANDS_PAUSED is found.judge().reason, label
+    assert "driver manager" not in selecting(configured, cluster()).decide()[0].message
+
+
+# Pools: NVIDIADriver objects, with one driver DaemonSet each.
+
+A, B, EMPTY = Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",), version="570.124.06"), Pool("empty", ())
+
+
+def stale_pools() -> Cluster:
+    """Return two pools with different drivers, and plugins from before both."""
+    return pooled(A, B).put("plugin-pod", stale_plugin("gpu-a"), stale_plugin("gpu-b"))
+
+
+def test_each_node_is_evaluated_by_the_pool_that_owns_its_driver() -> None:
+    """By its DaemonSet, its version and its object. What blocks one pool does not block the other's nodes."""
+    old = modes.pool_daemonset(Pool("a", ("gpu-a",), version="570.124.06"))
+    back = {"useNvidiaDriverCRD": None, "repository": "nvcr.io/nvidia", "image": "driver", "version": "590.1.2"}
+    cases: dict[str, tuple[Cluster, list[str]]] = {
+        "done": (pooled(A, B), ["Verified", "Verified"]),
+        "one is not rendered": (stale_pools().put("daemonset", old), ["NotRendered", "PluginStale"]),
+        "one is outdated": (stale_pools().change("driver-pod", patches.OUTDATED, "driver-gpu-a"),
+                            ["DriverOutdated", "PluginStale"]),
+        "one object is gone": (stale_pools().drop("pool", "a"), ["NotRendered", "PluginStale"]),
+        "one DaemonSet was replaced": (stale_pools().drop("daemonset", "nvidia-gpu-driver-a"),
+                                       ["DriverOrphaned", "PluginStale"]),
+        "devices of the other pool's version": (pooled(A, B).change("slice", published("570.124.6")),
+                                                ["SliceOutdated", "Verified"]),
+        "on the way back to one policy": (stale_pools().change("policy", {"spec": {"driver": back}}),
+                                          ["NotRendered", "NotRendered"]),
+    }  # fmt: skip
+    for name, (found, expected) in cases.items():
+        assert expected == reasons(found.decide()[0].statuses), name
+
+
+def test_the_pools_of_a_run_that_is_done() -> None:
+    """Only objects whose DaemonSet has nodes delay the end, and for a grace period only."""
+    leftover = merged(modes.pool_daemonset(EMPTY), {"metadata": {"ownerReferences": owner("gone")}})
+    appearing = pooled(A).put("pool", obj("pool/policy", "metadata: {name: b, uid: b-uid}"))
+    appearing.put("daemonset", merged(modes.pool_daemonset(B), parsed("metadata: {generation: 2}")))
+    malformed = stale_pools().put("pool", merged(obj("pool/policy"), parsed("spec: null")))
+    assert {} == wrong_decisions({
+        "a pool with nodes is not ready": (pooled(A, B).change("pool", NOT_READY, "b"), Reason.POLICY_NOT_READY),
+        "the policy is not ready": (pooled(A).change("policy", NOT_READY), Reason.POLICY_NOT_READY),
+        "one without nodes is not ready": (pooled(A, EMPTY).change("pool", NOT_READY, "empty"), Reason.NOTHING_STALE),
+        "an object without a DaemonSet": (
+            pooled(A).put("pool", obj("pool/policy", "metadata: {name: new, uid: new}")), Reason.NOTHING_STALE),
+        "a new pool": (appearing, Reason.NOT_RENDERED),
+        "a leftover of a deleted pool": (pooled(A).put("daemonset", leftover), Reason.NOTHING_STALE),
+        "an object without a spec": (malformed, Reason.MALFORMED_OBJECT),
+    })  # fmt: skip
+    assert () == malformed.decide()[0].actions
+    found = pooled(A).change("pool", NOT_READY)
+    decisions = timeline(*((seconds, found) for seconds in (0, 119, 120)))
+    assert [Phase.WAIT, Phase.WAIT, Phase.DONE] == [decision.phase for decision in decisions]
+    assert "the state of NVIDIADriver a is notReady" in decisions[2].warnings[0]
+
+
+def test_which_upgrade_policy_counts_for_a_pool() -> None:
+    """Its own from 26.7 on, where on is the default. Sandbox workloads turn all of them off."""
+    off, auto = ({"upgradePolicy": {"autoUpgrade": on}} for on in (False, True))
+    named = {"metadata": {"labels": {"nvidia.com/gpu-operator.driver.owner": "default"}}}
+    halted: Object = {"sandboxWorkloads": {"enabled": True}}
+    container = {"metadata": {"labels": {"nvidia.com/gpu.workload.config": "container"}}}
+    for policy, pool, nodes, expected in (
+        ({"driver": auto}, {}, {}, Reason.DRIVER_OUTDATED),
+        ({"driver": off}, {}, {}, Reason.MANUAL_UPGRADE),
+        ({"driver": off}, {}, named, Reason.DRIVER_OUTDATED),
+        ({"driver": auto}, off, named, Reason.MANUAL_UPGRADE),
+        ({"driver": off}, auto, named, Reason.DRIVER_OUTDATED),
+        ({"driver": off}, {"upgradePolicy": {"maxUnavailable": 1}}, {}, Reason.DRIVER_OUTDATED),
+        ({"driver": off, **halted}, auto, named, Reason.MANUAL_UPGRADE),
+        ({"driver": auto, **halted}, {}, named, Reason.MANUAL_UPGRADE),
+    ):
+        found = pooled().change("policy", {"spec": policy}).change("pool", {"spec": pool})
+        found.change("node", nodes).change("node", container).change("driver-pod", patches.OUTDATED)
+        assert expected is found.judge().reason, (policy, pool, nodes)
+    # Where one object has an upgrade policy, silence of the others is the default.
+    for one, other, expected_reasons in (
+        (auto, off, ["ManualUpgrade", "DriverOutdated"]),
+        (off, auto, ["DriverOutdated", "DriverOutdated"]),
+    ):
+        found = pooled(A, B).change("policy", {"spec": {"driver": one}}).change("pool", {"spec": other}, "a")
+        assert expected_reasons == reasons(found.change("driver-pod", patches.OUTDATED).decide()[0].statuses)
+    found = network().change("policy", "spec: {ofedDriver: {upgradePolicy: null}}")
+    assert Reason.MANUAL_UPGRADE is found.change("driver-pod", patches.OUTDATED).judge().reason, "its default"
+
+
+# The network operator.
+
+DRIVER, RDMA = "mofed-ubuntu22.04-76944977f-ds", "rdma-shared-dp-ds"
+NEW_VERSION = "spec: {ofedDriver: {version: doca3.4.0-26.04-0.8.6.0-0}}"
+NO_OFED = "spec: {ofedDriver: null}"
+RDMA_ON = "spec: {driver: {rdma: {enabled: true}}}"
+
+
+def labels(**values: str | None) -> Object:
+    """Return a patch of a node's labels: ``state``, ``skip`` and ``wait``."""
+    keys = {"state": "nvidia.com/ofed-driver-upgrade-state", "skip": "nvidia.com/ofed-driver-upgrade.skip",
+            "wait": "network.nvidia.com/operator.mofed.wait"}  # fmt: skip
+    return {"metadata": {"labels": {keys[word]: value for word, value in values.items()}}}
+
+
+def outdated(*nodes: str, part: str = "node", patch: str | Object = "{}", name: str = "") -> Cluster:
+    """Return a network stack whose plugins all started before their drivers, and which is changed by a patch."""
+    found = network(*nodes)
+    found.put("plugin-pod", *(rdma_pod(node["metadata"]["name"], started=-99) for node in found.of("node")))
+    return found.change(part, patch, name)
+
+
+def test_a_device_plugin_is_fresh_by_time_alone() -> None:
+    """Its init container finishes with any mlx5_core, also that of the host. It publishes no slice to look for."""
+    for waited, started, expected in (
+        (R + 5, R + 6, Reason.VERIFIED),
+        (R - 1, R, Reason.PLUGIN_STALE),  # in the same second
+        (5, 6, Reason.PLUGIN_STALE),
+        (-99, -98, Reason.PLUGIN_STALE),
+    ):
+        found = network().put("plugin-pod", rdma_pod(started=started, waited=waited))
+        assert expected is found.judge().reason, (waited, started)
+    decision, _memory = modes.with_sriov(network("a", "b"), started=-5).decide()
+    assert (["Verified", "PluginStale"] * 2, ["sriov-a", "sriov-b"]) == (reasons(decision.statuses), pods(decision))
+
+
+def test_plugins_that_the_network_operator_removed_are_not_missed() -> None:
+    """Its own plugins select the wait label: they go, and come back fresh."""
+    for wait, there, gone in (
+        ("true", Reason.OPERANDS_PAUSED, Reason.OPERANDS_PAUSED),
+        ("false", Reason.PLUGIN_STALE, Reason.NOTHING_TO_REFRESH),
+        (None, Reason.PLUGIN_STALE, Reason.NOTHING_TO_REFRESH),
+    ):
+        found = outdated(patch=labels(wait=wait))
+        assert there is found.judge().reason, wait
+        assert gone is found.drop("plugin-pod").change("daemonset", WANTS_NONE, RDMA).judge().reason, wait
+
+
+def test_the_daemonsets_decide_which_nodes_have_a_network_driver() -> None:
+    """No label does. A node without a driver pod gets none once they all have as many as they want."""
+
+    def second_without(wanted: int = 2) -> Cluster:
+        found = network("a", "b").drop("driver-pod", "mofed-b").drop("plugin-pod", "rdma-b")
+        return found.change("daemonset", wants(wanted))
+
+    for_vms = {"metadata": {"labels": {"nvidia.com/gpu.workload.config": "vm-passthrough"}}}  # of its GPUs
+    for name, (found, expected) in {
+        "complete": (second_without(1), Reason.DRIVER_NOT_DEPLOYED),
+        "one is still wanted": (second_without(), Reason.DRIVER_MISSING),
+        "no DaemonSet": (second_without().drop("daemonset", DRIVER), Reason.DRIVER_MISSING),
+        "GPUs for virtual machines": (second_without(1).change("node", for_vms, "b"), Reason.DRIVER_NOT_DEPLOYED),
+    }.items():
+        assert expected is found.decide()[0].statuses[1].reason, name
+
+
+def test_done_waits_for_the_network_operator() -> None:
+    """For its Lease and Deployment, and of all that the policy reports, for the state of the driver."""
+    old = "spec: {holderIdentity: network-operator-7d9f5c6b8d-abcde_uuid}"
+
+    def reporting(status: str) -> Cluster:
+        policy = merged(obj("network/policy"), {"status": None})
+        return network().only("policy", merged(policy, parsed(f"status: {status}")))
+
+    other = "{appliedStates: [{name: state-OFED, state: ready}, {name: x, state: error}], state: notReady}"
+    assert {} == wrong_decisions({
+        "OFED is not ready": (reporting("{appliedStates: [{name: state-OFED, state: notReady}], state: ready}"),
+                              Reason.POLICY_NOT_READY),
+        "something else is not ready": (reporting(other), Reason.NOTHING_STALE),
+        "never reconciled": (reporting("null"), Reason.POLICY_NOT_READY),
+        "old leader": (network().change("lease", old), Reason.OPERATOR_NOT_LEADING),
+        "rolling out": (network().change("deployment", "status: {updatedReplicas: 0}"), Reason.OPERATOR_ROLLING_OUT),
+    })  # fmt: skip
+
+
+def test_expected_versions_apply_to_the_stack_that_they_are_of() -> None:
+    """The driver version to the first one, and to some pool of it; the chart version to the GPU operator."""
+    new = "doca3.4.0-26.04-0.8.6.0-0"
+    for found, drivers, expect, reason in (
+        (network(), ("gpu", "network"), Expect("v26.3.4", "580.126.20"), Reason.NOTHING_STALE),
+        (network(), ("network",), Expect(driver_version=new), Reason.EXPECTATION_UNMET),
+        (network(), ("network",), Expect(chart_version="1"), Reason.NOTHING_STALE),
+        (pooled(A, B), ("gpu",), Expect(driver_version="580.126.20"), Reason.NOTHING_STALE),
+        (pooled(A, B), ("gpu",), Expect(driver_version="570.124.06"), Reason.NOTHING_STALE),
+        (pooled(A, B), ("gpu",), Expect(driver_version="590"), Reason.EXPECTATION_UNMET),
+    ):
+        assert reason is found.decide(Settings(drivers=drivers, expect=expect))[0].reason, (drivers, expect)
+
+
+def test_drivers_of_node_policies_are_evaluated_without_the_policy() -> None:
+    """A NicNodePolicy is not read: generation and revision of its DaemonSets decide."""
+    other_owner: Object = {"metadata": {"ownerReferences": owner("nnp", "NicNodePolicy")}}
+    for name, (found, expected) in {
+        "no driver in the policy": (outdated(part="policy", patch=NO_OFED), "PluginStale"),
+        "another version in the policy": (outdated(part="policy", patch=NEW_VERSION), "PluginStale"),
+        "not observed": (outdated(part="daemonset", patch=UNOBSERVED, name=DRIVER), "NotRendered"),
+        "outdated": (outdated(part="driver-pod", patch=patches.OUTDATED), "DriverOutdated"),
+    }.items():
+        decision, _memory = found.change("daemonset", other_owner, DRIVER).decide()
+        assert (Phase.WAIT, [expected]) == (decision.phase, reasons(decision.statuses)), name
+    none = outdated(part="policy", patch=NO_OFED).change("daemonset", other_owner, DRIVER)
+    assert Reason.DRIVER_DISABLED is none.change("daemonset", WANTS_NONE, DRIVER).decide()[0].reason
+
+
+def test_only_a_network_policy_of_one_name_counts() -> None:
+    """However old another object is. A policy without OFED is seen at the first read."""
+    created = "creationTimestamp: '2020-01-01T00:00:00Z'"
+    older = obj("network/policy", f"{{metadata: {{name: older, uid: o, {created}}}, {NO_OFED}}}")
+    assert network().decide() == network().put("policy", older).decide()
+    decision, _memory = without_operator(network()).only("policy", older).decide()
+    assert (Phase.SKIP, Reason.NO_POLICY) == (decision.phase, decision.reason)
+    found = network().change("policy", NO_OFED)
+    skip = early_skip_of(found.seen(), Settings(drivers=("network",)), found.stack)
+    assert skip is not None
+    assert Reason.DRIVER_DISABLED is skip.reason
+
+
+# A GPU node waits for its network driver where the policy asks for GPUDirect RDMA.
+
+
+def ofed(ready: float | None = 70, patch: str | Object = "{}", **values: str | None) -> Cluster:
+    """Return a stale GPU node over an OFED driver, with labels of the network operator and a patch of the policy."""
+    found = with_ofed(stale(), network("gpu-0").put("driver-pod", ofed_pod("gpu-0", ready=ready)).drop("plugin-pod"))
+    return found.change("node", labels(**values)).change("policy", patch)
+
+
+def without_ofed(found: Cluster, *parts: str) -> Cluster:
+    """Remove the OFED pods, and other parts of the network stack."""
+    assert found.prior is not None
+    for part in ("driver-pod", *parts):
+        found.prior.drop(part)
+    return found
+
+
+def test_a_gpu_node_follows_the_labels_of_its_network_driver() -> None:
+    """Where the policy asks for both, with a driver in a container. An old driver that stays does not delay it."""
+    waits, refreshed = Reason.PRIOR_DRIVER_UNSETTLED, Reason.PLUGIN_STALE
+    two, malformed = ofed(), ofed()
+    assert two.prior is not None
+    two.prior.put("driver-pod", merged(ofed_pod("gpu-0"), {"metadata": {"name": "another", "uid": "another"}}))
+    assert malformed.prior is not None
+    malformed.prior.change("driver-pod", "metadata: {resourceVersion: null}")
+    ignored = ofed(None, "spec: {driver: {rdma: null}}")
+    ignored.put("pool", *pooled(Pool()).change("pool", "spec: {rdma: {enabled: true}}").of("pool"))
+    assert {} == wrong_nodes({
+        "two pods": (two, waits),
+        "the network operator says wait": (ofed(wait="true"), waits),
+        "between two pods": (without_ofed(ofed(wait="true")), waits),
+        "the network operator says go": (ofed(wait="false"), refreshed),
+        "its turn comes": (ofed(state="upgrade-required"), waits),
+        "upgraded, and labels trail": (ofed(state="uncordon-required"), refreshed),
+        "failed but ready": (ofed(state="upgrade-failed"), refreshed),
+        "skipped for good": (ofed(state="upgrade-required", skip="true"), refreshed),
+        "skipped and loading": (ofed(None, skip="true"), waits),
+        "not skipped": (ofed(state="upgrade-required", skip="false"), waits),
+        "drained for a driver out of sight": (without_ofed(ofed(state="drain-required"), "daemonset"), waits),
+        "the network driver of the host": (ofed(None, "spec: {driver: {rdma: {useHostMofed: true}}}"), refreshed),
+        "asked for by a pool that does not count": (ignored, refreshed),
+        "malformed network driver": (malformed, Reason.MALFORMED_OBJECT),
+    })  # fmt: skip
+    assert "its upgrade state is upgrade-required" in ofed(state="upgrade-required").judge().message
+    # The GPUs of a pool that does not ask for both do not depend on the network driver of their node.
+    found = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",))).change("pool", "spec: {rdma: {enabled: true}}", "a")
+    found.prior = network("gpu-a", "gpu-b").drop("plugin-pod").change("driver-pod", patches.NOT_READY)
+    assert ["PriorDriverUnsettled", "Verified"] == reasons(found.decide()[0].statuses)
+
+
+def test_in_a_run_of_both_an_outdated_network_driver_comes_first() -> None:
+    """Unless nothing replaces it. While it loads, both wait."""
+    settings, gpu = Settings(drivers=("gpu", "network")), stale("x").change("policy", RDMA_ON)
+    loading = outdated("x").put("driver-pod", ofed_pod("x", ready=None))
+    first, _memories = decide_all({"gpu": gpu.seen(), "network": loading.seen()}, {}, settings, LATER)
+    assert ["PriorDriverUnsettled", "DriverNotReady"] == reasons(first.statuses)
+    auto, by_hand = ({"spec": {"ofedDriver": {"upgradePolicy": {"autoUpgrade": on}}}} for on in (True, False))
+    for name, (policy, skip, waits) in {
+        "about to be upgraded": (auto, None, True),
+        "skipped": (auto, "true", False),
+        "manual upgrade": (by_hand, None, False),
+        "its policy is not read": (None, None, False),
+    }.items():
+        nic = network("x").change("driver-pod", patches.OUTDATED)
+        nic = nic.change("policy", policy) if policy else nic.drop("policy")
+        seen = {"gpu": gpu.change("node", labels(skip=skip)).seen(), "network": nic.seen()}
+        status = decide_all(seen, {}, settings, LATER)[0].statuses[0]
+        assert (Reason.PRIOR_DRIVER_UNSETTLED if waits else Reason.PLUGIN_STALE) is status.reason, name
