@@ -165,12 +165,9 @@ class ByHelmfile:
 
     def deploy(self) -> Outcome:
         """Apply what differs."""
-        return self.run("apply")
-
-    def run(self, verb: str, helm: int = HELM_3, *, upgrade_dry_run: bool = False) -> Outcome:
-        """Run helmfile on the bundle, with nothing that its page does not ask for."""
-        file = self.folder / "helmfile.yaml"
-        return Helmfile(self.cluster, helm).run(verb, file=file, upgrade_dry_run=upgrade_dry_run)
+        helmfile = Helmfile(self.cluster, HELM_3)
+        # With nothing that the bundle's page does not ask for.
+        return helmfile.run("apply", file=self.folder / "helmfile.yaml", upgrade_dry_run=False)
 
 
 class ByFlux:
