@@ -1,6 +1,5 @@
 """Informers: what a watch brings, what is listed again, and what an informer does while it cannot read."""
 
-# ruff: noqa: B023 - what is defined in a loop is used in the same turn
 from __future__ import annotations
 
 import re
@@ -10,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from hook.errors import UnreachableError
 from hook.kube import client, retry
 from hook.kube import informer as informers
-from hook.kube.client import ENDED
 from hook.kube.informer import Informer
 from hook.kube.listing import ListWatch
 from hook.kube.requests import NODES, ListOptions
 from hook.objects import readers
 from hook.objects.views import Malformed
-from tests.client.server import EMPTY, JSON, PATIENCE, SILENT, Said, events, listed, refused, serving, until
+from tests.client.server import EMPTY, PATIENCE, SILENT, Said, events, listed, refused, serving, until
 from tests.fixtures.objects import obj
 
 if TYPE_CHECKING:
@@ -194,19 +192,3 @@ def test_after_silence_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
         until(lambda: server.count("limit") >= 3, "it is listed again and again")
         informer.stop()
         assert 2 <= server.count("watch") <= server.count("limit")
-
-
-def test_each_end_of_a_watch_counts_by_its_reason() -> None:
-    """An end as agreed is no error."""
-    expired = events(("ERROR", {"kind": "Status", "status": "Failure", "code": 410, "message": "too old"}))
-    for said, why in (
-        (Said(200), ENDED),
-        (expired, "Gone"),
-        (Said(200, b"{}\n", {**JSON, "content-length": "9"}), "Unreachable"),  # it broke off
-    ):
-        with serving(lambda line: said if "watch" in line else EMPTY) as server:
-            informer, counters = informer_of(server), server.api.counters
-            until(lambda: counters.watches.get(("nodes", why), 0) >= 2, why)
-            informer.stop()
-            assert {reason for _resource, reason in counters.watches} == {why}
-            assert set(counters.errors) == (set() if why == ENDED else {(why, "watch", "nodes")}), why

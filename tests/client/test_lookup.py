@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -158,14 +157,3 @@ def test_what_no_controller_restarts_is_reported_with_the_reason() -> None:
     told = advice(STALE, node_status(NodeState.STALE, node="b", stack="network"), seen=found())
     assert ["The controller" in line for line in told.splitlines()] == [True, False]
     assert [line.split(":")[0] for line in told.splitlines()] == ["PluginStale (a)", "PluginStale (b)"]
-
-
-def test_other_advice() -> None:
-    """One look cannot know for how long a node has failed, nor restart before the driver is the expected one."""
-    told = advice(node_status(NodeState.WAITING, Reason.UPGRADE_FAILED))
-    assert (told.startswith("UpgradeFailed (a): "), "per node is normal" in told) == (True, False)
-    early = replace(pending(STALE), reason=Reason.EXPECTATION_UNMET, actions=())
-    (told,) = lookup.advice(early, Lookup(NOW))
-    assert told.startswith("ExpectationUnmet: ")
-    done = Decision(Phase.DONE, Reason.NOTHING_STALE, "", statuses=(node_status(NodeState.VERIFIED, Reason.VERIFIED),))
-    assert lookup.advice(done, Lookup(NOW)) == []

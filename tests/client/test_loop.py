@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import threading
 import time
 from dataclasses import replace
@@ -17,10 +16,9 @@ from hook.config import Settings
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart, StalePod
-from hook.errors import PermissionDeniedError, RejectedError, TerminatedError
-from hook.kube import events, retry
+from hook.errors import PermissionDeniedError, RejectedError
+from hook.kube import retry
 from hook.kube.cache import Cache
-from hook.kube.client import at_once
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import OutOfSync
 from hook.run import loop
@@ -32,8 +30,7 @@ from tests.fixtures.cluster import LATER, cluster
 from tests.fixtures.cluster import stale as stale_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import FrameType
+    from collections.abc import Callable
 
     from hook.decide.result import Action
     from hook.kube.requests import Request
@@ -95,34 +92,6 @@ def test_a_wave_is_restarted_side_by_side_once_one_was_granted() -> None:
         restarter = Restarter(server.api)
         assert len(list(restarter.act(wave(WAVE), 60))) == restarter.restarted == WAVE
     assert not together.broken
-
-
-def test_after_any_other_answer_one_is_asked_for_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it is, and whichever of a wave it answers; what is granted then widens the way again."""
-    waves: list[int] = []
-
-    def noted(work: Callable[[DeletePod], object], items: Sequence[DeletePod]) -> list[object]:
-        waves.append(len(items))
-        return list(at_once(work, items))
-
-    monkeypatch.setattr(loop, "at_once", noted)
-    for status in (403, 404, 409, 422, 503):
-        for nth in (0, 3, 7):
-
-            def answer(line: str) -> Said:
-                if "POST" in line:
-                    return reviewed(allowed=True)
-                return refused(status) if f"/p{1 + nth:02}" in line else GRANTED
-
-            waves.clear()
-            with serving(answer) as server:
-                restarter = Restarter(server.api)
-                list(restarter.act(wave(18), PATIENCE))
-                assert (waves, restarter.restarted) == ([1, 8, 1, 8], 17), (status, nth)
-    waves.clear()
-    with serving(refused(409)) as server:  # nothing is granted
-        assert list(Restarter(server.api).act(wave(5), 60)) == []
-    assert waves == [1] * 5
 
 
 def test_no_try_of_a_write_begins_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,18 +171,6 @@ def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
             (result,) = restarter.settle(set())
             assert (result.action, bool(result.note), restarter.restarted) == (A, True, 1), then
             assert restarter.settle(set()) == [], then
-
-
-def test_a_deletion_without_an_answer_is_ours_once_its_pod_ends() -> None:
-    """A pod that is being deleted counts as gone at once; a live one does not."""
-    (action,) = stale_cluster().decide()[0].actions
-    with serving(lambda line: Said() if "DELETE" in line else GRANTED) as server:
-        looped, _cache, _recorder = looping(server)
-        looped.act(decided(action), 60)
-        ending, gone = stale_cluster().change("plugin-pod", DELETING), stale_cluster().drop("plugin-pod")
-        for found, restarted in ((stale_cluster(), 0), (ending, 1), (gone, 1)):
-            looped.decide({"gpu": found.seen()})
-            assert looped.restarter.restarted == restarted
 
 
 def test_an_old_cache_shows_no_deletion_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,36 +297,6 @@ def test_what_was_granted_is_reported_although_another_answer_ends_the_run() -> 
     assert looped.restarter.restarted == len(looped.memories["gpu"].restarts) == 3
     for name in ("p00", "p02", "p03"):
         assert sum(f"plugin pod {name}:" in message for message in told) == 1, (name, told)
-
-
-def test_what_was_granted_is_known_when_a_signal_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signal comes while three deletions are under way, whose answers come a moment later: all count."""
-    monkeypatch.setattr(events, "STOP_SECONDS", PATIENCE)
-    monkeypatch.setattr("hook.kube.client.JOIN_SECONDS", PATIENCE)
-    together, stopped = threading.Barrier(3), threading.Event()
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        stopped.set()
-        raise TerminatedError(number)
-
-    def wrote(line: str, _body: bytes) -> Said:
-        if "DELETE" in line and "p00" not in line:
-            if together.wait(PATIENCE) == 0:
-                signal.pthread_kill(main, signal.SIGTERM)
-            stopped.wait(PATIENCE)
-        return GRANTED
-
-    main, before = threading.get_ident(), signal.signal(signal.SIGTERM, stop)
-    try:
-        with serving(GRANTED, wrote) as server:
-            looped, _cache, recorder = looping(server, silent=False)
-            with pytest.raises(TerminatedError):
-                looped.act(decided(*wave(4)), 60)
-            recorder.flush()
-            assert (looped.restarter.restarted, server.count("POST")) == (4, 4)
-            assert len(looped.memories["gpu"].restarts) == 4
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _delete(stack: str, *also: Action) -> DeletePod:
