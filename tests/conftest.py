@@ -42,7 +42,6 @@ ON_A_CLUSTER: Final = (
     "tests/simulator/",
     "tests/e2e/",
     "tests/image/",
-    "tests/properties/test_admitted.py",
 )
 """Where a test runs against programs that a busy machine may starve."""
 
@@ -59,7 +58,8 @@ ONE_PER_PARAMETER: Final = ("tests/deployers/", "tests/replay/test_replay.py")
 LONGEST_FIRST: Final = (
     "tests/deployers/test_tools.py",
     "tests/e2e/faults/",
-    "tests/image/test_interruption.py::test_a_new_token_during_a_run",  # builds the image, for which others would wait
+    # Builds the image, for which others would wait.
+    "tests/image/test_interruption.py::test_a_controller_that_hangs_and_is_deleted",
     "tests/e2e/soak/test_soak.py",
     "tests/e2e/controller/",
     "tests/image/",

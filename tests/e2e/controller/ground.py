@@ -17,14 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from devcluster import binaries
 from devcluster.access import ApiError
-from devcluster.machines import gpu_node
 from devcluster.ports import free_ports
 from hook.objects.names import STATUS_ANNOTATION
 from hook.run.status import ControllerStatus
 from tests.chart.promql import engine
 from tests.chart.rendering import Helm
-from tests.e2e import acts
-from tests.e2e.acts import NODES, PATIENCE
+from tests.e2e.acts import PATIENCE
 from tests.e2e.faults.cluster.ground import Ground
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE
 from tests.process.program import Logged, start_logged
@@ -218,11 +216,6 @@ class Field(Ground):
         """Move the times of these nodes' driver pods in the API, or take that back; nothing reloads."""
         for node in nodes:
             self.annotate(node, "time-jump", str(seconds) if seconds else None)
-
-    def replace_node(self, old: str, new: str) -> None:
-        """Take a node away, and let another one join."""
-        acts.remove_node(self, old)
-        self.cluster.create(NODES, gpu_node(new))
 
     # What is true.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from tests.e2e.faults.proxy import HEADERS, abort
+from tests.e2e.faults.proxy import abort
 
 if TYPE_CHECKING:
     import threading
@@ -56,21 +56,6 @@ def lose_answer(then: Callable[[], None] = lambda: None) -> Fault:
         return abort(request)
 
     return broken
-
-
-def before(then: Callable[[], None]) -> Fault:
-    """Let something happen before the server hears of the request, which then continues."""
-
-    async def broken(_proxy: Proxy, _request: web.BaseRequest, _body: bytes) -> None:
-        await asyncio.to_thread(then)
-
-    return broken
-
-
-async def whole_objects(proxy: Proxy, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
-    """Remove what a request says about the answer that it wants."""
-    wanted = tuple(name for name in HEADERS if name != "accept")
-    return await proxy.relay(request, await proxy.forward(request, body, wanted))
 
 
 def block(until: threading.Event) -> Fault:

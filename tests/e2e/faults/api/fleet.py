@@ -113,17 +113,6 @@ class Fleet:
         """Begin to upgrade all drivers at once."""
         self.lab.operator(chart=CHARTS[version], driver=version, **(values or ALL_AT_ONCE))
 
-    def refreshed(self, version: str) -> None:
-        """Come from whatever was left to a fleet on this driver, with nothing stale; a chapter's clean beginning."""
-        self.upgrade(version)
-        self.lab.until(lambda: self.on(version), f"all nodes are on {version}", acts.PATIENCE)
-        if self.lab.truth.stale_now():
-            self.lab.cluster.kubectl("delete", "pods", "-n", NAMESPACE, "--all", "--wait=false")
-        self.lab.until(lambda: not self.lab.truth.stale_now(), "nothing is stale", acts.PATIENCE)
-        daemonsets = self.lab.cluster.list(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")
-        count = len(daemonsets) * len(self.nodes)
-        self.lab.until(lambda: self.lab.ready_pods(NAMESPACE) == count, "all driver clients run", acts.PATIENCE)
-
     def restarted(self, name: str) -> bool:
         """Tell whether a pod of this driver client was ever restarted."""
         return bool(self.lab.truth.restarts(f"{NAMESPACE}/{name}"))

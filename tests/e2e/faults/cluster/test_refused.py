@@ -1,4 +1,4 @@
-"""A deletion that is refused, or does not come to an end: for a while, or for good.
+"""A deletion that is refused, or does not come to an end; permissions that are taken away. For a while, or for good.
 
 Refused for good it ends the run with exit 3, in the words of the refusal; refused for a while it is a delay.
 """
@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from tests.e2e.acts import PATIENCE
 from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGINS
+from tests.e2e.identity import RBAC, Right, allow, charted, kubeconfig
 from tests.e2e.lab import PLUGIN_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
+    from pathlib import Path
 
+    from tests.e2e.faults.cluster.doorway import Doorway
     from tests.e2e.faults.cluster.ground import Ground
 
 NAME: Final = "freeze.example.com"
@@ -99,6 +102,25 @@ def _handler(webhook: Webhook) -> type[BaseHTTPRequestHandler]:
 NODES = 2
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
 WORDS: Final = "change freeze 4711"
+BINDINGS: Final = f"/apis/{RBAC}/clusterrolebindings"
+DELETE_PODS: Final = Right("", "pods", "delete")
+
+
+def _somebody(ground: Ground, name: str) -> Path:
+    """Make an account with the rights of the chart, and give its kubeconfig."""
+    return kubeconfig(ground.cluster, name, charted(ground.cluster))
+
+
+def _take_deletions(ground: Ground, name: str) -> None:
+    """Take one right alone: a watch that ends by itself meanwhile can be opened again."""
+    allow(ground.cluster, name, charted(ground.cluster) - {DELETE_PODS})
+
+
+def _take_rights(ground: Ground, name: str) -> dict[str, Any]:
+    """Remove what binds an account to its role; gives it, so that it can be given back."""
+    found = ground.cluster.get(f"{BINDINGS}/{name}")
+    ground.cluster.delete(f"{BINDINGS}/{name}")
+    return {**found, "metadata": {"name": name}}
 
 
 @contextmanager
@@ -159,7 +181,7 @@ def test_an_admission_policy_and_a_disruption_budget(ground: Ground) -> None:
 def test_a_webhook_that_refuses(ground: Ground) -> None:
     """It answers 403, as RBAC does: tried for some seconds, then exit 3, which says that no permission is missing.
 
-    The plugin that it spares is refreshed. A webhook that is broken may recover: tried until the time is up.
+    The plugin that it spares is refreshed. A webhook that is broken may recover: the run tries again, and completes.
     """
     with Webhook(ground, WORDS) as webhook:
         ground.spoil()
@@ -170,33 +192,15 @@ def test_a_webhook_that_refuses(ground: Ground) -> None:
         assert all(words in forbidden.story["message"] for words in (NAME, WORDS))
         assert ground.truth.stale_now() == ("gpu-0",)
         assert ground.restarts() == ["gpu-1"]
-        webhook.allows = True
-        _refreshed(ground)
-
-        ground.spoil()
         webhook.broken = True
         _await_refusal(ground, NAME)
-        late = ground.begin(timeout="30s").told().assert_phase("Deadline", "TimeUp")
-        assert any(NAME in node["message"] for node in late.story["nodes"])
-        ground.assert_untouched()
-        webhook.broken = False
-        _refreshed(ground)
-
-
-def test_a_webhook_in_the_way_for_a_while(ground: Ground) -> None:
-    """It refuses, or is broken; the run tries again, and completes."""
-    with Webhook(ground, WORDS) as webhook:
-        for broken in (False, True):
-            ground.spoil()
-            webhook.allows, webhook.broken = False, broken
-            _await_refusal(ground, NAME)
-            before = webhook.asked
-            run = ground.begin()
-            ground.until(lambda before=before, run=run: webhook.asked > before or run.over, "it is asked", PATIENCE)  # type: ignore[misc]
-            ground.assert_untouched()
-            webhook.allows, webhook.broken = True, False
-            run.told().assert_phase("Done", "Refreshed")
-            ground.assert_clean(ground.nodes)
+        before = webhook.asked
+        run = ground.begin()
+        ground.until(lambda: webhook.asked > before or run.over, "it is asked", PATIENCE)
+        assert ground.restarts() == ["gpu-1"]
+        webhook.allows, webhook.broken = True, False
+        run.told().assert_phase("Done", "Refreshed")
+        ground.assert_clean(ground.nodes)
 
 
 def test_a_finalizer_that_keeps_the_old_pod(ground: Ground) -> None:
@@ -218,3 +222,41 @@ def test_a_finalizer_that_keeps_the_old_pod(ground: Ground) -> None:
         ground.cluster.patch(f"{PLUGINS}/{name}", LET_GO)
     patient.told().assert_phase("Done", "NothingStale")
     ground.assert_clean(["gpu-1"])
+
+
+def test_rights_that_come_back(ground: Ground, door: Doorway) -> None:
+    """Gone for seconds, for watches first and then for deletions: asked again, and nothing is missed."""
+    run = ground.waiting(kubeconfig=door.through(_somebody(ground, "forgiven")))
+    ground.until(door.watches_all, "it watches everything", PATIENCE)
+    binding = _take_rights(ground, "forgiven")
+    door.cut()
+    ground.until(lambda: door.refused("watch") > 0 or run.over, "watches are refused", PATIENCE)
+    ground.cluster.create(BINDINGS, binding)
+    ground.until(lambda: door.watches_all(2) or run.over, "watches are allowed again", PATIENCE)
+    _take_deletions(ground, "forgiven")
+    ground.upgrade()
+    ground.until(lambda: door.refused("delete") > 0 or run.over, "a deletion is refused", PATIENCE)
+    ground.assert_untouched()
+    allow(ground.cluster, "forgiven", charted(ground.cluster))
+    run.told().assert_phase("Done", "Refreshed")
+    ground.assert_clean(ground.nodes)
+
+
+def test_rights_that_do_not_come_back(ground: Ground, door: Doorway) -> None:
+    """After some seconds exit 3, which names the permission: for a watch, and for a deletion."""
+    blind = ground.waiting(kubeconfig=door.through(_somebody(ground, "blind")))
+    bound = ground.waiting(kubeconfig=_somebody(ground, "bound"))
+    ground.until(door.watches_all, "it watches everything", PATIENCE)
+    _take_rights(ground, "blind")
+    _take_deletions(ground, "bound")
+    door.cut()
+    ground.upgrade()
+    ends = {"watch": blind.told(), "delete pods": bound.told()}
+    for right, end in ends.items():
+        end.assert_phase("Fail", "PermissionMissing")
+        assert f"permission missing: {right}" in end.story["message"]
+        assert end.story["next"].startswith("PermissionMissing")
+    assert f"in namespace {PLUGIN_NAMESPACE}" in ends["delete pods"].story["message"]
+    ground.assert_untouched()
+    ground.begin().told().assert_phase("Done", "Refreshed")
+    ground.assert_clean(ground.nodes)
