@@ -68,7 +68,6 @@ LONGEST_FIRST: Final = (
     "tests/simulator/",
     "tests/e2e/",
     *ON_A_CLUSTER,
-    "tests/release/test_image.py",  # downloads
     "tests/properties/",
 )
 """What takes minutes, mostly of waiting, begins first: at the end it would run alone. What only computes fills up."""

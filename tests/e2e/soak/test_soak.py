@@ -118,20 +118,14 @@ STEADY = memory(*[50.0] * 30)
 GROWS = memory(*(40 + step * (GROWTH_MEBIBYTES + 2) / 6 for step in range(10)))
 BROKEN = {
     "early-not-ready": (soaked(journal(driver_ready=False)), "restarted early"),
-    "early-not-current": (soaked(journal(driver_current=False)), "restarted early"),
-    "early-long-after-an-upgrade": (soaked(journal(driver_current=False), upsets=(106.0,)), "restarted early"),
     "needless": (soaked(journal(stale=False)), "restarted needlessly"),
-    "needless-right-after-an-upgrade": (soaked(journal(stale=False), upsets=(109.0,)), "restarted needlessly"),
     "exit-code": (soaked(runs=(replace(FINE, code=1),)), "ended with 1, not 0"),
-    "one-of-several-exit-codes": (soaked(runs=(FINE, replace(FINE, code=0, expected=(124, 3)))), "not 124 or 3"),
     "stale-at-done": (soaked(runs=(replace(FINE, stale=(NODE,)),)), "done with stale plugins on gpu-0"),
     "done-too-soon": (soaked(runs=(replace(FINE, behind=(NODE,)),)), "done before the driver was ready on gpu-0"),
     "stale-at-the-end": (soaked(left_stale=(NODE,)), "stale at the end: gpu-0"),
     "the-long-one-ended": (soaked(long_ended="it ended by itself"), "it ended by itself"),
     "it-grows": (soaked(lives=(GROWS,)), "grew by"),
-    "one-of-several-grows-and-lives-least": (soaked(lives=(STEADY, GROWS, STEADY)), "grew by"),
     "it-is-large": (soaked(lives=(memory(JOB_MEBIBYTES + 1),)), "its limit is 128"),
-    "one-of-several-is-large": (soaked(lives=(memory(JOB_MEBIBYTES + 1), STEADY)), "its limit is 128"),
     "a-follower-is-large": (soaked(lives=(memory(FOLLOWER_MEBIBYTES + 1),), limit=FOLLOWER_MEBIBYTES), "limit is 192"),
     "nobody-saw-its-memory": (soaked(lives=((), ())), "nobody saw the memory"),
 }
@@ -141,9 +135,6 @@ KEPT = {
     "early-in-a-race": soaked(journal(driver_current=False), upsets=(108.0,)),
     "a-failure-that-was-expected": soaked(runs=(replace(FINE, code=124, expected=(124, 3), stale=(NODE,)),)),
     "steady": soaked(lives=(STEADY,)),
-    "too-short-to-say": soaked(lives=(memory(50.0),)),
-    "one-of-several-too-short-to-be-seen": soaked(lives=((), STEADY)),
-    "larger-than-a-Job-may-be": soaked(lives=(memory(JOB_MEBIBYTES + 1),), limit=FOLLOWER_MEBIBYTES),
 }
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
 from devcluster.patience import TooSlowError
 from tests.e2e import acts
 from tests.e2e.acts import PATIENCE, upgraded
@@ -29,8 +27,6 @@ RELEASES: Final = (("gpu-operator-post", NAMESPACE), ("another", NAMESPACE), ("g
 SOON: Final = "advanced.notReadyGrace=6s"
 LATE: Final = "advanced.notReadyGrace=100s"
 OTHER: Final = "gpu-agent"
-MANAGED: Final = "nvidia-dra-driver-kubelet-plugin"
-"""The operator's name of a plugin of its own."""
 
 
 def test_another_driver_in_the_middle(ground: Ground) -> None:
@@ -50,20 +46,18 @@ def test_another_driver_in_the_middle(ground: Ground) -> None:
     ground.assert_clean(["gpu-0", "gpu-0", "gpu-1"])
 
 
-@pytest.mark.parametrize("pods_stay", [False, True], ids=["without-its-pods", "with-its-pods"])
-def test_driver_daemonset_replaced(ground: Ground, *, pods_stay: bool) -> None:
-    """Without its pods every driver is loaded again, and its plugin refreshed. Adopted pods are the same drivers."""
+def test_driver_daemonset_replaced(ground: Ground) -> None:
+    """Every driver is loaded again, and its plugin refreshed."""
     ground.spoil()
     run = ground.begin(f"expect.driverVersion={NEW}", "advanced.operatorQuiet=10s")
     ground.until(lambda: ground.restarts() == ground.nodes, "both were restarted", PATIENCE)
     (driver,) = ground.cluster.list(DAEMONSETS, labelSelector="app.kubernetes.io/component=nvidia-driver")
-    policy = {"propagationPolicy": "Orphan" if pods_stay else "Background"}
-    ground.cluster.delete(f"{DAEMONSETS}/{driver['metadata']['name']}", policy)
+    ground.cluster.delete(f"{DAEMONSETS}/{driver['metadata']['name']}", {"propagationPolicy": "Background"})
     if run.over:
         raise TooSlowError("the run had succeeded before its driver's DaemonSet was deleted")
     run.told().assert_phase("Done", "Refreshed")
     assert upgraded(ground, NODES, NEW)
-    ground.assert_clean(ground.nodes if pods_stay else sorted(ground.nodes * 2))
+    ground.assert_clean(sorted(ground.nodes * 2))
 
 
 def test_three_releases_at_once(ground: Ground) -> None:
@@ -82,8 +76,7 @@ def test_three_releases_at_once(ground: Ground) -> None:
 def _manifest(ground: Ground, name: str = PLUGIN_NAME) -> dict[str, Any]:
     """Return the plugin's DaemonSet under a name."""
     found = ground.cluster.get(PLUGIN)
-    labels = {**found["metadata"]["labels"], **({"app.kubernetes.io/component": MANAGED} if name == MANAGED else {})}
-    metadata = {"name": name, "namespace": PLUGIN_NAMESPACE, "labels": labels}
+    metadata = {"name": name, "namespace": PLUGIN_NAMESPACE, "labels": found["metadata"]["labels"]}
     return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": found["spec"]}
 
 
@@ -102,12 +95,11 @@ def test_daemonset_deleted(ground: Ground) -> None:
     assert PLUGIN_NAME in run.told().assert_phase("Skip", "NoPlugin").story["message"]
 
 
-@pytest.mark.parametrize("pods_stay", [False, True], ids=["without-its-pods", "with-its-pods"])
-def test_daemonset_created_again(ground: Ground, *, pods_stay: bool) -> None:
-    """Another DaemonSet of the same name, with new pods or with the old ones, which it adopts, is refreshed."""
+def test_daemonset_created_again(ground: Ground) -> None:
+    """The pods that another DaemonSet of the same name adopts are refreshed."""
     run = ground.waiting(LATE)
     manifest = _manifest(ground)
-    _without_daemonset(ground, run, *(["--cascade=orphan"] if pods_stay else []))
+    _without_daemonset(ground, run, "--cascade=orphan")
     ground.apply(manifest)
     ground.until(lambda: ground.serving() == NODES, "the plugins are owned again", PATIENCE)
     ground.began = time.time()
@@ -116,22 +108,15 @@ def test_daemonset_created_again(ground: Ground, *, pods_stay: bool) -> None:
     ground.assert_clean(ground.nodes)
 
 
-@pytest.mark.parametrize(
-    ("name", "phase", "reason"),
-    [
-        pytest.param(OTHER, "Fail", "UnnamedPlugin", id="by-an-unknown-name"),
-        pytest.param(MANAGED, "Skip", "OperatorManagedPlugin", id="by-the-operators-own"),
-    ],
-)
-def test_daemonset_replaced(ground: Ground, name: str, phase: str, reason: str) -> None:
-    """A plugin that is not named is never restarted: exit 3, unless the operator restarts it itself."""
+def test_daemonset_replaced(ground: Ground) -> None:
+    """A plugin that is not named is never restarted: exit 3."""
     run = ground.waiting(SOON)
-    manifest = _manifest(ground, name)
+    manifest = _manifest(ground, OTHER)
     _without_daemonset(ground, run)
     ground.apply(manifest)
     ground.upgrade()
-    assert name in run.told().assert_phase(phase, reason).story["message"]
-    assert ground.truth.restarts(name, since=ground.began) == ()
+    assert OTHER in run.told().assert_phase("Fail", "UnnamedPlugin").story["message"]
+    assert ground.truth.restarts(OTHER, since=ground.began) == ()
 
 
 def test_node_deleted_while_its_plugin_ends(ground: Ground) -> None:
