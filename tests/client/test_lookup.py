@@ -55,18 +55,6 @@ def test_whether_a_controller_is_alive() -> None:
     assert as_json(dead) == {**shown, "alive": False}
 
 
-def test_a_new_leader_has_not_restarted_what_an_earlier_one_did() -> None:
-    """What was found, and who wrote it, is shown as that; an open breaker went with the earlier process."""
-    seen = found(OPENED, holderIdentity="pod-b")
-    line = lookup.as_lines(seen)[1]
-    assert ("pod-a" in line, "7 plugins" in line) == (True, False)
-    shown = as_json(seen)
-    assert (shown["holder"], shown["writer"], shown["breakers"]) == ("pod-b", "pod-a", {})
-    assert not [line for line in lookup.as_lines(seen) if "breaker" in line]
-    assert advice(STALE, seen=seen).startswith("PluginStale (a): The controller")
-    assert "7 plugins" in lookup.as_lines(found(holderIdentity=""))[1]
-
-
 def test_a_lease_that_cannot_be_understood_is_shown() -> None:
     """An account that may write a Lease may write anything there; no terminal obeys it."""
     for written, holder in ((None, "pod-a"), ("[]", ""), ("{" * 9000, "a\x1b[2J")):

@@ -82,16 +82,6 @@ def test_how_it_starts(config: dict[str, Any]) -> None:
     assert "PYTHONSAFEPATH=1" in started["Env"]
 
 
-def test_labels(config: dict[str, Any]) -> None:
-    """Registries and scanners learn what it is, under which licence and from which commit; not who released it."""
-    prefix = "org.opencontainers.image."
-    labels = config["config"]["Labels"]
-    for name in ("title", "description", "licenses", "version"):
-        assert labels[f"{prefix}{name}"]
-    assert f"{prefix}source" not in labels
-    assert labels[f"{prefix}revision"] == (read("git", "rev-parse", "HEAD") or "unknown")
-
-
 def test_nothing_to_install_with(files: dict[str, tarfile.TarInfo]) -> None:
     """No pip, no place for packages that pip would need, and nothing in our folder that its user may change."""
     assert not [name for name in files if "/pip/" in name or name.endswith(("bin/pip", "bin/pip3"))]
