@@ -6,7 +6,6 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.errors import UnreachableError
 from hook.kube import client, retry
 from hook.kube import informer as informers
 from hook.kube.informer import Informer
@@ -114,19 +113,6 @@ def test_an_error_within_a_watch_lists_again() -> None:
         assert {"a", "b"} == set(known), code
         assert watched.versions[:2] == ["10", "10"], code
         assert server.count("limit") == 2, code
-
-
-def test_a_list_that_expires_again_and_again_ends_no_controller() -> None:
-    """A kind may be installed late, on a server that is busy. A Job's run ends, and is tried again."""
-    with serving(refused(410)) as server:
-        job = informer_of(server)
-        until(lambda: job.problem is not None, "the Job gives up")
-        assert isinstance(job.problem, UnreachableError)
-        before = len(server.asked)
-        informer = informer_of(server, retry.CONTROLLER)
-        until(lambda: len(server.asked) > before + 5, "the controller does not")
-        assert (informer.problem, informer.synced) == (None, False)
-        informer.stop()
 
 
 def test_an_informer_that_is_stopped_tries_nothing_again() -> None:

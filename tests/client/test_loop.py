@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -20,14 +18,12 @@ from hook.errors import PermissionDeniedError, RejectedError
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
-from hook.kube.informer import OutOfSync
 from hook.run import loop
 from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
 from hook.run.report import ProgressReporter, RestartResult
 from tests.client.fixtured import Shown
 from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, refused, reviewed, serving, told, until
 from tests.fixtures.cluster import LATER, cluster
-from tests.fixtures.cluster import stale as stale_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,21 +169,6 @@ def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
             assert restarter.settle(set()) == [], then
 
 
-def test_an_old_cache_shows_no_deletion_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While it is out of sync, a pod that it shows may be gone: the answer to its deletion stays lost."""
-    monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
-    found = stale_cluster()
-    with serving(Said()) as server:
-        for lost in (None, OutOfSync("pods", time.monotonic(), "it hangs")):
-            looped, cache, _recorder = looping(server)
-            looped.act(decided(*found.decide()[0].actions), 60)
-            with monkeypatch.context() as patch:
-                patch.setattr(type(cache), "out_of_sync", lost)
-                looped.decide({"gpu": found.seen()})
-                looped.decide({"gpu": stale_cluster().drop("plugin-pod").seen()})
-            assert looped.restarter.restarted == (0 if lost is None else 1), lost
-
-
 def test_nothing_is_restarted_while_the_cache_is_out_of_sync() -> None:
     """What was decided on is of before; writes may get through where reads do not."""
     up = threading.Event()
@@ -279,26 +260,6 @@ def test_only_what_rbac_allows_is_refused_for_this_pod_alone() -> None:
             assert (ended, ["no" in refusal for refusal in told]) == (not allowed, [True] * bool(allowed)), allowed
 
 
-def test_what_was_granted_is_reported_although_another_answer_ends_the_run() -> None:
-    """A permission that is taken away in the middle of a wave: the restarts before and beside it were made."""
-    told: list[str] = []
-
-    def wrote(line: str, body: bytes) -> Said:
-        if "events" in line:
-            told.append(json.loads(body)["message"])
-            return GRANTED
-        return reviewed(allowed=False) if "POST" in line else refused(403) if "/p01" in line else GRANTED
-
-    with serving(GRANTED, wrote) as server:
-        looped, _cache, recorder = looping(server, silent=False)
-        with pytest.raises(PermissionDeniedError):
-            looped.act(decided(*wave(4)), 60)
-        recorder.flush()
-    assert looped.restarter.restarted == len(looped.memories["gpu"].restarts) == 3
-    for name in ("p00", "p02", "p03"):
-        assert sum(f"plugin pod {name}:" in message for message in told) == 1, (name, told)
-
-
 def _delete(stack: str, *also: Action) -> DeletePod:
     return DeletePod("x", replace(A.pod, driver_run=f"{stack}-run"), stack, also)
 
@@ -321,13 +282,3 @@ def test_each_driver_remembers_its_own_run() -> None:
         looped.remember(RestartResult(_delete("network"), refused="no"))
         refusals = [[record.refused for record in memory.restarts.values()] for memory in looped.memories.values()]
         assert refusals == [[], ["no"]]
-
-
-def test_each_driver_remembers_why_a_restart_failed() -> None:
-    """It is tried again; if the time is up before, the report has the reason."""
-    with serving(Said(503)) as server:
-        looped, _cache, _recorder = looping(server, "gpu", "network")
-        looped.act(decided(_delete("gpu", _delete("network"))), 60)
-        troubles = [memory.troubles for memory in looped.memories.values()]
-        assert [{A.pod.uid: "the API server answered 503: HTTP 503"}] * 2 == troubles
-        assert looped.restarter.restarted == 0

@@ -1,4 +1,4 @@
-"""Bundles: install, upgrade and failure with each deployment tool, from an empty cluster on; two of them continue.
+"""Bundles: install, upgrade and failure with each deployment tool, from an empty cluster on.
 
 Charts come from repositories, as in a user's bundles, over HTTP and from a registry; for one of them they are copied.
 """
@@ -13,7 +13,7 @@ import pytest
 from devcluster.deployers.argocd import APPLICATIONS
 from devcluster.deployers.flux import HELM_RELEASES
 from tests.deployers.bench import NODES, Bench, Chapter, booted
-from tests.deployers.bundles import ANNOTATION, HELM_4, ByArgoCd, ByScript, Stack, carrier_of
+from tests.deployers.bundles import ANNOTATION, Stack, carrier_of
 from tests.deployers.stage import Chapters, chapter
 from tests.deployers.story import (
     BROKEN,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 FIRST: Final = Stack("v26.3.3", "580.105.08")
 NEXT: Final = Stack("v26.3.4", "580.126.20")
 FAILING: Final = Stack("v26.3.5", "580.142.10")
-WITH_A_PLAIN_JOB: Final = Stack("v26.7.0", "590.44.01")
 
 
 class BundleStory(Chapters):
@@ -68,24 +67,6 @@ class BundleStory(Chapters):
         failed = self.bench.chapter(self.carrier.deploy)
         self.left_at = self.annotation()
         return failed
-
-    @chapter
-    def recovery(self) -> Chapter:
-        """Repair the node, and do what the documentation says."""
-        assert self.failure
-        assert isinstance(self.carrier, (ByScript, ByArgoCd))
-        self.bench.annotate(BROKEN, "driver-fault", None)
-        return self.through(self.carrier.again, FAILING)
-
-    @chapter
-    def plain_upgrade(self) -> Chapter:
-        """Upgrade with a plain Job in the hook's place; the script with Helm 4."""
-        assert self.recovery
-        carrier = self.carrier
-        if isinstance(carrier, ByScript):
-            carrier = ByScript(carrier.cluster, carrier.charts, HELM_4)
-        carrier.write(WITH_A_PLAIN_JOB, "--no-hook")
-        return self.through(carrier.deploy, WITH_A_PLAIN_JOB)
 
     def through(self, deploy: Callable[[], Outcome], stack: Stack) -> Chapter:
         """Deploy, and wait until the DRA driver's own rollout is through, which no bundle waits for."""
@@ -175,21 +156,3 @@ def test_failure_is_visible(story: BundleStory) -> None:
     if story.bench.own:
         assert_reported_on_target(failed)
     assert story.left_at == NEXT.chart
-
-
-@on("helm", "argocd-helm")
-def test_recovery(story: BundleStory) -> None:
-    """What the documentation says restarts the rest, and then the DRA driver's trigger restarts each once more."""
-    recovered = story.recovery
-    assert recovered.outcome.succeeded, recovered.outcome.said
-    with promised():
-        assert recovered.stale == ()
-        assert recovered.early == []
-    assert recovered.drivers == {FAILING.driver}
-    assert sorted([*story.failure.restarted, *recovered.restarted]) == sorted([*NODES, *NODES])
-
-
-@on("helm", "argocd-helm")
-def test_with_a_plain_job(story: BundleStory) -> None:
-    """The script, with Helm 4, waits for it; under Argo CD the order holds though the operation ends before it."""
-    story.assert_upgraded(story.plain_upgrade, WITH_A_PLAIN_JOB)

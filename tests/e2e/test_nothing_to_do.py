@@ -18,10 +18,8 @@ STALE = ["gpu-0", "gpu-1"]
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
 BRIEFLY = ("run", "--timeout=100s", "stallTimeout=5s", "advanced.operatorQuiet=2s")
 MALFORMED: Mapping[str, Any] = {
-    "enabled": "yes",
     "version": 580,
     "upgradePolicy": "automatic",
-    "usePrecompiled": "false",
 }
 """By field of the policy's driver: what no schema of the CRD prevents."""
 

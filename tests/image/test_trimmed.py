@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Program = Callable[..., subprocess.CompletedProcess[str]]
 
 ENOUGH_SECONDS = 180
-BARE = {"PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent", "PATH": ""}
+BARE = {"PYTHONSAFEPATH": "1", "HOME": "/nonexistent", "PATH": ""}
 
 
 @pytest.fixture(scope="module")
