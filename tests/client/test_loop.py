@@ -197,7 +197,7 @@ def test_nothing_is_decided_before_what_is_new_is_read() -> None:
     shown = Shown(cluster())
 
     def held(line: str) -> None:
-        if "/pods?" in line and "driver" not in line.partition("?")[2]:
+        if "kubelet-plugin" in line:
             blocker.wait(PATIENCE)
 
     shown.instead = held
