@@ -94,6 +94,13 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     pool.down()
 
 
+@pytest.fixture(autouse=True)
+def _no_idle_cluster(pool: Pool, request: pytest.FixtureRequest) -> None:
+    """Take the shared cluster down before what needs none: an idle control plane takes a tenth of a processor."""
+    if _turn(request.node) >= LONGEST_FIRST.index("tests/properties/"):
+        pool.down()
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerACluster | None:  # noqa: ANN401 - xdist's own
     """Use ours for `--dist load`, which is what `-n` alone means."""
     if config.getoption("dist") != "load":

@@ -81,7 +81,7 @@ def storm(pool: Pool) -> Iterator[Storm]:
         runs |= {name: _run(lab, name, proxies[name], "advanced.apiPatience=4s") for name in STARTERS}
         for name in (*SURVIVORS, "gone"):
             if name == "gone":  # The last: its time is short.
-                runs[name] = _run(lab, name, proxies[name], expect=NEW, timeout="75s")
+                runs[name] = _run(lab, name, proxies[name], expect=NEW, timeout="60s")
             lab.until(functools.partial(proxies[name].watches, name), f"{name} has read everything once", PATIENCE)
         _break_in_the_middle(proxies)
         lab.operator(chart=NEW_CHART, driver=NEW, **ALL_AT_ONCE)

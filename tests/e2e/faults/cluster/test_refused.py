@@ -127,7 +127,7 @@ def test_a_refusal_as_by_rbac(ground: Ground) -> None:
     with _frozen(ground, "gpu-1", "Forbidden"):
         forbidden = ground.begin().told().assert_phase("Fail", "RestartRefused")
     assert forbidden.reasons() == {"gpu-0": "RestartRefused"}
-    assert WORDS in forbidden.story["message"]
+    assert WORDS in forbidden.said
     assert ground.truth.stale_now() == ("gpu-0",)
     assert ground.restarts() == ["gpu-1"]
     _refreshed(ground)
