@@ -72,8 +72,7 @@ test-deployers: binaries deployers ## Run the tests with real Flux, Argo CD, hel
 	$(PY) -m pytest -n $(WORKERS) --durations=10 tests/deployers
 
 test-quick: $(READY) ## Run the tests that need no cluster, properties with a few examples (a minute)
-	MODEL_EXAMPLES=3 $(PY) -m pytest -n $(WORKERS) --ignore=tests/properties/test_admitted.py \
-	  --ignore=tests/chart/cluster tests/unit tests/properties tests/chart
+	MODEL_EXAMPLES=3 $(PY) -m pytest -n $(WORKERS) --ignore=tests/chart/cluster tests/unit tests/properties tests/chart
 
 model: $(READY) ## Run the model test on many new histories: EXAMPLES=2000 of each family
 	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(WORKERS) --durations=3 tests/properties/test_promises.py

@@ -7,10 +7,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
-from bundler import output
-from bundler.output import OutputError
 from tests.bundler.program import (
     OLD_RECIPE,
     OPERATOR,
@@ -69,26 +65,6 @@ def test_force_leaves_nothing_behind(tmp_path: Path) -> None:
         assert {"bundle", "fresh"} == {each.name for each in target.parent.iterdir()}
 
 
-def test_directory_stays_itself(tmp_path: Path) -> None:
-    """A mount point cannot be renamed, and what is around it may be read-only: the directory is filled as it is.
-
-    One that is not there is made with its parents, with the user's usual modes.
-    """
-    target = tmp_path / "around" / "out"
-    target.mkdir(parents=True)
-    before = target.stat()
-    target.parent.chmod(0o555)
-    try:
-        bundle("helm", target)
-        bundle("flux", target, "--force")
-    finally:
-        target.parent.chmod(0o755)
-    assert (before.st_ino, before.st_mode) == (target.stat().st_ino, target.stat().st_mode)
-    deep = bundle("helm", tmp_path / "a" / "b" / "c")
-    assert deep.stat().st_mode == before.st_mode
-    assert [os.access(deep / name, os.X_OK) for name in ("install.sh", "README.md")] == [True, False]
-
-
 def test_force_is_for_bundles(tmp_path: Path) -> None:
     """Force replaces an earlier bundle and nothing else: no other directory, and no bundle with a repository in it."""
     for name, nested, complaint in (
@@ -104,23 +80,6 @@ def test_force_is_for_bundles(tmp_path: Path) -> None:
             (target / "README.md").write_text("# My thesis\n")
         refuse("helm", target, complaint, "--force")
         assert not nested or (target / nested).is_dir(), name
-
-
-def test_a_disk_that_fails(tmp_path: Path) -> None:
-    """The old bundle stays, nothing of the new one is left, and the exit code is not that of a wrong input."""
-    target = bundle("helm", tmp_path / "bundle")
-    before = contents(target)
-    # A path cannot be a file and a directory.
-    with pytest.raises(OutputError, match="--output"):
-        output.write({"first": "x", "second": "x", "second/third": "x"}, target, force=True)
-    assert before == contents(target)
-    file = tmp_path / "file"
-    file.write_text("x")
-    for refused in (file, file / "bundle"):
-        done = run(*ARGUMENTS, refused, "--force")
-        assert (done.code, done.err.startswith("Error: --output")) == (1, True), refused
-        assert file.read_text() == "x"
-    assert {entry.name for entry in tmp_path.iterdir()} == {"file", "bundle"}
 
 
 def test_nothing_is_written_on_error(tmp_path: Path) -> None:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import copy
-import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
-from devcluster import binaries
 from tests.bundler.program import (
     COPIED,
     DRA,
@@ -325,40 +321,3 @@ def test_copied_charts_come_from_git(tmp_path: Path, helm: Helm) -> None:
     parent = load(tmp_path / "argocd" / "app-of-apps.yaml")["spec"]["source"]
     assert (parent["path"], parent["directory"]) == ("clusters/one", {"recurse": True, "include": "*/application.yaml"})
     assert not (bundle("argocd", tmp_path / "alone") / "app-of-apps.yaml").exists()
-
-
-def test_copied_chart_of_another_version(tmp_path: Path) -> None:
-    """The run waits for the recipe's version: a copied operator's chart of another version gets a note."""
-    chart = tmp_path / "chart"
-    chart.mkdir()
-    for version, noted in (("v26.3.3", False), ("26.3.3", False), ("v26.7.0", True)):
-        (chart / "Chart.yaml").write_text(f"apiVersion: v2\nname: gpu-operator\nversion: {version}\n")
-        target = tmp_path / version
-        flags = ("--deployer=helm", "--output", target, f"--chart={OPERATOR}={chart}")
-        done = run("bundle", "--recipe", RECIPE, *flags)
-        assert (0, noted) == (done.code, f"has version {version}, the recipe v26.3.3" in done.out)
-        assert noted == (f"has version {version}" in (target / "README.md").read_text())
-
-
-def test_the_version_of_the_parent_chart_is_that_of_its_content(tmp_path: Path) -> None:
-    """Any difference gives it another version, or a registry would serve the old content."""
-    git = (f"--chart={POST}={LOCAL_CHARTS[POST]}", "--git-url=https://git.example/stack.git")
-    elsewhere = changed(tmp_path / "elsewhere.yaml", DRA, namespace="elsewhere")
-    folders = [
-        bundle("argocd-helm", tmp_path / "first"),
-        bundle("argocd-helm", tmp_path / "namespace", recipe=elsewhere),
-        bundle("argocd-helm", tmp_path / "git", *git),
-        bundle("argocd-helm", tmp_path / "revision", *git, "--git-revision=prod"),
-    ]
-    assert len(folders) == len({load(folder / "Chart.yaml")["version"] for folder in folders})
-    assert contents(folders[0]) == contents(bundle("argocd-helm", tmp_path / "again"))
-
-
-def test_kustomize_accepts_it(tmp_path: Path) -> None:
-    """The real kustomize builds the folder for Flux: every object is listed once, and none is lost."""
-    kubectl = binaries.ensure(["kubectl"])["kubectl"]
-    for file, objects in ((RECIPE, 6), (OLD_RECIPE, 7)):
-        folder = bundle("flux", tmp_path / file.stem, recipe=file)
-        done = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0, done.stderr
-        assert len(list(yaml.safe_load_all(done.stdout))) == objects

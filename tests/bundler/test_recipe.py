@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.bundler.program import DRA, OLD_RECIPE, OPERATOR, bundle, changed, component, recipe, refuse, run, write
+from tests.bundler.program import DRA, OPERATOR, bundle, changed, component, recipe, refuse, run, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,17 +105,6 @@ def test_what_a_bundle_has_no_room_for(tmp_path: Path) -> None:
         assert f"- {said}" in page
     empty = changed(tmp_path / "empty.yaml", OPERATOR, manifestFiles=[], patches=None)
     assert "note" not in run("bundle", "--recipe", empty, "--deployer=flux", "--output", tmp_path / "other").out
-
-
-def test_what_aicrs_own_recipe_loses(tmp_path: Path) -> None:
-    """A recipe as AICR printed it; where the bundle holds no release of ours, none of AICR's is replaced."""
-    document = recipe(OLD_RECIPE)
-    component(document, DRA)["overrides"] = {"enabled": False}
-    off = write(tmp_path / "off.yaml", document)
-    for file, replaced in ((OLD_RECIPE, True), (off, False)):
-        done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / str(replaced))
-        assert "componentRefs[1].manifestFiles of gpu-operator is not in the bundle" in done.out
-        assert (REPLACED in done.out) is replaced
 
 
 def test_file_that_is_not_there(tmp_path: Path) -> None:

@@ -81,16 +81,3 @@ def test_check_diverges(tmp_path: Path) -> None:
         assert (done.code, done.out) == (1, ""), values
         places = [f"v.yaml: {pod}.podAnnotations" for pod in ("controller", "kubeletPlugin")]
         assert [text for text in [*expected, *places] if text not in done.err] == [], values
-
-
-def test_values_of_another_shape(tmp_path: Path) -> None:
-    """Values that no chart could accept are reported with their place."""
-    place = f"v.yaml: controller.podAnnotations['{KEY}']"
-    for values, complaint in (
-        ("x", "v.yaml: controller: Expected `object`, got `str`"),
-        ({"podAnnotations": ["x"]}, "v.yaml: controller.podAnnotations: Expected `object`, got `array`"),
-        ({"podAnnotations": {KEY: 26.7}}, f"{place}: Expected `str`, got `float`: quote it"),
-    ):
-        file = write(tmp_path / "v.yaml", {"controller": values})
-        done = run("trigger", "check", "--recipe", RECIPE, "--values", file)
-        assert (done.code, complaint in done.err) == (2, True), values

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from typing import TYPE_CHECKING, Final
-
-import pytest
 
 from tests.chart.rendering import CHART, IMAGE, NAMESPACE, RELEASE, ROOT, config_of, container_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.chart.rendering import Helm, Values
 
 MOST_LINES: Final = 45
@@ -21,12 +16,6 @@ TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "n
 CONTROLLER: Final[Values] = {"controller.enabled": True}
 ALONE: Final[Values] = {**CONTROLLER, "job.enabled": False}
 OPEN: Final[Values] = {"rbac.admissionPolicy.enabled": False}
-VARIANTS: Final[tuple[Values, ...]] = (
-    {},
-    ALONE,
-    {"rbac.scope": "namespace", "rbac.namespaces": [NAMESPACE, "nvidia-dra-driver-gpu"]},
-    {**CONTROLLER, **OPEN, "hook.enabled": False, "eventTargets": [TARGET, TARGET | {"name": "parent"}]},
-)
 PROGRAM: Final = "/opt/gpu-operator-post/bin/python -m hook"
 EXEC: Final = f"kubectl -n {NAMESPACE} exec deploy/{RELEASE}-controller -- {PROGRAM} status\n"
 CONTENTS: Final[tuple[tuple[Values, list[str], list[str]], ...]] = (
@@ -51,57 +40,38 @@ CONTENTS: Final[tuple[tuple[Values, list[str], list[str]], ...]] = (
 """Values, what the notes then contain, and what they do not. Readers skip a caution that each installation prints."""
 
 
-@pytest.fixture(scope="module")
-def annotated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the chart with its notes as a manifest: without a cluster, Helm 3 does not render notes."""
-    folder = tmp_path_factory.mktemp("notes") / CHART.name
-    shutil.copytree(CHART, folder)
-    text = (folder / "templates" / "NOTES.txt").read_text()
-    (folder / "templates" / "_notes.tpl").write_text(f'{{{{- define "notes" -}}}}{text}{{{{- end -}}}}')
-    (folder / "templates" / "notes.yaml").write_text('kind: Notes\ntext: {{ include "notes" . | toJson }}\n')
-    return folder
+def _notes(helm: Helm, values: Values, release: str = RELEASE) -> str:
+    """Return what Helm 4 prints without a cluster; they do not need a second screen."""
+    given = [f"--set-json={key}={json.dumps(value)}" for key, value in {**IMAGE, **values}.items()]
+    done = helm.run("install", release, str(CHART), f"--namespace={NAMESPACE}", "--dry-run=client", *given)
+    assert done.returncode == 0, done.stderr
+    notes = done.stdout.partition("NOTES:\n")[2]
+    assert 0 < len(notes.splitlines()) <= MOST_LINES, values
+    return notes
 
 
-def _notes(helm: Helm, annotated: Path, values: Values, release: str = RELEASE) -> str:
-    return str(helm.render({**IMAGE, **values}, chart=annotated, release=release).one("Notes")["text"])
-
-
-def test_notes_are_those_that_helm_prints(helms: dict[str, Helm], annotated: Path) -> None:
-    """Helm 4 renders them without a cluster, and Helm 3 the same; they do not need a second screen."""
-    for values in VARIANTS:
-        given = [f"--set-json={key}={json.dumps(value)}" for key, value in {**IMAGE, **values}.items()]
-        done = helms["helm4"].run(
-            "install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--dry-run=client", *given
-        )
-        assert done.returncode == 0, done.stderr
-        printed = done.stdout.partition("NOTES:\n")[2].strip()
-        assert len(printed.splitlines()) <= MOST_LINES, values
-        for name, helm in helms.items():
-            assert printed == _notes(helm, annotated, values).strip(), f"{name}: {values}"
-
-
-def test_notes_contain(helm: Helm, annotated: Path) -> None:
+def test_notes_contain(helm: Helm) -> None:
     """They name the time that each deployment tool needs, and the consequences of the values."""
     for values, expected, absent in CONTENTS:
-        notes = _notes(helm, annotated, values)
+        notes = _notes(helm, values)
         assert [text for text in expected if text not in notes] == [], values
         assert [text for text in absent if text in notes] == [], values
     (start,) = (line for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("ENTRYPOINT "))
     assert " ".join(json.loads(start.removeprefix("ENTRYPOINT "))) == PROGRAM
 
 
-def test_notes_warn_of_a_release_of_the_same_name(helm: Helm, annotated: Path) -> None:
+def test_notes_warn_of_a_release_of_the_same_name(helm: Helm) -> None:
     """AICR calls a release of its own gpu-operator-post; under Flux it begins with the namespace."""
     for release, collides in ((RELEASE, True), ("gpu-operator-gpu-operator-post", True), ("dra-refresh", False)):
-        assert ("NVIDIA AICR" in _notes(helm, annotated, {}, release)) == collides, release
+        assert ("NVIDIA AICR" in _notes(helm, {}, release)) == collides, release
 
 
-def test_status_gets_the_settings_of_the_release(helm: Helm, annotated: Path) -> None:
+def test_status_gets_the_settings_of_the_release(helm: Helm) -> None:
     """A shell takes the line as it is; a quote breaks nothing. `cluster/test_installation.py` runs all of them."""
     for values in ({}, ALONE):
         given = {**values, "expect.driverVersion": "it's", "plugin.names": ["a"]}
         rendered = helm.render(given)
-        lines = [line.strip() for line in _notes(helm, annotated, given).splitlines()]
+        lines = [line.strip() for line in _notes(helm, given).splitlines()]
         (export,) = [line for line in lines if line.startswith("export ")]
         script = f'{export}; printf %s "$GPU_OPERATOR_POST_CONFIG"'
         shown = subprocess.run(["/bin/sh", "-eu", "-c", script], capture_output=True, text=True, check=True).stdout

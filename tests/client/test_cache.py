@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from hook.config import Settings
-from hook.errors import PermissionDeniedError, RejectedError, UnauthorizedError, UnreachableError
+from hook.errors import RejectedError, UnauthorizedError, UnreachableError
 from hook.kube import cache as caches
 from hook.kube import retry
 from hook.kube.cache import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS, SLICES, Cache, assemble
@@ -19,10 +19,9 @@ from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Malformed
 from tests.client.fixtured import DISCOVERY
 from tests.client.leases import keeping
-from tests.client.server import PATIENCE, Said, listed, refused, until
+from tests.client.server import PATIENCE, Said, refused, until
 from tests.fixtures.cluster import cluster
 from tests.fixtures.limits import FOLLOWING
-from tests.fixtures.modes import Pool, pooled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,39 +135,3 @@ def test_what_is_worth_no_other_try_ends_a_run() -> None:
             cache.watch_fleet()
         cache.stop()
         assert questions(server) == 1
-
-
-def test_a_controller_waits_without_end_for_what_may_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also once its cache is synced; a Job's run does not. Between two tries lie ten seconds at most."""
-    errors = (UnreachableError("no"), UnauthorizedError("no"), PermissionDeniedError("list", "nodes", ""))
-    assert {retry.FOREVER} == {retry.synced(retry.CONTROLLER).seconds(error) for error in errors}
-    assert retry.synced(retry.starting(60)) is retry.JOB
-    monkeypatch.undo()
-    assert all(10 <= retry.backoff(failures) <= 10.5 for failures in (6, 50, 5000))
-    assert retry.backoff(0) >= 0.2
-
-
-def test_what_a_policy_left_behind_is_forgotten() -> None:
-    """Pools mean nothing once the policy decides by itself again: a Job that begins then knows of none."""
-    before = pooled(Pool("one", ("a",)))
-    found = {"nvidiadrivers": before.of("pool"), "clusterpolicies": before.of("policy")}
-
-    def instead(line: str) -> Said | None:
-        listed_now = (listed(*objects) for kind, objects in found.items() if kind in line)
-        return refused(410) if "watch=true" in line else next(listed_now, None)
-
-    with keeping() as (kept, server):
-        kept.instead = instead
-        cache = Cache(server.api, [GPU_OPERATOR], FOLLOWING, retry.CONTROLLER)
-        cache.watch_policies()
-        cache.watch_fleet()
-
-        def pools() -> list[str] | None:
-            if cache.synced:
-                cache.watch_plugins()
-            return [pool.name for pool in cache.snapshot()["gpu"].pools] if cache.synced else None
-
-        until(lambda: pools() == ["one"], "the policy leaves drivers to a pool")
-        found["clusterpolicies"] = cluster("a").of("policy")
-        until(lambda: pools() == [], "it decides by itself again")
-        cache.stop()

@@ -161,18 +161,6 @@ def test_all_pages_count() -> None:
     assert pages == []
 
 
-def test_a_kind_that_vanished_is_absent_from_a_second_read() -> None:
-    """A CRD that was deleted: none is not the same as an empty list."""
-    cluster, gone = Cluster(), threading.Event()
-    with serving(lambda line: refused(404) if gone.is_set() and OURS in line else cluster.answer(line)) as server:
-        cache = begun(server)
-        gone.set()
-        seen = cache.read_consistently(PATIENCE)[GPU_OPERATOR.name]
-        cache.stop()
-        cluster.deliver.set()
-    assert (seen.policies, seen.daemonsets) == (None, ())
-
-
 def test_a_second_read_has_a_bound() -> None:
     """Kinds, pages, tries and the wait for watches have the seconds that are left, however an answer trickles."""
     start = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"

@@ -14,10 +14,10 @@ import pytest
 from hook.errors import ConflictError, LeaseLostError
 from hook.kube import election
 from hook.kube.election import LeaderElectionConfig, LeaderElector
-from hook.kube.requests import LEASES, delete_pod
+from hook.kube.requests import delete_pod
 from hook.objects import names
 from tests.client.leases import NAME, NAMESPACE, PATH, held, keeping
-from tests.client.server import HTML, PATIENCE, SILENT, Said, bounded, refused
+from tests.client.server import PATIENCE, SILENT, Said, bounded, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -200,16 +200,6 @@ def test_a_process_that_was_suspended_writes_nothing(scene: Scene) -> None:
         elector.fence(DELETE)
 
 
-def test_a_leader_that_was_replaced_stops(scene: Scene) -> None:
-    """It does not ask for ten seconds whether that was meant, and does not release what another one holds."""
-    elector = scene.elector()
-    scene.on_pause = lambda: scene.renew(holderIdentity="b")
-    elector.run()
-    assert (elector.ended, scene.kept.holder, scene.pauses) == (True, "b", [2, 2])
-    with pytest.raises(LeaseLostError, match="held by b"):
-        elector.check()
-
-
 def test_a_standby_waits_for_the_whole_term(scene: Scene) -> None:
     """It counts on its own clock from each change that it saw, and by the term that the holder has set."""
     scene.leader()
@@ -248,64 +238,6 @@ def test_of_two_that_take_it_at_once_one_leads() -> None:
             assert (elector.leading, other.leading, elector.trouble) == (False, True, "no"), verb
             assert not elector._try()
             assert (elector.holder, elector.trouble) == ("b", ""), verb
-
-
-def test_only_a_lease_that_is_missing_is_created(scene: Scene) -> None:
-    """After any other answer it reports why, and tries again."""
-    elector = scene.elector()
-    for said in (
-        Said(404, b"<html>no backend</html>", HTML),
-        refused(403),
-        Said(200, b'{"kind": "Lease", "spec": {"holderIdentity": 7}}'),
-        Said(200, b'{"kind": "Lease"}'),
-    ):
-        scene.tries.clear()
-        scene.on("GET", lambda: said)
-        assert not elector._try(), said
-        assert (scene.server.writes, elector.ended, scene.tries) == ([], False, [elector.trouble]), said
-        assert elector.trouble, said
-    scene.on("", lambda: None)
-    assert elector._try()
-    assert elector.trouble == ""
-
-
-def test_a_lease_that_was_made_by_hand_is_taken(scene: Scene) -> None:
-    """By an administrator, or a chart: at once, or when its term is over."""
-    for spec, term in (
-        ({}, 0),
-        ({"holderIdentity": "", "leaseDurationSeconds": 1}, 0),
-        ({"holderIdentity": "x"}, 0),
-        ({"holderIdentity": "x", "renewTime": "soon", "leaseDurationSeconds": 9}, 9),
-        ({"holderIdentity": "x", "renewTime": "0001-01-01T00:00:00Z", "leaseDurationSeconds": 9}, 9),
-    ):
-        scene.kept.lease = None
-        scene.kept._keep({"kind": "Lease", "metadata": {"name": NAME, "namespace": NAMESPACE}, "spec": spec})
-        elector = scene.elector()
-        assert elector._try() is not bool(term), spec
-        scene.advance(term)
-        assert elector._try(), spec
-        assert scene.kept.holder == "a", spec
-
-
-def test_the_fence(scene: Scene) -> None:
-    """Each of three facts alone holds every write back, but for those to the Lease itself."""
-    for age, holder, over, leading in (
-        (9.0, "a", False, True),
-        (10.0, "a", False, False),
-        (1.0, "b", False, False),
-        (1.0, "", False, False),
-        (1.0, "a", True, False),
-    ):
-        scene.kept.lease = None
-        elector = scene.leader()
-        scene.advance(age)
-        elector.holder = holder
-        if over:
-            elector._over.set()
-        assert elector.leading is leading, (age, holder, over)
-        elector.fence(replace(DELETE, resource=LEASES))
-        with nullcontext() if leading else pytest.raises(LeaseLostError):
-            elector.fence(DELETE)
 
 
 def test_renewals_that_come_in_between_again_and_again() -> None:

@@ -231,3 +231,8 @@ def test_reading_the_own_job_has_the_time_of_the_run(monkeypatch: pytest.MonkeyP
         own = own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
     assert own is not None
     assert (own.reference.uid, own.started.hour) == ("u", 10)
+    late = told(kind="Job", metadata={"uid": "u"}, status={"startTime": "9999-12-31T23:59:59Z"})
+    with serving(late) as server:  # its time counts from now at the latest
+        own = own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
+        assert own is not None
+        assert own.started <= server.api.now()

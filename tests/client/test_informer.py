@@ -1,22 +1,19 @@
 """Informers: what a watch brings, what is listed again, and what an informer does while it cannot read."""
 
-# ruff: noqa: B023 - what is defined in a loop is used in the same turn
 from __future__ import annotations
 
 import re
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.errors import UnreachableError
 from hook.kube import client, retry
 from hook.kube import informer as informers
-from hook.kube.client import ENDED
 from hook.kube.informer import Informer
 from hook.kube.listing import ListWatch
 from hook.kube.requests import NODES, ListOptions
 from hook.objects import readers
 from hook.objects.views import Malformed
-from tests.client.server import EMPTY, JSON, PATIENCE, SILENT, Said, events, listed, refused, serving, until
+from tests.client.server import EMPTY, PATIENCE, SILENT, Said, events, listed, refused, serving, until
 from tests.fixtures.objects import obj
 
 if TYPE_CHECKING:
@@ -118,19 +115,6 @@ def test_an_error_within_a_watch_lists_again() -> None:
         assert server.count("limit") == 2, code
 
 
-def test_a_list_that_expires_again_and_again_ends_no_controller() -> None:
-    """A kind may be installed late, on a server that is busy. A Job's run ends, and is tried again."""
-    with serving(refused(410)) as server:
-        job = informer_of(server)
-        until(lambda: job.problem is not None, "the Job gives up")
-        assert isinstance(job.problem, UnreachableError)
-        before = len(server.asked)
-        informer = informer_of(server, retry.CONTROLLER)
-        until(lambda: len(server.asked) > before + 5, "the controller does not")
-        assert (informer.problem, informer.synced) == (None, False)
-        informer.stop()
-
-
 def test_an_informer_that_is_stopped_tries_nothing_again() -> None:
     """A kind that is needed no more is let go of also while it cannot be read, however endless the patience."""
     for said in (Said(), refused(403)):
@@ -194,19 +178,3 @@ def test_after_silence_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
         until(lambda: server.count("limit") >= 3, "it is listed again and again")
         informer.stop()
         assert 2 <= server.count("watch") <= server.count("limit")
-
-
-def test_each_end_of_a_watch_counts_by_its_reason() -> None:
-    """An end as agreed is no error."""
-    expired = events(("ERROR", {"kind": "Status", "status": "Failure", "code": 410, "message": "too old"}))
-    for said, why in (
-        (Said(200), ENDED),
-        (expired, "Gone"),
-        (Said(200, b"{}\n", {**JSON, "content-length": "9"}), "Unreachable"),  # it broke off
-    ):
-        with serving(lambda line: said if "watch" in line else EMPTY) as server:
-            informer, counters = informer_of(server), server.api.counters
-            until(lambda: counters.watches.get(("nodes", why), 0) >= 2, why)
-            informer.stop()
-            assert {reason for _resource, reason in counters.watches} == {why}
-            assert set(counters.errors) == (set() if why == ENDED else {(why, "watch", "nodes")}), why

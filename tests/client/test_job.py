@@ -23,12 +23,10 @@ from hook.kube import cache as caches
 from hook.kube import confirm, retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
-from hook.kube.informer import OutOfSync
 from hook.kube.requests import NODES, ListOptions
 from hook.objects import names
 from hook.run import job
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Delegation, LeaseObserver, Outcome, Readiness, Runner
-from hook.run.report import LOST_SECONDS
 from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker
 from tests.client.controller import NOW, SPEC, STATUS, lease
 from tests.client.fixtured import DISCOVERY, Shown
@@ -64,17 +62,6 @@ def ended(run: Runner, observer: LeaseObserver | None = None) -> Outcome:
     outcome = run.run(observer)
     run._cache.stop()
     return outcome
-
-
-def synced(server: Server) -> Runner:
-    """Return a run whose watches have ended, with what they read."""
-    run = runner(server)
-    run._cache.watch_policies()
-    until(lambda: run._cache.synced, "all is read")
-    run._cache.stop()
-    for informer in run._cache._informers.values():
-        informer._thread.join(PATIENCE)
-    return run
 
 
 def test_a_fleet_that_is_well_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,26 +172,6 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
         run._cache.stop()
     assert found is not None
     assert (found.phase, found.message != DONE.message) == (Phase.DONE, True)
-
-
-def test_what_was_not_seen_is_named_where_the_time_ran_out() -> None:
-    """It is the cause if it lasted; watches break off now and then, and are back at once."""
-    with serving(Shown(cluster())) as server:
-        run = synced(server)
-        informer = next(iter(run._cache._informers.values()))
-        for decision, seconds, named in (
-            (LATE, LOST_SECONDS + 1, True),
-            (LATE, 0.0, False),
-            (LATE, None, False),
-            (FAIL, LOST_SECONDS + 1, False),
-        ):
-            for each in run._cache._informers.values():
-                each.out_of_sync = None
-            if seconds is not None:
-                informer.out_of_sync = OutOfSync("nodes", time.monotonic() - seconds, "it hangs")
-            found = run._with_cause(decision)
-            told = (found.cause is Reason.API_UNREACHABLE, "it hangs" in found.message, found is not decision)
-            assert told == (named,) * 3, (decision.phase, seconds)
 
 
 def test_exit_codes() -> None:

@@ -95,11 +95,8 @@ def test_an_answer_that_is_no_list_proves_nothing() -> None:
         {"metadata": {"resourceVersion": "10"}},
         {"items": []},
         {**good, "metadata": {}},
-        {**good, "metadata": {"resourceVersion": ""}},
         {**good, "items": ["a"]},
-        {**good, "items": [{}]},
         {**good, "items": [{"metadata": {"name": "a"}}]},
-        {**good, "items": [{"metadata": {"name": "a", "resourceVersion": ""}}]},
         {**good, "items": [{"metadata": {"resourceVersion": "5"}}]},
     ]
     for answer in odd:

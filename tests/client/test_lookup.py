@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -54,18 +53,6 @@ def test_whether_a_controller_is_alive() -> None:
                 "etaSeconds": 360, "restarted": 7, "breakers": {}}  # fmt: skip
     assert {key: shown[key] for key in expected} == expected
     assert as_json(dead) == {**shown, "alive": False}
-
-
-def test_a_new_leader_has_not_restarted_what_an_earlier_one_did() -> None:
-    """What was found, and who wrote it, is shown as that; an open breaker went with the earlier process."""
-    seen = found(OPENED, holderIdentity="pod-b")
-    line = lookup.as_lines(seen)[1]
-    assert ("pod-a" in line, "7 plugins" in line) == (True, False)
-    shown = as_json(seen)
-    assert (shown["holder"], shown["writer"], shown["breakers"]) == ("pod-b", "pod-a", {})
-    assert not [line for line in lookup.as_lines(seen) if "breaker" in line]
-    assert advice(STALE, seen=seen).startswith("PluginStale (a): The controller")
-    assert "7 plugins" in lookup.as_lines(found(holderIdentity=""))[1]
 
 
 def test_a_lease_that_cannot_be_understood_is_shown() -> None:
@@ -158,14 +145,3 @@ def test_what_no_controller_restarts_is_reported_with_the_reason() -> None:
     told = advice(STALE, node_status(NodeState.STALE, node="b", stack="network"), seen=found())
     assert ["The controller" in line for line in told.splitlines()] == [True, False]
     assert [line.split(":")[0] for line in told.splitlines()] == ["PluginStale (a)", "PluginStale (b)"]
-
-
-def test_other_advice() -> None:
-    """One look cannot know for how long a node has failed, nor restart before the driver is the expected one."""
-    told = advice(node_status(NodeState.WAITING, Reason.UPGRADE_FAILED))
-    assert (told.startswith("UpgradeFailed (a): "), "per node is normal" in told) == (True, False)
-    early = replace(pending(STALE), reason=Reason.EXPECTATION_UNMET, actions=())
-    (told,) = lookup.advice(early, Lookup(NOW))
-    assert told.startswith("ExpectationUnmet: ")
-    done = Decision(Phase.DONE, Reason.NOTHING_STALE, "", statuses=(node_status(NodeState.VERIFIED, Reason.VERIFIED),))
-    assert lookup.advice(done, Lookup(NOW)) == []

@@ -4,11 +4,8 @@
 from __future__ import annotations
 
 import json
-import signal
 import threading
-import time
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -17,23 +14,19 @@ from hook.config import Settings
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart, StalePod
-from hook.errors import PermissionDeniedError, RejectedError, TerminatedError
-from hook.kube import events, retry
+from hook.errors import PermissionDeniedError, RejectedError
+from hook.kube import retry
 from hook.kube.cache import Cache
-from hook.kube.client import at_once
 from hook.kube.events import EventRecorder, ObjectReference
-from hook.kube.informer import OutOfSync
 from hook.run import loop
 from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
 from hook.run.report import ProgressReporter, RestartResult
 from tests.client.fixtured import Shown
 from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, refused, reviewed, serving, told, until
 from tests.fixtures.cluster import LATER, cluster
-from tests.fixtures.cluster import stale as stale_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import FrameType
+    from collections.abc import Callable
 
     from hook.decide.result import Action
     from hook.kube.requests import Request
@@ -95,34 +88,6 @@ def test_a_wave_is_restarted_side_by_side_once_one_was_granted() -> None:
         restarter = Restarter(server.api)
         assert len(list(restarter.act(wave(WAVE), 60))) == restarter.restarted == WAVE
     assert not together.broken
-
-
-def test_after_any_other_answer_one_is_asked_for_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it is, and whichever of a wave it answers; what is granted then widens the way again."""
-    waves: list[int] = []
-
-    def noted(work: Callable[[DeletePod], object], items: Sequence[DeletePod]) -> list[object]:
-        waves.append(len(items))
-        return list(at_once(work, items))
-
-    monkeypatch.setattr(loop, "at_once", noted)
-    for status in (403, 404, 409, 422, 503):
-        for nth in (0, 3, 7):
-
-            def answer(line: str) -> Said:
-                if "POST" in line:
-                    return reviewed(allowed=True)
-                return refused(status) if f"/p{1 + nth:02}" in line else GRANTED
-
-            waves.clear()
-            with serving(answer) as server:
-                restarter = Restarter(server.api)
-                list(restarter.act(wave(18), PATIENCE))
-                assert (waves, restarter.restarted) == ([1, 8, 1, 8], 17), (status, nth)
-    waves.clear()
-    with serving(refused(409)) as server:  # nothing is granted
-        assert list(Restarter(server.api).act(wave(5), 60)) == []
-    assert waves == [1] * 5
 
 
 def test_no_try_of_a_write_begins_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,33 +169,6 @@ def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
             assert restarter.settle(set()) == [], then
 
 
-def test_a_deletion_without_an_answer_is_ours_once_its_pod_ends() -> None:
-    """A pod that is being deleted counts as gone at once; a live one does not."""
-    (action,) = stale_cluster().decide()[0].actions
-    with serving(lambda line: Said() if "DELETE" in line else GRANTED) as server:
-        looped, _cache, _recorder = looping(server)
-        looped.act(decided(action), 60)
-        ending, gone = stale_cluster().change("plugin-pod", DELETING), stale_cluster().drop("plugin-pod")
-        for found, restarted in ((stale_cluster(), 0), (ending, 1), (gone, 1)):
-            looped.decide({"gpu": found.seen()})
-            assert looped.restarter.restarted == restarted
-
-
-def test_an_old_cache_shows_no_deletion_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While it is out of sync, a pod that it shows may be gone: the answer to its deletion stays lost."""
-    monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
-    found = stale_cluster()
-    with serving(Said()) as server:
-        for lost in (None, OutOfSync("pods", time.monotonic(), "it hangs")):
-            looped, cache, _recorder = looping(server)
-            looped.act(decided(*found.decide()[0].actions), 60)
-            with monkeypatch.context() as patch:
-                patch.setattr(type(cache), "out_of_sync", lost)
-                looped.decide({"gpu": found.seen()})
-                looped.decide({"gpu": stale_cluster().drop("plugin-pod").seen()})
-            assert looped.restarter.restarted == (0 if lost is None else 1), lost
-
-
 def test_nothing_is_restarted_while_the_cache_is_out_of_sync() -> None:
     """What was decided on is of before; writes may get through where reads do not."""
     up = threading.Event()
@@ -259,7 +197,7 @@ def test_nothing_is_decided_before_what_is_new_is_read() -> None:
     shown = Shown(cluster())
 
     def held(line: str) -> None:
-        if "/pods?" in line and "driver" not in line.partition("?")[2]:
+        if "kubelet-plugin" in line:
             blocker.wait(PATIENCE)
 
     shown.instead = held
@@ -322,56 +260,6 @@ def test_only_what_rbac_allows_is_refused_for_this_pod_alone() -> None:
             assert (ended, ["no" in refusal for refusal in told]) == (not allowed, [True] * bool(allowed)), allowed
 
 
-def test_what_was_granted_is_reported_although_another_answer_ends_the_run() -> None:
-    """A permission that is taken away in the middle of a wave: the restarts before and beside it were made."""
-    told: list[str] = []
-
-    def wrote(line: str, body: bytes) -> Said:
-        if "events" in line:
-            told.append(json.loads(body)["message"])
-            return GRANTED
-        return reviewed(allowed=False) if "POST" in line else refused(403) if "/p01" in line else GRANTED
-
-    with serving(GRANTED, wrote) as server:
-        looped, _cache, recorder = looping(server, silent=False)
-        with pytest.raises(PermissionDeniedError):
-            looped.act(decided(*wave(4)), 60)
-        recorder.flush()
-    assert looped.restarter.restarted == len(looped.memories["gpu"].restarts) == 3
-    for name in ("p00", "p02", "p03"):
-        assert sum(f"plugin pod {name}:" in message for message in told) == 1, (name, told)
-
-
-def test_what_was_granted_is_known_when_a_signal_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signal comes while three deletions are under way, whose answers come a moment later: all count."""
-    monkeypatch.setattr(events, "STOP_SECONDS", PATIENCE)
-    monkeypatch.setattr("hook.kube.client.JOIN_SECONDS", PATIENCE)
-    together, stopped = threading.Barrier(3), threading.Event()
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        stopped.set()
-        raise TerminatedError(number)
-
-    def wrote(line: str, _body: bytes) -> Said:
-        if "DELETE" in line and "p00" not in line:
-            if together.wait(PATIENCE) == 0:
-                signal.pthread_kill(main, signal.SIGTERM)
-            stopped.wait(PATIENCE)
-        return GRANTED
-
-    main, before = threading.get_ident(), signal.signal(signal.SIGTERM, stop)
-    try:
-        with serving(GRANTED, wrote) as server:
-            looped, _cache, recorder = looping(server, silent=False)
-            with pytest.raises(TerminatedError):
-                looped.act(decided(*wave(4)), 60)
-            recorder.flush()
-            assert (looped.restarter.restarted, server.count("POST")) == (4, 4)
-            assert len(looped.memories["gpu"].restarts) == 4
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _delete(stack: str, *also: Action) -> DeletePod:
     return DeletePod("x", replace(A.pod, driver_run=f"{stack}-run"), stack, also)
 
@@ -394,13 +282,3 @@ def test_each_driver_remembers_its_own_run() -> None:
         looped.remember(RestartResult(_delete("network"), refused="no"))
         refusals = [[record.refused for record in memory.restarts.values()] for memory in looped.memories.values()]
         assert refusals == [[], ["no"]]
-
-
-def test_each_driver_remembers_why_a_restart_failed() -> None:
-    """It is tried again; if the time is up before, the report has the reason."""
-    with serving(Said(503)) as server:
-        looped, _cache, _recorder = looping(server, "gpu", "network")
-        looped.act(decided(_delete("gpu", _delete("network"))), 60)
-        troubles = [memory.troubles for memory in looped.memories.values()]
-        assert [{A.pod.uid: "the API server answered 503: HTTP 503"}] * 2 == troubles
-        assert looped.restarter.restarted == 0

@@ -14,7 +14,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, RolloutRestart
 from hook.decide.state import Breaker
 from hook.decide.workloads import Affected
-from hook.errors import NotFoundError, PermissionDeniedError, UnreachableError
+from hook.errors import NotFoundError
 from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
 from hook.run.metrics import Telemetry
@@ -129,21 +129,6 @@ def test_how_long_a_plugin_was_stale() -> None:
         assert shown.of(COUNT, SUM, OLDEST) == (1, 95, None), name
 
 
-def test_a_plugin_that_need_not_be_refreshed_is_forgotten() -> None:
-    """It counts as no recovery."""
-    for name, statuses in (
-        ("node is gone", []),
-        ("node is excluded", [standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, plugin="")]),
-        ("plugin is uninstalled", [standing(NodeState.VERIFIED, Reason.VERIFIED, plugin="dra/other")]),
-    ):
-        shown = Shown()
-        shown.look(stale())
-        shown.look(*statuses, at=60)
-        assert shown.of(OLDEST) == (None,), name
-        shown.look(verified(), at=90)
-        assert shown.of(COUNT) == (0,), name
-
-
 def test_the_reaction_time(shown: Shown) -> None:
     """From the driver's ready time to the first restart; leftovers count from when this replica could see them."""
     shown.look(verified())
@@ -195,20 +180,6 @@ def test_a_standby_shows_no_fleet(shown: Shown) -> None:
     shown.look(verified(), at=600)
     shown.executed(later(603), restart(stale_pod()))
     assert shown.of(COUNT, "reaction_seconds_sum") == (0, 3)
-
-
-def test_errors_by_kind(shown: Shown) -> None:
-    """Errors count by kind, verb and resource, but not our own; watches by why they ended."""
-    for error in (UnreachableError("refused"), ValueError("ours")):
-        with pytest.raises(type(error)), shown.counters.counting("list", "nodes"):
-            raise error
-    shown.counters.failed(PermissionDeniedError("delete", "pods", ""), "delete", "pods")
-    for why in ("Ended", "Ended", "Gone"):
-        shown.counters.watch_ended("pods", why)
-    assert shown.value("api_errors_total", kind="Unreachable", verb="list", resource="nodes") == 1
-    assert shown.value("api_errors_total", kind="PermissionDenied", verb="delete", resource="pods") == 1
-    assert shown.value("watch_restarts_total", resource="pods", reason="Ended") == 2
-    assert sum(shown.counters.errors.values()) == 2
 
 
 def test_each_metric_is_documented(shown: Shown) -> None:

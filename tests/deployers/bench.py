@@ -90,8 +90,8 @@ def booted(folder: Path, name: str) -> AbstractContextManager[Cluster]:
 class Bench(Lab):
     """A cluster for one deployment tool."""
 
-    def __init__(self, cluster: Cluster, *, job: str = RELEASE, helm: int = 4, own: str = "") -> None:
-        super().__init__(cluster, helm)
+    def __init__(self, cluster: Cluster, *, job: str = RELEASE, own: str = "") -> None:
+        super().__init__(cluster)
         self.job = job
         """The name of our Job, which starts with the release's."""
         self.own = own

@@ -37,7 +37,7 @@ INSECURE: Final = '[{"op": "add", "path": "/spec/insecure", "value": true}]'
 PARENT: Final = "gpu-stack"
 """The Application that holds the others."""
 ENOUGH_SECONDS: Final = 300.0
-HELM_3, HELM_4 = 3, 4
+HELM_3: Final = 3
 RETRY_LIMIT: Final = re.compile(r"(\bretry:\s+limit:) \d+")
 
 
@@ -127,11 +127,11 @@ class Charts:
 
 
 class ByScript:
-    """The bundle's own script, with one of the Helms."""
+    """The bundle's own script, with Helm 3."""
 
-    def __init__(self, cluster: Cluster, charts: Charts, helm: int = HELM_3) -> None:
-        self.cluster, self.charts, self.helm = cluster, charts, helm
-        self.folder = cluster.state / "bundles" / f"helm-{helm}"
+    def __init__(self, cluster: Cluster, charts: Charts) -> None:
+        self.cluster, self.charts = cluster, charts
+        self.folder = cluster.state / "bundles" / "helm"
 
     def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
         """Name a registry, which has no TLS here."""
@@ -140,15 +140,13 @@ class ByScript:
 
     def deploy(self) -> Outcome:
         """Run the script."""
-        helm = binaries.ensure([f"helm{self.helm}"])[f"helm{self.helm}"]
+        helm = binaries.ensure(["helm3"])["helm3"]
         environment = {**commands.environment(self.cluster.files), "HELM": str(helm)}
         result = subprocess.run(
             ["sh", str(self.folder / "install.sh"), "--plain-http"], env=environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=ENOUGH_SECONDS, check=False,
         )  # fmt: skip
         return Outcome(succeeded=result.returncode == 0, said=result.stdout)
-
-    again = deploy
 
 
 class ByHelmfile:
@@ -165,12 +163,9 @@ class ByHelmfile:
 
     def deploy(self) -> Outcome:
         """Apply what differs."""
-        return self.run("apply")
-
-    def run(self, verb: str, helm: int = HELM_3, *, upgrade_dry_run: bool = False) -> Outcome:
-        """Run helmfile on the bundle, with nothing that its page does not ask for."""
-        file = self.folder / "helmfile.yaml"
-        return Helmfile(self.cluster, helm).run(verb, file=file, upgrade_dry_run=upgrade_dry_run)
+        helmfile = Helmfile(self.cluster, HELM_3)
+        # With nothing that the bundle's page does not ask for.
+        return helmfile.run("apply", file=self.folder / "helmfile.yaml", upgrade_dry_run=False)
 
 
 class ByFlux:
@@ -252,14 +247,6 @@ class ByArgoCd:
         self.argocd.refresh(*RELEASES)
         outcomes = [parent, *(self.argocd.settled(name, revision) for name in RELEASES)]
         return Outcome(all(each.succeeded for each in outcomes), "\n".join(each.said for each in outcomes))
-
-    def again(self) -> Outcome:
-        """Sync ours, and then the parent."""
-        before = self.argocd.began(RELEASE)
-        self.argocd.sync(RELEASE)
-        outcome = self.argocd.synced_again(RELEASE, since=before)
-        self.argocd.sync(PARENT)
-        return outcome
 
     def _parent(self) -> dict[str, Any]:
         """Describe an Application of one's own that names the bundle's chart."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tests.deployers.bench import NODES, Chapter, Wanted
 from tests.deployers.bundles import wrap
 from tests.deployers.stage import Chapters, chapter
-from tests.deployers.tools import ByArgoCd, ByFlux
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, OLD, RELEASE
+from tests.deployers.tools import ByArgoCd
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, RELEASE
 from tests.promises import promised
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ PARALLEL: Final = {"upgradePolicy": ALL_AT_ONCE["driver__upgradePolicy"]}
 """Where a chapter is about something else than the order of nodes."""
 NEXT: Final = "580.142.10"
 NEXT_CHART: Final = "v26.3.5"
-HELM_3: Final = 3
 
 NEVER_READY: Final = Wanted(plugin=False, post={"onMissingPlugin": "wait", **SOON})
 """Holds the first release until the driver has settled, which it does not."""
@@ -41,14 +40,9 @@ UPGRADED: Final = Wanted(chart=NEW_CHART, driver=NEW)
 FAILED: Final = Wanted(chart=NEXT_CHART, driver=NEXT, operator=PARALLEL, post=SOON)
 PLAIN_UPGRADED: Final = Wanted(chart="v26.7.0", driver="590.44.01", operator=PARALLEL)
 PLAIN_FAILED: Final = Wanted(chart="v26.7.1", driver="590.48.01", operator=PARALLEL, post=SOON)
-HELM_3_SECONDS: Final = 60
-"""For the chapter that fails: Helm 3 uses all of its time before it notices that a plain Job failed."""
 WITH_CONTROLLER: Final[Values] = {"controller": {"enabled": True}, "job": {"mode": "delegate"}}
 """As the documentation recommends a controller."""
 DELEGATED: Final = Wanted(chart="v26.7.2", driver="595.20.02", operator=PARALLEL, post=WITH_CONTROLLER)
-PATIENT: Final = Wanted(chart=NEXT_CHART, driver=OLD)
-IMPATIENT: Final = replace(PATIENT, timeout=10)
-"""As five minutes are to a fleet of hundreds of nodes."""
 
 
 class Story(Chapters):
@@ -109,12 +103,6 @@ class Story(Chapters):
         return self.bench.chapter(lambda: self.tool.again(UPGRADED.releases()))
 
     @chapter
-    def requested(self) -> Chapter:
-        """Ask Flux for a reconciliation without a change."""
-        assert self.repetition
-        return self.bench.chapter(self.using(ByFlux).request)
-
-    @chapter
     def failure(self) -> Chapter:
         """Upgrade to a driver that one node cannot pull."""
         assert self.repetition
@@ -140,19 +128,6 @@ class Story(Chapters):
         assert self.recovery
         return self.deploy(replace(FAILED, post={**FAILED.post, "ttlSecondsAfterFinished": 0}))
 
-    @chapter
-    def healed(self) -> Chapter:
-        """Change what the hook's release has in the cluster, and have Argo CD change it back."""
-        assert self.hook_alone
-        argocd = self.using(ByArgoCd).argocd
-        before = argocd.began(RELEASE)
-
-        def drift() -> Outcome:
-            self.bench.cluster.patch(self.config, {"data": {"runId": "drift"}})
-            return argocd.synced_again(RELEASE, since=before)
-
-        return self.bench.chapter(drift)
-
     # With a plain Job.
 
     @chapter
@@ -172,8 +147,7 @@ class Story(Chapters):
         """Upgrade to a driver that one node cannot pull."""
         assert self.plain_upgrade
         self.fault("image-pull")
-        timeout = HELM_3_SECONDS if self.bench.helm == HELM_3 else PLAIN_FAILED.timeout
-        return self._ended("0.2.2", replace(PLAIN_FAILED, timeout=timeout))
+        return self._ended("0.2.2", PLAIN_FAILED)
 
     def _ended(self, version: str, wanted: Wanted) -> Chapter:
         """Deploy plain manifests, and wait for the Job's end too: Argo CD does not wait for a Job that is no hook."""
@@ -220,22 +194,6 @@ class Story(Chapters):
             return outcome
 
         return self.bench.chapter(repaired)
-
-    # With too little time.
-
-    @chapter
-    def impatience(self) -> Chapter:
-        """Go back to the hook alone and to an old driver, one node after the other, in less time than that takes."""
-        assert self.aftermath
-        return self.deploy(IMPATIENT)
-
-    @chapter
-    def patience(self) -> Chapter:
-        """Deploy the same with the time that it takes, once the Job that still ran has ended."""
-        assert self.impatience
-        assert not self.impatience.report
-        self.bench.until(self.bench.all_ended, "the abandoned Job ended", 180)
-        return self.deploy(PATIENT)
 
     def using(self, kind: type[T]) -> T:
         """Return the tool, which is of this kind."""

@@ -1,7 +1,6 @@
-"""Bundles: install, upgrade and failure with each deployment tool, from an empty cluster on; two of them continue.
+"""Bundles: install, upgrade and failure with each deployment tool, from an empty cluster on.
 
-All bundles make releases and objects of the same names, so that another tool can take over from the one before. Charts
-come from repositories, as in a user's bundles, over HTTP and from a registry; for one of them they are copied.
+Charts come from repositories, as in a user's bundles, over HTTP and from a registry; for one of them they are copied.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import pytest
 from devcluster.deployers.argocd import APPLICATIONS
 from devcluster.deployers.flux import HELM_RELEASES
 from tests.deployers.bench import NODES, Bench, Chapter, booted
-from tests.deployers.bundles import ANNOTATION, HELM_4, ByArgoCd, ByFlux, ByHelmfile, ByScript, Stack, carrier_of
+from tests.deployers.bundles import ANNOTATION, Stack, carrier_of
 from tests.deployers.stage import Chapters, chapter
 from tests.deployers.story import (
     BROKEN,
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
 FIRST: Final = Stack("v26.3.3", "580.105.08")
 NEXT: Final = Stack("v26.3.4", "580.126.20")
 FAILING: Final = Stack("v26.3.5", "580.142.10")
-WITH_A_PLAIN_JOB: Final = Stack("v26.7.0", "590.44.01")
-BY_FLUX: Final = Stack("v26.7.1", "590.48.01")
-BY_ARGO_CD: Final = Stack("v26.7.2", "595.45.04")
 
 
 class BundleStory(Chapters):
@@ -71,44 +67,6 @@ class BundleStory(Chapters):
         failed = self.bench.chapter(self.carrier.deploy)
         self.left_at = self.annotation()
         return failed
-
-    @chapter
-    def recovery(self) -> Chapter:
-        """Repair the node, and do what the documentation says."""
-        assert self.failure
-        assert isinstance(self.carrier, (ByScript, ByArgoCd))
-        self.bench.annotate(BROKEN, "driver-fault", None)
-        return self.through(self.carrier.again, FAILING)
-
-    @chapter
-    def plain_upgrade(self) -> Chapter:
-        """Upgrade with a plain Job in the hook's place; the script with Helm 4."""
-        assert self.recovery
-        carrier = self.carrier
-        if isinstance(carrier, ByScript):
-            carrier = ByScript(carrier.cluster, carrier.charts, HELM_4)
-        carrier.write(WITH_A_PLAIN_JOB, "--no-hook")
-        return self.through(carrier.deploy, WITH_A_PLAIN_JOB)
-
-    @chapter
-    def flux_takes_over(self) -> Chapter:
-        """Have Flux upgrade what Helm installed."""
-        assert self.plain_upgrade
-        assert isinstance(self.carrier, ByScript)
-        flux = ByFlux(self.bench.cluster, self.carrier.charts)
-        flux.write(BY_FLUX)
-        upgraded = self.through(flux.deploy, BY_FLUX)
-        flux.flux.stop()
-        return upgraded
-
-    @chapter
-    def argocd_takes_over(self) -> Chapter:
-        """Have Argo CD upgrade what Flux did."""
-        assert self.flux_takes_over
-        assert isinstance(self.carrier, ByScript)
-        argocd = ByArgoCd(self.bench.cluster, self.carrier.charts)
-        argocd.write(BY_ARGO_CD)
-        return self.through(argocd.deploy, BY_ARGO_CD)
 
     def through(self, deploy: Callable[[], Outcome], stack: Stack) -> Chapter:
         """Deploy, and wait until the DRA driver's own rollout is through, which no bundle waits for."""
@@ -187,19 +145,6 @@ def test_upgrade(story: BundleStory) -> None:
     story.assert_upgraded(story.upgrade, NEXT)
 
 
-@on("helmfile")
-def test_helm_4_needs_a_variable_for_diffs(story: BundleStory) -> None:
-    """With Helm 4 helm-diff fails, unless a variable lets it ask Helm for a dry run, as the bundle's page says."""
-    assert story.upgrade
-    helmfile = story.carrier
-    assert isinstance(helmfile, ByHelmfile)
-    without = helmfile.run("diff", HELM_4)
-    assert not without.succeeded
-    assert "[dry-run validate] were all set" in without.said
-    allowed = helmfile.run("diff", HELM_4, upgrade_dry_run=True)
-    assert allowed.succeeded, allowed.said
-
-
 @each
 def test_failure_is_visible(story: BundleStory) -> None:
     """The tool shows it, and stops before the DRA driver."""
@@ -211,33 +156,3 @@ def test_failure_is_visible(story: BundleStory) -> None:
     if story.bench.own:
         assert_reported_on_target(failed)
     assert story.left_at == NEXT.chart
-
-
-@on("helm", "argocd-helm")
-def test_recovery(story: BundleStory) -> None:
-    """What the documentation says restarts the rest, and then the DRA driver's trigger restarts each once more."""
-    recovered = story.recovery
-    assert recovered.outcome.succeeded, recovered.outcome.said
-    with promised():
-        assert recovered.stale == ()
-        assert recovered.early == []
-    assert recovered.drivers == {FAILING.driver}
-    assert sorted([*story.failure.restarted, *recovered.restarted]) == sorted([*NODES, *NODES])
-
-
-@on("helm", "argocd-helm")
-def test_with_a_plain_job(story: BundleStory) -> None:
-    """The script, with Helm 4, waits for it; under Argo CD the order holds though the operation ends before it."""
-    story.assert_upgraded(story.plain_upgrade, WITH_A_PLAIN_JOB)
-
-
-@on("helm")
-def test_flux_takes_over(story: BundleStory) -> None:
-    """Releases that Helm installed continue under Flux."""
-    story.assert_upgraded(story.flux_takes_over, BY_FLUX)
-
-
-@on("helm")
-def test_argocd_takes_over(story: BundleStory) -> None:
-    """So do objects under Argo CD."""
-    story.assert_upgraded(story.argocd_takes_over, BY_ARGO_CD)

@@ -17,7 +17,6 @@ from tests.deployers.story import (
     BROKEN,
     DELEGATED,
     FAILED,
-    HELM_3,
     NEXT,
     PLAIN_UPGRADED,
     Story,
@@ -28,7 +27,7 @@ from tests.deployers.story import (
     assert_stale_only_as_reported,
 )
 from tests.deployers.tools import APPLICATION, FLUX_NAME, HELM_RELEASE, ByArgoCd, ByFlux, ByHelm, ByHelmfile
-from tests.e2e.lab import NAMESPACE, NEW, OLD, RELEASE
+from tests.e2e.lab import NAMESPACE, NEW, RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from devcluster.cluster import Cluster
     from tests.deployers.tools import Tool
 
-TOOLS: Final = ("argocd", "flux", "helmfile", "helm-3", "helm-4")
+TOOLS: Final = ("argocd", "flux", "helmfile", "helm")
 TARGETS: Final = {
     "flux": (f"{HELM_RELEASES}/{RELEASE}", HELM_RELEASE),
     "argocd": (f"{APPLICATIONS}/{RELEASE}", APPLICATION),
@@ -58,22 +57,23 @@ each = on(*TOOLS)
 def begin(folders: pytest.TempPathFactory, name: str, tool: str) -> Iterator[Story]:
     """Begin the story of one tool."""
     with booted(folders.mktemp("cluster"), name) as cluster:
-        helm = HELM_3 if tool == "helm-3" else 4
-        kinds: dict[str, Callable[[Cluster], Tool]] = {"argocd": ByArgoCd, "flux": ByFlux, "helmfile": ByHelmfile}
+        kinds: dict[str, Callable[[Cluster], Tool]] = {
+            "argocd": ByArgoCd, "flux": ByFlux, "helmfile": ByHelmfile, "helm": ByHelm,
+        }  # fmt: skip
         job = FLUX_NAME if tool == "flux" else RELEASE
-        bench = Bench(cluster, job=job, helm=helm, own=TARGETS[tool][0] if tool in TARGETS else "")
-        yield Story(bench, tool, kinds[tool](cluster) if tool in kinds else ByHelm(cluster, helm))
+        bench = Bench(cluster, job=job, own=TARGETS[tool][0] if tool in TARGETS else "")
+        yield Story(bench, tool, kinds[tool](cluster))
 
 
 def runs_again(story: Story) -> int:
     """Return how often a tool runs our Job when the same is deployed again."""
-    return 1 if story.name.startswith("helm-") else 0
+    return int(story.name == "helm")
 
 
 def status(story: Story) -> str:
     """Return the status of our release, as `helm status` shows it."""
     (ours,) = [release for release in FAILED.releases() if release.name == RELEASE]
-    return Helm(story.bench.cluster, story.bench.helm).status(ours)
+    return Helm(story.bench.cluster, 4).status(ours)
 
 
 def assert_shown(story: Story, failed: Chapter, reason: str) -> None:
@@ -146,13 +146,6 @@ def test_a_sync_runs_the_hook(story: Story) -> None:
     assert (story.synced.runs, story.synced.report["reason"], story.synced.on_target) == (1, "NothingStale", [])
 
 
-@on("flux")
-def test_a_requested_reconciliation_runs_no_hook(story: Story) -> None:
-    """Nothing changed."""
-    story.requested.assert_refreshed([])
-    assert story.requested.runs == 0
-
-
 @each
 def test_failure_is_visible(story: Story) -> None:
     """The tool shows the failure; node and cause are in its output or in its object's Events, and in the Job's."""
@@ -179,27 +172,11 @@ def test_recovery(story: Story) -> None:
     assert story.name in TARGETS or status(story) == "deployed"
 
 
-@on("flux")
-def test_digest_in_the_version(story: Story) -> None:
-    """From an OCIRepository the chart's version has a `+` and a digest, which no label may have."""
-    assert story.recovery.outcome.succeeded
-    config = story.bench.cluster.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{FLUX_NAME}-status")
-    assert re.fullmatch(rf"{RELEASE}-[0-9.]+_[0-9a-f]+", config["metadata"]["labels"]["helm.sh/chart"])
-
-
 @on("argocd")
 def test_a_change_of_the_hook_alone_is_synced(story: Story) -> None:
     """Argo CD compares no hooks; the ConfigMap of the release shows the change."""
     story.hook_alone.assert_refreshed([])
     assert (story.hook_alone.runs, story.hook_alone.report["reason"]) == (1, "NothingStale")
-
-
-@on("argocd")
-def test_self_heal_runs_no_hook(story: Story) -> None:
-    """Healing the ConfigMap is a partial sync, which skips hooks: drift costs nothing."""
-    story.healed.assert_refreshed([])
-    assert story.healed.runs == 0
-    assert story.bench.cluster.get(story.config)["data"]["runId"] != "drift"
 
 
 @each
@@ -221,7 +198,7 @@ def test_plain_upgrade(story: Story) -> None:
 
 @each
 def test_plain_failure_is_visible(story: Story) -> None:
-    """All but Helm 3, which waits until its time is over, name the Job. In Argo CD the Application is Degraded."""
+    """Each tool names the Job; in Argo CD the Application is Degraded."""
     assert_stale_only_as_reported(story.plain_failure)
     assert_cause_reported(story.plain_failure)
     outcome = story.plain_failure.outcome
@@ -230,7 +207,7 @@ def test_plain_failure_is_visible(story: Story) -> None:
         story.until_health("Degraded")
     else:
         assert not outcome.succeeded
-        assert (f"Job/{NAMESPACE}/{RELEASE}-" in outcome.said) is (story.name != "helm-3")
+        assert f"Job/{NAMESPACE}/{RELEASE}-" in outcome.said
         assert story.name != "flux" or "Ready=False UpgradeFailed" in outcome.said
 
 
@@ -249,13 +226,3 @@ def test_delegated(story: Story) -> None:
     assert story.aftermath.runs == runs
     assert runs == 0 or story.aftermath.report["reason"] == "NothingStale"
     assert story.name != "argocd" or ALL_WELL in story.aftermath.outcome.said
-
-
-@on("flux", "helm-3", "helm-4")
-def test_too_little_time(story: Story) -> None:
-    """A timeout shorter than the upgrade fails the release, but not the work; with enough time it is Ready again."""
-    assert not story.impatience.outcome.succeeded
-    assert_no_wrong_restart(story.impatience)
-    story.patience.assert_refreshed([])
-    assert story.patience.drivers == {OLD}
-    assert story.bench.reports()[-2]["reason"] == "Refreshed"

@@ -45,8 +45,8 @@ def with_target(releases: Sequence[Release], target: Object) -> list[Release]:
 class ByHelm:
     """A pipeline with `helm upgrade --install` for each release, in order."""
 
-    def __init__(self, cluster: Cluster, version: int) -> None:
-        self.apply = self.again = Helm(cluster, version).apply
+    def __init__(self, cluster: Cluster) -> None:
+        self.apply = self.again = Helm(cluster, 4).apply
 
 
 class ByHelmfile:
@@ -86,11 +86,7 @@ class ByFlux:
     def again(self, releases: Sequence[Release]) -> Outcome:
         """Do what `flux reconcile helmrelease --force` does."""
         assert releases
-        return self.request("forceAt")
-
-    def request(self, *kind: str) -> Outcome:
-        """Ask for a reconciliation of ours."""
-        self.flux.request(RELEASE, *kind)
+        self.flux.request(RELEASE, "forceAt")
         return self.flux.settled(RELEASE)
 
     def _ours(self, releases: Sequence[Release]) -> Object:

@@ -17,7 +17,6 @@ from tests.e2e.lab import NAMESPACE, NEW, QUICK, Lab
 from tests.process.program import Logged, start_logged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 NODES: Final = "/api/v1/nodes"
@@ -64,21 +63,14 @@ class Run(Logged):
         return Told(code, json.loads(self.message.read_text() or "{}"), self.said)
 
 
-def begin(
-    lab: Lab,
-    *args: str,
-    kubeconfig: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    timeout: str = "110s",
-) -> Run:
-    """Start a run that hurries where simulated operators do, by a kubeconfig, or as in a pod by an environment."""
+def begin(lab: Lab, *args: str, kubeconfig: Path | None = None, timeout: str = "110s") -> Run:
+    """Start a run that hurries where simulated operators do."""
     files = lab.cluster.state / f"run-{next(_FILES)}"
     log, message = files.with_suffix(".log"), files.with_suffix(".message")
     message.touch()
-    flags = [f"--timeout={timeout}", *QUICK, f"--termination-log={message}", *args]
-    if environment is None:
-        flags.append(f"--kubeconfig={kubeconfig or lab.cluster.kubeconfig}")
-    return Run(lab.cluster.adopt(start_logged(log, "run", *flags, **environment or {})), log, message)
+    flags = (f"--timeout={timeout}", *QUICK, f"--termination-log={message}", *args)
+    process = start_logged(log, "run", *flags, f"--kubeconfig={kubeconfig or lab.cluster.kubeconfig}")
+    return Run(lab.cluster.adopt(process), log, message)
 
 
 def run(lab: Lab, *args: str, timeout: str = "110s") -> Told:

@@ -236,10 +236,6 @@ class Lab:
         found: dict[str, Any] = json.loads((self.runs()[-1] / f"{RELEASE}.message").read_text())
         return found
 
-    def last_run_seconds(self) -> float:
-        """Return how long the last run's process lived."""
-        return self.ended_at() - (self.runs()[-1] / "pid").stat().st_mtime
-
     def ended_at(self) -> float:
         """When the last run wrote its termination message, which it does at its very end."""
         return (self.runs()[-1] / f"{RELEASE}.message").stat().st_mtime

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, OLD, RELEASE, Boot, Lab
 
 if TYPE_CHECKING:
@@ -15,29 +13,27 @@ BOTH = ["gpu-0", "gpu-1"]
 WAIT_FOR_JOBS = ("--wait", "--wait-for-jobs")
 
 
-@pytest.mark.parametrize("helm", [3, 4])
-def test_rollback(boot: Boot, helm: int) -> None:
+def test_rollback(boot: Boot) -> None:
     """`helm rollback` of the operator and of our release, with hook.onRollback, refreshes the plugins again."""
-    lab = boot(2, helm)
+    lab = boot(2)
     lab.fleet(nodes=2, **ALL_AT_ONCE)
     lab.deploy(hook__onRollback=True, trigger="old")
     lab.operator(chart=NEW_CHART, driver=NEW, **ALL_AT_ONCE)
     lab.deploy(hook__onRollback=True, trigger="new")
     lab.assert_clean(BOTH)
     for release in ("gpu-operator", RELEASE):
-        lab.cluster.helm("rollback", release, "1", "-n", NAMESPACE, "--timeout", "4m", version=helm)
+        lab.cluster.helm("rollback", release, "1", "-n", NAMESPACE, "--timeout", "4m")
     assert {OLD} == set(lab.truth.loaded_now().values())
     assert len(lab.runs()) == 3
     lab.assert_clean(sorted([*BOTH, *BOTH]))
 
 
-@pytest.mark.parametrize("helm", [3, 4])
-def test_plain_job(boot: Boot, helm: int) -> None:
+def test_plain_job(boot: Boot) -> None:
     """Without hooks each changed trigger is another Job, which Helm waits for; an unchanged one runs nothing.
 
     A Job is immutable, so that a changed one under an old name would be refused.
     """
-    lab = boot(2, helm)
+    lab = boot(2, 3)
     lab.stale_fleet(nodes=2)
     lab.deploy(helm=WAIT_FOR_JOBS, hook__enabled=False, trigger="one")
     lab.assert_clean(BOTH)

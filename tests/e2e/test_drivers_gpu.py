@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import pytest
-
 from tests.e2e import acts
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, Boot
 from tests.promises import promised
@@ -150,34 +148,26 @@ def test_several_policies(boot: Boot) -> None:
     lab.assert_clean(["gpu-0"])
 
 
-@pytest.mark.parametrize(
-    ("selector", "labelled"),
-    [
-        pytest.param(EVICTION, True, id="label-in-the-environment"),
-        pytest.param("nvidia.com/gpu.deploy.client", False, id="label-of-the-operator"),
-    ],
-)
-def test_evicted_by_the_driver_manager(boot: Boot, selector: str, labelled: bool) -> None:
+def test_evicted_by_the_driver_manager(boot: Boot) -> None:
     """The driver manager takes the plugin away before the reload: found fresh, nothing restarted, and that is said.
 
     A node without the label silently has no plugin, and that is warned of.
     """
     lab = boot(3)
     wired = {"driver__manager__env": [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": EVICTION}]}
-    modern = {"simulate__behaviour": "26.7", **(wired if labelled else {}), **ALL_AT_ONCE}
-    having = BOTH if labelled else THREE
-    for node in BOTH if labelled else ():
+    modern = {"simulate__behaviour": "26.7", **wired, **ALL_AT_ONCE}
+    for node in BOTH:
         acts.set_labels(lab, node, {EVICTION: "true"})
     lab.operator(**modern)
-    lab.plugin(kubeletPlugin__nodeSelector={selector: "true"})
-    lab.until(lambda: acts.upgraded(lab, 3, OLD) and lab.serving_on() == set(having), "up", acts.PATIENCE)
+    lab.plugin(kubeletPlugin__nodeSelector={EVICTION: "true"})
+    lab.until(lambda: acts.upgraded(lab, 3, OLD) and lab.serving_on() == set(BOTH), "up", acts.PATIENCE)
     lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
     lab.began = time.time()
     lab.operator(driver=NEW, **modern)
     done = acts.run(lab).assert_phase("Done", "NothingStale")
-    assert selector in done.story["message"]
-    assert any("gpu-2" in warning and EVICTION in warning for warning in done.story["warnings"]) is labelled
-    assert sorted(each.node for each in lab.truth.drains(since=lab.began)) == having
+    assert EVICTION in done.story["message"]
+    assert any("gpu-2" in warning and EVICTION in warning for warning in done.story["warnings"])
+    assert sorted(each.node for each in lab.truth.drains(since=lab.began)) == BOTH
     lab.assert_clean([])
 
 
@@ -197,20 +187,6 @@ def test_upgraded_by_hand(boot: Boot) -> None:
     waiting = acts.begin(lab, "onManualUpgrade=wait")
     acts.delete_driver(lab, "gpu-1")
     waiting.told().assert_phase("Done", "Refreshed")
-    lab.assert_clean(BOTH)
-
-
-def test_driver_pods_under_a_replaced_label(boot: Boot) -> None:
-    """Where daemonsets.labels replaced the component label, drivers are found by who owns them and what they run."""
-    lab = boot(2)
-    relabelled: dict[str, Any] = {"daemonsets__labels": {"app.kubernetes.io/component": "ours"}}
-    lab.fleet(nodes=2, **relabelled)
-    lab.operator(driver=NEW, **relabelled)
-    lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
-    hook = acts.begin(lab)
-    for node in BOTH:
-        acts.delete_driver(lab, node)
-    hook.told().assert_phase("Done", "Refreshed")
     lab.assert_clean(BOTH)
 
 

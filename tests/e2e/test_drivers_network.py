@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from tests.e2e import lab as gpu
 from tests.e2e.network import FURTHER_VALUE, MISSED, NEW, OWN, PARALLEL, RDMA, SRIOV, Net, nodes_of
 from tests.process.program import ended
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
-
 THREE = ["gpu-0", "gpu-1", "gpu-2"]
-
-
-def test_a_serial_upgrade_beside_an_operator_that_refreshes_its_own(boot: gpu.Boot) -> None:
-    """The operator takes its plugins off each node by a label and brings fresh ones: only the people's own is ours."""
-    net = Net(boot(3), 3)
-    net.fleet()
-    net.operator(NEW)
-    done = ended(net.start())
-    assert done.code == 0, done.said
-    net.until_loaded(NEW)
-    net.assert_clean({OWN: THREE})
-    # Each node is refreshed when it is settled, not when the last one is.
-    served = next(each.t for each in net.restarts())
-    assert any(each.event == "driver-unloaded" for each in net.truth.since(served))
-    again = net.run()
-    assert again.code == 0, again.said
-    net.assert_clean({OWN: THREE})
 
 
 def test_a_parallel_upgrade_with_safe_load_that_the_operator_missed(boot: gpu.Boot) -> None:
@@ -71,27 +48,6 @@ def test_a_driver_that_is_rotated_by_hand(boot: gpu.Boot) -> None:
     assert done.code == 0, done.said
     net.until_loaded(NEW)
     net.assert_clean({RDMA: net.names, SRIOV: net.names, OWN: net.names})
-
-
-STORY: tuple[tuple[str, Callable[[Net], object], str], ...] = (
-    ("an empty cluster", lambda _: None, "NoPlugin"),
-    ("no kind NicClusterPolicy", Net.own_plugin, "NoPolicy"),
-    ("no NicClusterPolicy", lambda net: net.operator(deployCR=False), "NoPolicy"),
-    ("no ofedDriver in it", lambda net: net.operator(ofedDriver__deploy=False), "DriverDisabled"),
-)
-"""What is done to one cluster, step by step, and the reason that the next run gives."""
-
-
-def test_nothing_to_protect(boot: gpu.Boot, subtests: pytest.Subtests) -> None:
-    """Exit 0 with the reason, and nothing is touched."""
-    net = Net(boot(1), 1)
-    for step, prepare, reason in STORY:
-        prepare(net)
-        done = net.run()
-        with subtests.test(step):
-            assert done.code == 0, done.said
-            assert reason in done.out
-    assert net.deleted() == set()
 
 
 def test_both_drivers_on_the_same_nodes(boot: gpu.Boot) -> None:

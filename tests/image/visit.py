@@ -12,7 +12,6 @@ from tests.image.node import NodeLab
 if TYPE_CHECKING:
     import subprocess
 
-    from devcluster.cluster import Cluster
 
 SIMULATED: Final = (SYSTEM_NODE, "gpu-")
 
@@ -20,15 +19,9 @@ SIMULATED: Final = (SYSTEM_NODE, "gpu-")
 class VisitLab(NodeLab):
     """A visiting fleet; of the cluster that it visits, it knows what any of its users could."""
 
-    def __init__(self, cluster: Visit, image: tuple[str, ...], host: Cluster | None) -> None:
+    def __init__(self, cluster: Visit, image: tuple[str, ...]) -> None:
         super().__init__(cluster)
         self._image = image
-        self.host = host
-        """The cluster that is visited, if it is one of ours."""
-
-    def audit(self) -> list[dict[str, Any]]:
-        """Give the host's audit log; somebody else's cannot be had."""
-        return self.host.audit() if self.host else []
 
     def operator(self, **values: Any) -> None:  # noqa: ANN401 - chart values
         """Install or upgrade the simulated operator, which must not land on a node where pods run for real."""

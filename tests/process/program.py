@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -154,3 +156,15 @@ def ended(process: subprocess.Popen[str], who: str = "it", seconds: float = ENOU
 def run(*arguments: str, **environment: str) -> Ended:
     """Run the program to its end."""
     return ended(start(*arguments, **environment))
+
+
+def http(port: int, path: str) -> tuple[int, str]:
+    """Ask a program on this machine for a page: status and text; 0 is no answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+    except OSError:
+        return 0, ""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from devcluster.settings import VARIABLE, separated
-from tests.process.program import ENOUGH_SECONDS, ROOT, ended, run, run_each, start, write_kubeconfig
+from devcluster.settings import VARIABLE
+from tests.client.server import Said, serving
+from tests.process.program import ENOUGH_SECONDS, ended, run, run_each, start, write_kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,19 +138,24 @@ def test_an_unreachable_server_is_worth_another_try(kubeconfig: str, nowhere: st
     assert (done.code, "/nonexistent" in json.loads(file.read_text())["message"]) == (2, True), done.said
 
 
-def test_a_job_carries_no_metrics(kubeconfig: str) -> None:
-    """A run loads neither metrics nor an election: they would cost it memory and time."""
-    code = (
-        "import sys\nfrom hook.cli import main\ntry:\n    main(sys.argv[1:])\nexcept SystemExit as end:\n"
-        "    print(end.code, *sorted({name.partition('.')[0] for name in sys.modules}))"
-    )
-    arguments, settings = separated(("run", kubeconfig, "--timeout=20s", "advanced.apiPatience=1s", "--job-name="))
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=ROOT, env={**os.environ, **settings}, capture_output=True, text=True, timeout=ENOUGH_SECONDS, check=True,
-    )  # fmt: skip
-    code, *modules = done.stdout.splitlines()[-1].split()
-    assert (code, "urllib3" in modules, "prometheus_client" in modules) == ("1", True, False), done.stdout
+HOSTILE: Final = {
+    "nested": Said(200, b'{"a":' * 20_000 + b"1" + b"}" * 20_000),
+    "no items": Said(200, b'{"kind": "NodeList"}'),
+    "page": Said(418, b"\x1b[2J<html>"),
+    "list for a message": Said(400, b'{"kind": "Status", "message": ["\\u001b[2J"]}'),
+}
+
+
+def test_whatever_answers_in_the_servers_place(tmp_path: Path) -> None:
+    """Exit 1 or 3, without a traceback, and no terminal obeys anything."""
+    with contextlib.ExitStack() as servers:
+        hosts = {name: servers.enter_context(serving(said)).api.host for name, said in HOSTILE.items()}
+        files = {name: write_kubeconfig(tmp_path / name, host) for name, host in hosts.items()}
+        commands = [("run", f"--kubeconfig={file}", "advanced.apiPatience=1s") for file in files.values()]
+        for name, done in zip(files, run_each(tmp_path, commands), strict=True):
+            assert done.code in (1, 3), (name, done.said)
+            assert "Traceback" not in done.said, name
+            assert "\x1b" not in done.said, name
 
 
 def test_a_signal_ends_it(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import urllib.error
-import urllib.request
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -18,7 +16,7 @@ from hook.run.status import ControllerStatus
 from tests.client.controller import exposition
 from tests.client.leases import NAME, NAMESPACE, PATH, keeping
 from tests.client.server import SILENT, Said, refused, until
-from tests.process.program import Logged, start_logged, write_kubeconfig
+from tests.process.program import Logged, http, start_logged, write_kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,15 +35,7 @@ class Process(Logged):
     def asked(self, path: str) -> tuple[int, str]:
         """Ask it over HTTP; 0 while there is no answer."""
         found = PORT.search(self.said)
-        if found is None:
-            return 0, ""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}{path}", timeout=30) as answer:
-                return int(answer.status), answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-        except OSError:
-            return 0, ""
+        return http(int(found[1]), path) if found else (0, "")
 
     def await_answer(self, path: str, status: int, text: str = "") -> None:
         """Wait until it answers like this, while it lives."""

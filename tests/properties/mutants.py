@@ -25,10 +25,8 @@ from hook.decide import (
     plugins,
     restarts,
     rollout,
-    state,
 )
-from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Patience
+from hook.decide.result import NodeState
 from hook.kube import requests
 from hook.objects import views, wire
 from hook.run import job
@@ -64,11 +62,6 @@ def replace(value: Value, **changes: object) -> Value:
 def always(value: object) -> Function:
     """Return a rule that looks at nothing."""
     return lambda *_anything, **_named: value
-
-
-def _of_a_job(context: Context) -> Context:
-    """Return the context of a Job."""
-    return replace(context, settings=of(context.settings, controller=False))
 
 
 def _with_advanced(context: Context, **changed: Duration) -> Context:
@@ -138,16 +131,9 @@ def _turn(statuses: Sequence[NodeStatus], before: NodeState, after: NodeState) -
     return [replace(one, state=after) if one.state is before else one for one in statuses]
 
 
-def _patient_again(statuses: Sequence[NodeStatus]) -> list[NodeStatus]:
-    """Wait again for nodes that were excluded because the wait took too long."""
-    return [replace(one, state=NodeState.WAITING) if one.patience is Patience.NODE else one for one in statuses]
-
-
 MUTANTS: Final = (
     Mutant("the-policys-ready-settles-a-node", WrongRestartError, "hardly_ready", nodes._driver_blocker,
            lambda original, pod, view, context: None if _has_ready_policy(context) else original(pod, view, context)),
-    Mutant("the-policys-ready-is-done", DoneTooEarlyError, "missing_plugin", done._blockers,
-           lambda original, seen, statuses: () if _has_ready_policy(seen.context) else original(seen, statuses)),
     Mutant("upgrade-done-is-done", DoneTooEarlyError, "label_lag", nodes._driver_blocker,
            lambda original, pod, view, context: original(pod, _as_labelled(pod, view, context), context)),
     Mutant("as-late-as-ready-is-later", DoneTooEarlyError, "second_of_ready", freshness.started_after,
@@ -188,11 +174,7 @@ MUTANTS: Final = (
     Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", rollout.unrendered_drivers,
            lambda original, drivers, policy, intents, *rest: original(
                [one for one in drivers if one.uid in intents], policy, intents, *rest)),
-    Mutant("patience-ends-only-with-a-policy", WrongEndError, "by_hand", done.policy_deleted,
-           lambda original, context, statuses, timers: original(context, _patient_again(statuses), timers)),
     Mutant("no-quiet-time", DoneTooEarlyError, "second_render", done._quiet_blocker, always(None)),
-    Mutant("an-edit-is-quiet-at-once", DoneTooEarlyError, "second_render", done._quiet_blocker,
-           lambda original, seen, *rest: original(_with_policy(seen, changed=None), *rest)),
     Mutant("a-skipped-node-is-refreshed", WrongRestartError, "skipped", nodes.excluded,
            lambda original, view, context, now: original(_without_skip(view, context), context, now)),
     Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", nodes._not_ready,
@@ -208,8 +190,6 @@ MUTANTS: Final = (
            lambda original, driver, view, context: original(driver, view, _on_delete(context))),
     Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", done._no_policy,
            lambda original, context: original(replace(context, drivers={}, deployed=False))),
-    Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", done.policy_deleted,
-           lambda original, context, *rest: original(_with_advanced(context, policy_grace=AT_ONCE), *rest)),
     Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", done.policy_deleted,
            lambda original, context, _statuses, timers: original(context, (), timers)),
     Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
@@ -232,27 +212,17 @@ MUTANTS: Final = (
            lambda _original, failed: failed),
     Mutant("patience-has-no-end", WrongEndError, "trouble", decide._out_of_patience,
            lambda _original, judged, *_rest: judged),
-    Mutant("no-patience", WrongEndError, "trouble", decide._out_of_patience,
-           lambda original, judged, chosen, timers: original(judged, structs.replace(
-               chosen, plugin_timeout=AT_ONCE, advanced=structs.replace(
-                   chosen.advanced, failed_grace=AT_ONCE, not_ready_grace=AT_ONCE)), timers)),
     Mutant("the-first-failure-ends-it", WrongEndError, "trouble_beside_work", decide._failure,
            lambda original, blockers, judged, *rest: original(
                blockers, [one for one in judged if decide._has_failed(one)], *rest)),
     Mutant("no-deadline", WrongEndError, "out_of_time", decide._phase,
            lambda original, blockers, statuses, progress, context, timers: original(
                blockers, statuses, progress, _with(context, timeout=YEARS), timers)),
-    Mutant("time-up-is-success", WrongEndError, "out_of_time", decide.succeeded,
-           lambda original, decision, chosen: original(
-               decision, structs.replace(chosen, on_deadline=config.OnDeadline.REPORT))),
     Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", restarts.DisruptionBudget.allows,
            lambda original, left, **how: original(replace(left, anyones=None), **how)),
-    Mutant("what-others-took-down-is-up", WrongRestartError, "taken_down", restarts._is_down,
-           lambda original, status: original(replace(status, reason=Reason.VERIFIED))),
     Mutant("no-pause", WrongRestartError, "lies", history.held_until, always(None)),
     Mutant("pauses-do-not-grow", WrongRestartError, "lies", history._pause,
            lambda original, _count, chosen: original(1, chosen)),
-    Mutant("tries-are-not-counted", WrongRestartError, "lies", state.RestartRecord.tries_with, always(1)),
     Mutant("what-failed-is-never-tried-again", WrongEndError, "lies", history.held_until,
            lambda original, *tried: original(*tried) and NEVER),
     Mutant("no-breaker", WrongRestartError, "jumps", breaker._opened,
@@ -264,12 +234,6 @@ MUTANTS: Final = (
                chosen, controller=structs.replace(
                    chosen.controller, circuit_breaker=CircuitBreaker(reset=AT_ONCE))), now)),
     Mutant("a-reload-is-unexplained", WrongEndError, "all_at_once", breaker._load, always("")),
-    Mutant("a-crash-in-place-is-unexplained", WrongEndError, "all_at_once", breaker._load,
-           lambda original, view, *rest: original(
-               replace(view, driver_pods=[_without_restarts(pod) for pod in view.driver_pods]), *rest)),
     Mutant("a-controller-has-a-deadline", WrongEndError, "late", config.Settings.deadline,
            lambda original, chosen, started: original(of(chosen, controller=False), started)),
-    Mutant("a-controller-stalls", WrongEndError, "late", decide._phase,
-           lambda original, blockers, statuses, progress, context, timers: original(
-               blockers, statuses, progress, _with(_of_a_job(context), timeout=YEARS), timers)),
 )  # fmt: skip

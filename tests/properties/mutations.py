@@ -1,4 +1,4 @@
-"""Good objects with one thing wrong: at a path that they have, or at one that their schema has."""
+"""Good objects with one thing wrong, at any path that they have."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import strategies as st
 
 from tests.fixtures.damage import json as any_json
-from tests.properties.schemas import ANY, END, Path_, Place, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Object = dict[str, Any]
+Path_ = tuple[str, ...]
 
 MEBIBYTE: Final = "x" * (1 << 20)
 ESCAPES: Final = "\x1b[2J\x1b]0;owned\x07\r\nlevel=INFO done\u202e\u2066\u2028\x85\x00"
@@ -44,41 +44,23 @@ TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number",
 
 @st.composite
 def mutated(draw: st.DrawFn, one: Object) -> Object:
-    """Change one place of an object: half of the time one that it has, which is what decisions rest on."""
-    by_schema = places(str(one.get("kind", "")))
-    if draw(st.booleans()) or not by_schema:
-        path = draw(st.sampled_from(spots(one)))
-        place = _place(path, value_at(one, path))
-    else:
-        place = draw(st.sampled_from(by_schema))
-        path = _in_an_object(draw, one, place.path)
+    """Change one place of an object."""
+    path = draw(st.sampled_from(spots(one)))
+    found = value_at(one, path)
     what = draw(st.sampled_from(("put", "put", "put", "drop", "twice", "half")))
     if what == "put":
-        own = TIMES if place.format == "date-time" else BY_TYPE.get(place.type, OTHERS)
-        value = draw(st.sampled_from((*own, *OTHERS)) | any_json)
+        value = draw(st.sampled_from((*hostile(found), *OTHERS)) | any_json)
     else:
-        value = ... if what == "drop" else _bent(value_at(one, path), what)
+        value = ... if what == "drop" else _bent(found, what)
     changed: Object = put(one, path, value)
     return changed
 
 
-def _place(path: Path_, value: object) -> Place:
-    is_time = isinstance(value, str) and value[4:5] == "-" and value.endswith("Z")
-    return Place(path, TYPES.get(type(value), "any"), format="date-time" if is_time else "")
-
-
-def _in_an_object(draw: st.DrawFn, one: Object, path: Path_) -> Path_:
-    """Choose an element of each list, and a key of each map, on a path of a schema."""
-    chosen: list[str] = []
-    for key in path:
-        here = value_at(one, tuple(chosen))
-        if key == END and isinstance(here, list) and here:
-            chosen.append(str(draw(st.integers(0, len(here) - 1))))
-        else:
-            chosen.append(
-                draw(st.sampled_from(sorted(here))) if key == ANY and isinstance(here, dict) and here else key
-            )
-    return tuple(chosen)
+def hostile(value: object) -> tuple[Any, ...]:
+    """Return wrong values in the place of one: of other types, and of its own that still cannot be."""
+    if isinstance(value, str) and value[4:5] == "-" and value.endswith("Z"):
+        return TIMES
+    return BY_TYPE.get(TYPES.get(type(value), ""), ())
 
 
 def _bent(value: Any, what: str) -> Any:  # noqa: ANN401 - JSON
@@ -114,21 +96,14 @@ def value_at(one: Any, path: Path_) -> Any:  # noqa: ANN401 - JSON
 
 
 def put(one: Any, path: Path_, value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return an object with a value at a path, and what is missing on the way; an ellipsis removes what is there."""
+    """Return an object with another value at a path that it has; an ellipsis removes what is there."""
     if not path:
         return value
     key, *rest = path
-    inside: Any = list(one) if isinstance(one, list) else dict(one) if isinstance(one, dict) else {}
-    at: Any = key
-    if isinstance(inside, list) or key == END:
-        inside = inside or [{}]
-        at = int(key) if key.isdigit() else 0
-    elif key == ANY:
-        at = next(iter(inside), "x")
+    inside: Any = list(one) if isinstance(one, list) else dict(one)
+    at: Any = int(key) if isinstance(one, list) else key
     if value is ... and not rest:
-        if isinstance(inside, list) or at in inside:
-            del inside[at]
-        return inside
-    before = inside[at] if isinstance(inside, list) else inside.get(at)
-    inside[at] = put(before, tuple(rest), value)
+        del inside[at]
+    else:
+        inside[at] = put(inside[at], tuple(rest), value)
     return inside

@@ -14,11 +14,11 @@ from tools.compatibility import PAGE, RECORDINGS, SCENARIOS, TESTED, version_of
 NOT_DEPLOYING = {"crane"}
 """It serves charts to the deployment tools of the tests."""
 ROWS: Final = re.compile(r"^\| deployment tool, as run \|.*\n\|[-| ]+\n((?:\|.*\n)+)", re.MULTILINE)
-HELMS, FLUX, ARGO_CD = ("helm3", "helm4"), ("helm-controller", "source-controller"), ("argocd",)
+HELM, FLUX, ARGO_CD = ("helm4",), ("helm-controller", "source-controller"), ("argocd",)
 HELMFILE = ("helmfile", "helm-diff", "helm4")
 NAMED: Final = (
-    *(("Helm", HELMS), ("helmfile", HELMFILE), ("Flux", FLUX), ("Argo CD", ARGO_CD)),
-    *(("plain manifests, as AICR wraps them: Helm", HELMS), ("the same: helmfile", HELMFILE)),
+    *(("Helm", HELM), ("helmfile", HELMFILE), ("Flux", FLUX), ("Argo CD", ARGO_CD)),
+    *(("plain manifests, as AICR wraps them: Helm", HELM), ("the same: helmfile", HELMFILE)),
     *(("the same: Flux", FLUX), ("the same: Argo CD", ARGO_CD)),
     *(("bundle for Helm", ("helm3",)), ("bundle for helmfile", ("helmfile", "helm-diff", "helm3"))),
     *(("bundle for Flux", FLUX), ("bundle for Argo CD", ARGO_CD), ("bundle with a parent chart", ARGO_CD)),

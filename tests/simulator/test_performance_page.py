@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-from typing import TYPE_CHECKING
-
 from devcluster.bench import tables
 from devcluster.bench.computed import Times
 from devcluster.bench.cost import NAMES
-from devcluster.bench.page import DATA, PAGE, PICTURE, README, Files
+from devcluster.bench.page import PAGE, README, Files
 from devcluster.bench.peers import OURS
 from devcluster.bench.plots import PLOTS
-from devcluster.layout import CHECKOUT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_page_the_picture_and_the_readme_are_what_the_figures_make_of_them() -> None:
@@ -29,23 +22,6 @@ def test_the_page_the_picture_and_the_readme_are_what_the_figures_make_of_them()
     (headline,) = (one for one in results if one.name == tables.HEADLINE)
     (ours,) = (one for one in headline.figures["entries"] if one["name"] == OURS)
     assert f"{ours['lost_node_seconds']:,.0f}" in readme
-
-
-def test_a_change_of_a_figure_or_of_a_file_is_noticed(tmp_path: Path) -> None:
-    """Each file by itself."""
-    files = Files(tmp_path)
-    for name in (PAGE, PICTURE, README, DATA):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(CHECKOUT / name, tmp_path / name)
-    assert [] == files.outdated()
-    for name in (PAGE, PICTURE, README):
-        text = (tmp_path / name).read_text(encoding="utf-8")
-        (tmp_path / name).write_text(text.replace("100", "99"), encoding="utf-8")
-        assert [name] == files.outdated()
-        files.write()
-    data = (tmp_path / DATA).read_text(encoding="utf-8")
-    (tmp_path / DATA).write_text(data.replace('"lost_node_seconds": ', '"lost_node_seconds": 9'), encoding="utf-8")
-    assert {PAGE, PICTURE, README} == set(files.outdated())
 
 
 def test_what_waiting_for_the_last_node_costs() -> None:

@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from devcluster.cluster import Cluster
 from tests.evidence import keep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from devcluster.cluster import Cluster
+    from tests.pool import Pool
+
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Prepare one control plane for a module, which boots it."""
-    with Cluster(tmp_path_factory.mktemp("chart") / "cluster") as prepared:
-        yield prepared
-        keep(prepared, request.node.name)
+def cluster(pool: Pool, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Return a cluster with one GPU node and nothing else."""
+    taken = pool.take(1)
+    yield taken
+    keep(taken, request.node.name)

@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import time
-import urllib.error
-import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -15,28 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from devcluster import binaries
 from devcluster.access import ApiError
-from devcluster.machines import gpu_node
 from devcluster.ports import free_ports
 from hook.objects.names import STATUS_ANNOTATION
 from hook.run.status import ControllerStatus
-from tests.chart.promql import engine
-from tests.chart.rendering import Helm
-from tests.e2e import acts
-from tests.e2e.acts import NODES, PATIENCE
+from tests.e2e.acts import PATIENCE
 from tests.e2e.faults.cluster.ground import Ground
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE
-from tests.process.program import Logged, start_logged
+from tests.process.program import Logged, http, start_logged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from prometheus_client.samples import Sample
-
-TARGET: Final = {"namespace": NAMESPACE, "pod": "gpu-operator-post-controller-0"}
-"""What a PodMonitor adds."""
 PREFIX: Final = "gpu_operator_post_"
 
 
@@ -49,26 +38,8 @@ class Scrape:
     def value(self, name: str, **labels: str) -> float:
         """Give the sum of a metric's samples with these labels; none is nothing."""
         wanted = labels.items()
-        return sum(one.value for one in self._samples() if one.name == PREFIX + name and wanted <= one.labels.items())
-
-    def alerts(self) -> set[str]:
-        """Give the alerts that fire at once, as the chart renders them."""
-        series = [_written(one) for one in self._samples() if one.name.startswith(PREFIX)]
-        helm = Helm(binaries.ensure(["helm4"])["helm4"])
-        values = {"controller.enabled": True, "controller.prometheusRule.enabled": True}
-        (group,) = helm.render(values).one("PrometheusRule")["spec"]["groups"]
-        asked = engine(series)
-        return {rule["alert"] for rule in group["rules"] if "for" not in rule and asked.firing(rule, 0)[0.0]}
-
-    def _samples(self) -> Iterator[Sample]:
-        for family in text_string_to_metric_families(self.text):
-            yield from family.samples
-
-
-def _written(sample: Sample) -> str:
-    """Write a sample as a series that begins now."""
-    labels = ",".join(f'{name}="{value}"' for name, value in {**sample.labels, **TARGET}.items())
-    return f"{sample.name}{{{labels}}} {sample.value!r}"
+        samples = (each for family in text_string_to_metric_families(self.text) for each in family.samples)
+        return sum(each.value for each in samples if each.name == PREFIX + name and wanted <= each.labels.items())
 
 
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
@@ -105,14 +76,7 @@ class Controller(Logged):
 
     def asked(self, path: str) -> tuple[int, str]:
         """Ask it over HTTP; 0 is no answer."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as refused:
-            with refused:
-                return refused.code, refused.read().decode()
-        except (urllib.error.URLError, OSError):
-            return 0, ""
+        return http(self.port, path)
 
 
 class Field(Ground):
@@ -218,11 +182,6 @@ class Field(Ground):
         """Move the times of these nodes' driver pods in the API, or take that back; nothing reloads."""
         for node in nodes:
             self.annotate(node, "time-jump", str(seconds) if seconds else None)
-
-    def replace_node(self, old: str, new: str) -> None:
-        """Take a node away, and let another one join."""
-        acts.remove_node(self, old)
-        self.cluster.create(NODES, gpu_node(new))
 
     # What is true.
 

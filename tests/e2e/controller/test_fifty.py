@@ -35,8 +35,7 @@ def test_times_that_jump(field: Field) -> None:
     """Most of the fleet looks stale within seconds and nothing was reloaded: nothing is restarted, and it is reported.
 
     The circuit breaker stays open for as long as its process runs, also for plugins that become really stale
-    meanwhile. A new process begins with a closed one and restarts these. Where a reset time is set, the breaker closes
-    by itself.
+    meanwhile. A new process begins with a closed one and restarts these.
     """
     jumped, crashed = field.nodes[:30], field.nodes[10:]
     one = field.leading("one", "controller.circuitBreaker.reset=0s")
@@ -44,7 +43,6 @@ def test_times_that_jump(field: Field) -> None:
     field.until(lambda: bool(field.record().breakers), "the breaker opens", PATIENCE)
     field.await_stale(one, len(jumped))
     assert one.asked("/readyz")[0] == 503
-    assert one.scrape().alerts() == {"GPUOperatorPostBreakerOpen"}
     field.jump(jumped, None)
     field.await_stale(one, 0)
     field.crash(*crashed)
@@ -61,10 +59,3 @@ def test_times_that_jump(field: Field) -> None:
     field.assert_clean(crashed)
     assert not field.record().breakers
     two.assert_ends(STOPPED)
-
-    three = field.leading("three", "controller.circuitBreaker.reset=5s")
-    field.jump(jumped, 3600)
-    field.until(lambda: "circuit breaker: closed" in three.said, "it closes by itself", PATIENCE)
-    assert three.said.index("circuit breaker: open") < three.said.index("circuit breaker: closed")
-    field.jump(jumped, None)
-    three.assert_ends(STOPPED)

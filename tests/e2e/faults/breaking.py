@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from tests.e2e.faults.proxy import HEADERS, abort
+from tests.e2e.faults.proxy import abort
 
 if TYPE_CHECKING:
-    import threading
-
     import aiohttp
 
     from tests.e2e.faults.proxy import Proxy
-
-LOOK_SECONDS = 0.05
-"""Between two looks at something that another thread does."""
 PAGE = "<html><head><title>Service unavailable</title></head><body><h1>Sorry</h1></body></html>"
 """What load balancers answer where no server is left."""
 Fault = Callable[["Proxy", web.BaseRequest, bytes], Awaitable[web.StreamResponse | None]]
@@ -47,40 +42,10 @@ async def refuse(_proxy: Proxy, request: web.BaseRequest, _body: bytes) -> web.S
     return abort(request)
 
 
-def lose_answer(then: Callable[[], None] = lambda: None) -> Fault:
-    """Let the server do what it was asked, and break the connection; something else may happen in between."""
-
-    async def broken(proxy: Proxy, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
-        await (await proxy.forward(request, body)).read()
-        await asyncio.to_thread(then)
-        return abort(request)
-
-    return broken
-
-
-def before(then: Callable[[], None]) -> Fault:
-    """Let something happen before the server hears of the request, which then continues."""
-
-    async def broken(_proxy: Proxy, _request: web.BaseRequest, _body: bytes) -> None:
-        await asyncio.to_thread(then)
-
-    return broken
-
-
-async def whole_objects(proxy: Proxy, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
-    """Remove what a request says about the answer that it wants."""
-    wanted = tuple(name for name in HEADERS if name != "accept")
-    return await proxy.relay(request, await proxy.forward(request, body, wanted))
-
-
-def block(until: threading.Event) -> Fault:
-    """Keep the request until an event, with its connection open."""
-
-    async def broken(_proxy: Proxy, _request: web.BaseRequest, _body: bytes) -> None:
-        while not until.is_set():  # noqa: ASYNC110 - the event belongs to another thread
-            await asyncio.sleep(LOOK_SECONDS)
-
-    return broken
+async def lose_answer(proxy: Proxy, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
+    """Let the server do what it was asked, and break the connection."""
+    await (await proxy.forward(request, body)).read()
+    return abort(request)
 
 
 async def cut_short(proxy: Proxy, request: web.BaseRequest, body: bytes) -> web.StreamResponse:

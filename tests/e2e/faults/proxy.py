@@ -71,12 +71,8 @@ class Asked:
         selection = " ".join(filter(None, (request.path, *selectors)))
         resource = rest[0] if rest else parts[-1]
         page = 2 if "continue" in request.query else 1
-        return cls(verb, resource, request.path_qs, selection, page, asks_for_metadata(request))
-
-
-def asks_for_metadata(request: web.BaseRequest) -> bool:
-    """Return whether a request asks for the metadata of objects alone."""
-    return "as=PartialObjectMetadataList" in request.headers.get("accept", "")
+        metadata = "as=PartialObjectMetadataList" in request.headers.get("accept", "")
+        return cls(verb, resource, request.path_qs, selection, page, metadata)
 
 
 @dataclass(slots=True)
@@ -97,17 +93,13 @@ class Rule:
 
     fault: Fault
     verbs: frozenset[str]
-    resources: frozenset[str]
-    """Empty: any."""
     each: int | None
     """How often for each verb and resource; None: always."""
-    pages: int = 1
     used: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def bites(self, asked: Asked) -> bool:
         """Return whether it is this request's turn, and count it."""
-        fits = asked.verb in self.verbs and (not self.resources or asked.resource in self.resources)
-        if not fits or asked.page < self.pages:
+        if asked.verb not in self.verbs:
             return False
         self.used[asked.verb, asked.resource] += 1
         return self.each is None or self.used[asked.verb, asked.resource] <= self.each
@@ -118,8 +110,6 @@ class Proxy:
 
     def __init__(self, state: State, name: str) -> None:
         self.seen: list[Seen] = []
-        self.said: list[bytes] = []
-        """The first bytes of every watch's answer."""
         self.kubeconfig: Path = state.root / f"{name}.kubeconfig"
         (self._port,) = free_ports(1)
         self.upstream: str = self._write(state.kubeconfig, self.kubeconfig)["server"]
@@ -127,13 +117,9 @@ class Proxy:
         self._server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._server_tls.load_cert_chain(state.certificate, state.certificate_key)
         self._client_tls = ssl.create_default_context(cafile=str(state.certificate))
-        self.frozen_at = 0.0
-        self.held_back = 0
-        """Parts of answers that never left, because their stream was frozen."""
         self._rules: list[Rule] = []
         self._open: set[asyncio.BaseTransport] = set()
         self._loop = asyncio.new_event_loop()
-        self._flow = asyncio.Event()
         self._thread = threading.Thread(target=self._live, name=f"proxy-{name}", daemon=True)
 
     # What tests do.
@@ -157,11 +143,9 @@ class Proxy:
         self._thread.join()
         self._loop.close()
 
-    def rule(self, fault: Fault, verbs: str, *, of: str = "", each: int | None = None, pages: int = 1) -> Rule:
-        """Break requests of these verbs, of these resources or any; the oldest rule that bites counts."""
-        made = Rule(fault, frozenset(verbs.split()), frozenset(of.split()), each, pages)
-        self._rules.append(made)
-        return made
+    def rule(self, fault: Fault, verbs: str, *, each: int | None = None) -> None:
+        """Break requests of these verbs; the oldest rule that bites counts."""
+        self._rules.append(Rule(fault, frozenset(verbs.split()), each))
 
     def refuse(self) -> None:
         """Close the port and every connection: connection refused, as from a host without a server."""
@@ -186,11 +170,6 @@ class Proxy:
         watched = [one for one in self.asked("watch", "pods") if plugin in one.asked.target]
         return any((one.status, one.fault) in {(HTTPStatus.OK, ""), (0, "cut_short")} for one in watched)
 
-    def freeze(self) -> None:
-        """Let everything that is open now fall silent for good, and keep it open; new requests are answered."""
-        self.frozen_at = time.time()
-        self._loop.call_soon_threadsafe(self._swap_flow)
-
     def cut(self) -> None:
         """Break every connection, watches included; new ones are accepted."""
         self._loop.call_soon_threadsafe(self.abort_all)
@@ -207,11 +186,9 @@ class Proxy:
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
 
-    async def forward(
-        self, request: web.BaseRequest, body: bytes, wanted: tuple[str, ...] = HEADERS
-    ) -> aiohttp.ClientResponse:
-        """Send a request on to the API server, with these of its headers."""
-        headers = {name: value for name, value in request.headers.items() if name.lower() in wanted}
+    async def forward(self, request: web.BaseRequest, body: bytes) -> aiohttp.ClientResponse:
+        """Send a request on to the API server."""
+        headers = {name: value for name, value in request.headers.items() if name.lower() in HEADERS}
         url = self.upstream + request.path_qs
         return await self._session.request(
             request.method, url, data=body or None, headers=headers, allow_redirects=False
@@ -219,19 +196,12 @@ class Proxy:
 
     async def relay(self, request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         """Send an answer back, as it comes."""
-        flow = self._flow
         headers = {name: answer.headers[name] for name in PASSED_ON if name in answer.headers}
         if request.query.get("watch") != "true":
             return web.Response(status=answer.status, body=await answer.read(), headers=headers)
         response = web.StreamResponse(status=answer.status, headers=headers)
         await response.prepare(request)
-        self.said.append(b"")
-        mine = len(self.said) - 1
         async for part in answer.content.iter_any():
-            if not flow.is_set():
-                self.held_back += 1
-                await flow.wait()
-            self.said[mine] = (self.said[mine] + part)[:2000]
             await response.write(part)
         return response
 
@@ -263,7 +233,6 @@ class Proxy:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=5)
         connector = aiohttp.TCPConnector(ssl=self._client_tls, limit=0)
         self._session = aiohttp.ClientSession(connector=connector, timeout=limits)
-        self._flow.set()
         server = web.Server(self._handle, handler_cancellation=True)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -288,11 +257,6 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
         await asyncio.sleep(CLOSE_SECONDS)
-
-    def _swap_flow(self) -> None:
-        self._flow.clear()
-        self._flow = asyncio.Event()
-        self._flow.set()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, or break it."""

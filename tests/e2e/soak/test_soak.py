@@ -1,4 +1,4 @@
-"""The soak in its short form: it holds our hook to the promises, and finds what another one breaks."""
+"""The soak in its short form: it holds our hook to the promises, and finds what breaks one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from devcluster.happening import encode
-from devcluster.layout import CHECKOUT
 from devcluster.soak import plan
 from devcluster.soak.following import FollowerSoak
 from devcluster.soak.judge import FOLLOWER_MEBIBYTES, GROWTH_MEBIBYTES, JOB_MEBIBYTES, Run, Sample, Soaked
 from devcluster.soak.plan import Before, Cycle, Fault, Upgrade
-from devcluster.soak.soak import LONG, Commands, Soak
+from devcluster.soak.soak import Soak
 from devcluster.soak.stage import Stage
 from devcluster.truth import Truth
 from tests.promises import promised
@@ -25,20 +23,13 @@ if TYPE_CHECKING:
 
 NODES = 4
 FOLLOWED = [
-    Cycle(0, Upgrade.DRIVER),
-    Cycle(1, Upgrade.DRIVER, Fault.KILL, after=3.0, nodes=(1,)),
-    Cycle(2, Upgrade.CHART, Fault.SILENCE, after=2.0, before=Before.CRASH, nodes=(0, 2)),
-    Cycle(3, Upgrade.DRIVER, Fault.BROKEN_DRIVER, nodes=(3,)),
+    Cycle(0, Upgrade.DRIVER, Fault.KILL, after=3.0, nodes=(1,)),
+    Cycle(1, Upgrade.CHART, Fault.SILENCE, after=2.0, before=Before.CRASH, nodes=(0, 2)),
+    Cycle(2, Upgrade.DRIVER, Fault.BROKEN_DRIVER, nodes=(3,)),
 ]
-CYCLES = 5
+CYCLES = 4
 SEED = 29
-"""Drivers that cannot start, a silent API server, a run that is told to stop."""
-DAEMONSET = "daemonset dra-driver-nvidia-gpu-kubelet-plugin -n nvidia-dra-driver-gpu"
-SCRIPT = f"""
-"$1" wait --for=jsonpath={{.status.state}}=ready clusterpolicy/cluster-policy --timeout=20s &&
-"$1" rollout restart {DAEMONSET} && "$1" rollout status {DAEMONSET} --timeout=2m
-"""
-"""What people run after an upgrade: wait for the policy, restart everything."""
+"""Drivers that cannot start, a run that is killed, a silent API server."""
 
 
 @pytest.fixture
@@ -49,12 +40,8 @@ def stage(pool: Pool) -> Stage:
     return stage
 
 
-def test_a_short_soak_breaks_no_promise_and_a_script_does(stage: Stage) -> None:
-    """Five cycles of upgrades and faults, four more with a controller instead; then what people run, which breaks some.
-
-    The script believes the policy, whatever it says by then: it restarts plugins onto the old driver and says that all
-    is well, or waits in vain and fails. Either way it leaves every plugin stale.
-    """
+def test_a_short_soak_breaks_no_promise(stage: Stage) -> None:
+    """Four cycles of upgrades and faults, and three more with a controller."""
     soaked = Soak(stage, SEED).run(plan.draw(CYCLES, NODES, SEED))
     report = soaked.report(time.time())
     with promised():
@@ -71,16 +58,6 @@ def test_a_short_soak_breaks_no_promise_and_a_script_does(stage: Stage) -> None:
     assert followed["restarts"] >= NODES * len(FOLLOWED)
     assert "-9" in followed["followerExitCodes"]
     assert 0 < followed["memoryPeakMiB"] <= FOLLOWER_MEBIBYTES
-
-    kubectl = str(stage.cluster.binary("kubectl"))
-    script = Commands(("sh", "-c", SCRIPT, "sh", kubectl), LONG, takes_timeout=False, impatient=())
-    # However busy the machine is, the script is over before the first driver is new: real ones take minutes.
-    stage.hold_drivers(range(NODES))
-    broken = Soak(stage, SEED, script).run([Cycle(0, Upgrade.CHART)]).broken()
-    assert broken
-    stage.mend_drivers(range(NODES))
-    stage.until(lambda: not stage.behind(), "the drivers are reloaded, long after the script", 150)
-    assert len(stage.stale()) == NODES
 
 
 NODE = "gpu-0"
@@ -119,20 +96,14 @@ STEADY = memory(*[50.0] * 30)
 GROWS = memory(*(40 + step * (GROWTH_MEBIBYTES + 2) / 6 for step in range(10)))
 BROKEN = {
     "early-not-ready": (soaked(journal(driver_ready=False)), "restarted early"),
-    "early-not-current": (soaked(journal(driver_current=False)), "restarted early"),
-    "early-long-after-an-upgrade": (soaked(journal(driver_current=False), upsets=(106.0,)), "restarted early"),
     "needless": (soaked(journal(stale=False)), "restarted needlessly"),
-    "needless-right-after-an-upgrade": (soaked(journal(stale=False), upsets=(109.0,)), "restarted needlessly"),
     "exit-code": (soaked(runs=(replace(FINE, code=1),)), "ended with 1, not 0"),
-    "one-of-several-exit-codes": (soaked(runs=(FINE, replace(FINE, code=0, expected=(124, 3)))), "not 124 or 3"),
     "stale-at-done": (soaked(runs=(replace(FINE, stale=(NODE,)),)), "done with stale plugins on gpu-0"),
     "done-too-soon": (soaked(runs=(replace(FINE, behind=(NODE,)),)), "done before the driver was ready on gpu-0"),
     "stale-at-the-end": (soaked(left_stale=(NODE,)), "stale at the end: gpu-0"),
     "the-long-one-ended": (soaked(long_ended="it ended by itself"), "it ended by itself"),
     "it-grows": (soaked(lives=(GROWS,)), "grew by"),
-    "one-of-several-grows-and-lives-least": (soaked(lives=(STEADY, GROWS, STEADY)), "grew by"),
     "it-is-large": (soaked(lives=(memory(JOB_MEBIBYTES + 1),)), "its limit is 128"),
-    "one-of-several-is-large": (soaked(lives=(memory(JOB_MEBIBYTES + 1), STEADY)), "its limit is 128"),
     "a-follower-is-large": (soaked(lives=(memory(FOLLOWER_MEBIBYTES + 1),), limit=FOLLOWER_MEBIBYTES), "limit is 192"),
     "nobody-saw-its-memory": (soaked(lives=((), ())), "nobody saw the memory"),
 }
@@ -142,9 +113,6 @@ KEPT = {
     "early-in-a-race": soaked(journal(driver_current=False), upsets=(108.0,)),
     "a-failure-that-was-expected": soaked(runs=(replace(FINE, code=124, expected=(124, 3), stale=(NODE,)),)),
     "steady": soaked(lives=(STEADY,)),
-    "too-short-to-say": soaked(lives=(memory(50.0),)),
-    "one-of-several-too-short-to-be-seen": soaked(lives=((), STEADY)),
-    "larger-than-a-Job-may-be": soaked(lives=(memory(JOB_MEBIBYTES + 1),), limit=FOLLOWER_MEBIBYTES),
 }
 
 
@@ -156,13 +124,3 @@ def test_each_broken_promise_is_found_and_no_other() -> None:
         assert found.report(200.0)["broken"] == [told], name
     for name, found in KEPT.items():
         assert found.broken() == [], name
-
-
-def test_the_limits_are_the_charts() -> None:
-    """What a soak allows is what the pods get."""
-    values = yaml.safe_load((CHECKOUT / "charts/gpu-operator-post/values.yaml").read_text())
-    for resources, limit in (
-        (values["resources"], JOB_MEBIBYTES),
-        (values["controller"]["resources"], FOLLOWER_MEBIBYTES),
-    ):
-        assert f"{limit:.0f}Mi" == resources["limits"]["memory"]

@@ -1,25 +1,24 @@
-"""A deletion that is refused, or does not come to an end: for a while, or for good.
+"""A deletion that is refused, or does not come to an end; permissions that are taken away. For a while, or for good.
 
 Refused for good it ends the run with exit 3, in the words of the refusal; refused for a while it is a delay.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-import ssl
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
+from devcluster.ports import free_ports
 from tests.e2e.acts import PATIENCE
 from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGINS
+from tests.e2e.identity import RBAC, Right, allow, charted, kubeconfig
 from tests.e2e.lab import PLUGIN_NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
+    from pathlib import Path
 
+    from tests.e2e.faults.cluster.doorway import Doorway
     from tests.e2e.faults.cluster.ground import Ground
 
 NAME: Final = "freeze.example.com"
@@ -28,85 +27,40 @@ IN_ITS_NAMESPACE: Final = {"matchLabels": {"kubernetes.io/metadata.name": PLUGIN
 """The plugin's: pods elsewhere go on."""
 
 
-class Webhook:
-    """A server on loopback, with the API server's own certificate, which is as good for that as another."""
-
-    def __init__(self, ground: Ground, words: str) -> None:
-        self.allows = False
-        self.spares: Container[str] = ()
-        """Pods that it lets go all the same."""
-        self.broken = False
-        self.asked = 0
-        self._ground, self._words = ground, words
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        files = ground.cluster.files
-        tls.load_cert_chain(files.certificate, files.certificate_key)
-        self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="webhook")
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._ground.apply(self._configuration())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ground.cluster.kubectl("delete", "validatingwebhookconfiguration", NAME)
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def answer(self, review: dict[str, Any]) -> dict[str, Any]:
-        """Allow, or deny as webhooks do that are built with controller-runtime."""
-        self.asked += 1
-        allowed = self.allows or review["request"].get("name") in self.spares
-        response: dict[str, Any] = {"uid": review["request"]["uid"], "allowed": allowed}
-        if not allowed:
-            response["status"] = {"code": 403, "reason": "Forbidden", "message": self._words}
-        return {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
-
-    def _configuration(self) -> dict[str, Any]:
-        authority = base64.b64encode(self._ground.cluster.files.certificate.read_bytes()).decode()
-        url = f"https://127.0.0.1:{self._server.server_address[1]}/"
-        webhook = {
-            "name": NAME, "clientConfig": {"url": url, "caBundle": authority}, "rules": [DELETING_PODS],
-            "namespaceSelector": IN_ITS_NAMESPACE, "failurePolicy": "Fail", "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
-        }  # fmt: skip
-        kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
-        return {**kind, "metadata": {"name": NAME}, "webhooks": [webhook]}
-
-
-def _handler(webhook: Webhook) -> type[BaseHTTPRequestHandler]:
-    """Make the class that answers one review."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            body = json.dumps(webhook.answer(review)).encode()
-            self.send_response(503 if webhook.broken else 200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Stay silent: the standard error is the tests' own."""
-
-    return Handler
-
-
 NODES = 2
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
 WORDS: Final = "change freeze 4711"
+BINDINGS: Final = f"/apis/{RBAC}/clusterrolebindings"
+DELETE_PODS: Final = Right("", "pods", "delete")
+
+
+def _somebody(ground: Ground, name: str) -> Path:
+    """Make an account with the rights of the chart, and give its kubeconfig."""
+    return kubeconfig(ground.cluster, name, charted(ground.cluster))
+
+
+def _take_deletions(ground: Ground, name: str) -> None:
+    """Take one right alone: a watch that ends by itself meanwhile can be opened again."""
+    allow(ground.cluster, name, charted(ground.cluster) - {DELETE_PODS})
+
+
+def _take_rights(ground: Ground, name: str) -> dict[str, Any]:
+    """Remove what binds an account to its role; gives it, so that it can be given back."""
+    found = ground.cluster.get(f"{BINDINGS}/{name}")
+    ground.cluster.delete(f"{BINDINGS}/{name}")
+    return {**found, "metadata": {"name": name}}
 
 
 @contextmanager
-def _frozen(ground: Ground) -> Iterator[None]:
-    """Let an admission policy refuse every deletion of a plugin."""
+def _frozen(ground: Ground, spared: str = "", reason: str = "Invalid") -> Iterator[None]:
+    """Let an admission policy refuse every deletion of a plugin, but on a node that is spared."""
     name = {"metadata": {"name": "freeze"}}
     matched = {"resourceRules": [DELETING_PODS], "namespaceSelector": IN_ITS_NAMESPACE}
-    spec = {"matchConstraints": matched, "validations": [{"expression": "false", "message": WORDS}]}
+    expression = f"oldObject.spec.nodeName == '{spared}'"
+    spec = {
+        "matchConstraints": matched,
+        "validations": [{"expression": expression, "message": WORDS, "reason": reason}],
+    }
     binding = {"policyName": "freeze", "validationActions": ["Deny"]}
     ground.apply(
         {"apiVersion": ADMISSION, "kind": "ValidatingAdmissionPolicy", **name, "spec": spec},
@@ -120,9 +74,20 @@ def _frozen(ground: Ground) -> Iterator[None]:
         ground.until(lambda: not _refusal(ground), "deletions are allowed", PATIENCE)
 
 
+def _webhook(port: int) -> dict[str, Any]:
+    """Describe a webhook for deletions of plugins that listens on a port."""
+    webhook = {
+        "name": NAME, "clientConfig": {"url": f"https://127.0.0.1:{port}/"}, "rules": [DELETING_PODS],
+        "namespaceSelector": IN_ITS_NAMESPACE, "failurePolicy": "Fail", "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }  # fmt: skip
+    kind = {"apiVersion": ADMISSION, "kind": "ValidatingWebhookConfiguration"}
+    return {**kind, "metadata": {"name": NAME}, "webhooks": [webhook]}
+
+
 def _refusal(ground: Ground) -> str:
     """Return why the API server would not delete a plugin now; empty if it would."""
-    pod = ground.plugins()[0]["metadata"]["name"]
+    pod = ground.plugins("gpu-0")[0]["metadata"]["name"]
     tried = ground.cluster.kubectl("delete", "pod", pod, "-n", PLUGIN_NAMESPACE, "--dry-run=server", check=False)
     return tried.stderr if tried.returncode else ""
 
@@ -156,47 +121,32 @@ def test_an_admission_policy_and_a_disruption_budget(ground: Ground) -> None:
         ground.cluster.kubectl("delete", "poddisruptionbudget", "none", "-n", PLUGIN_NAMESPACE)
 
 
-def test_a_webhook_that_refuses(ground: Ground) -> None:
-    """It answers 403, as RBAC does: tried for some seconds, then exit 3, which says that no permission is missing.
-
-    The plugin that it spares is refreshed. A webhook that is broken may recover: tried until the time is up.
-    """
-    with Webhook(ground, WORDS) as webhook:
-        ground.spoil()
-        _await_refusal(ground, WORDS)
-        webhook.spares = {pod["metadata"]["name"] for pod in ground.plugins("gpu-1")}
+def test_a_refusal_as_by_rbac(ground: Ground) -> None:
+    """A 403 is tried for some seconds, then exit 3: no permission is missing. A plugin that is spared is refreshed."""
+    ground.spoil()
+    with _frozen(ground, "gpu-1", "Forbidden"):
         forbidden = ground.begin().told().assert_phase("Fail", "RestartRefused")
-        assert forbidden.reasons() == {"gpu-0": "RestartRefused"}
-        assert all(words in forbidden.story["message"] for words in (NAME, WORDS))
-        assert ground.truth.stale_now() == ("gpu-0",)
-        assert ground.restarts() == ["gpu-1"]
-        webhook.allows = True
-        _refreshed(ground)
+    assert forbidden.reasons() == {"gpu-0": "RestartRefused"}
+    assert WORDS in forbidden.said
+    assert ground.truth.stale_now() == ("gpu-0",)
+    assert ground.restarts() == ["gpu-1"]
+    _refreshed(ground)
 
-        ground.spoil()
-        webhook.broken = True
+
+def test_a_webhook_that_is_broken(ground: Ground, door: Doorway) -> None:
+    """It may recover: the run tries again, and completes."""
+    ground.spoil()
+    (port,) = free_ports(1)
+    ground.apply(_webhook(port))
+    try:
         _await_refusal(ground, NAME)
-        late = ground.begin(timeout="30s").told().assert_phase("Deadline", "TimeUp")
-        assert any(NAME in node["message"] for node in late.story["nodes"])
+        run = ground.begin(kubeconfig=door.through())
+        ground.until(lambda: bool(door.asked("delete")) or run.over, "it tries", PATIENCE)
         ground.assert_untouched()
-        webhook.broken = False
-        _refreshed(ground)
-
-
-def test_a_webhook_in_the_way_for_a_while(ground: Ground) -> None:
-    """It refuses, or is broken; the run tries again, and completes."""
-    with Webhook(ground, WORDS) as webhook:
-        for broken in (False, True):
-            ground.spoil()
-            webhook.allows, webhook.broken = False, broken
-            _await_refusal(ground, NAME)
-            before = webhook.asked
-            run = ground.begin()
-            ground.until(lambda before=before, run=run: webhook.asked > before or run.over, "it is asked", PATIENCE)  # type: ignore[misc]
-            ground.assert_untouched()
-            webhook.allows, webhook.broken = True, False
-            run.told().assert_phase("Done", "Refreshed")
-            ground.assert_clean(ground.nodes)
+    finally:
+        ground.cluster.kubectl("delete", "validatingwebhookconfiguration", NAME)
+    run.told().assert_phase("Done", "Refreshed")
+    ground.assert_clean(ground.nodes)
 
 
 def test_a_finalizer_that_keeps_the_old_pod(ground: Ground) -> None:
@@ -218,3 +168,41 @@ def test_a_finalizer_that_keeps_the_old_pod(ground: Ground) -> None:
         ground.cluster.patch(f"{PLUGINS}/{name}", LET_GO)
     patient.told().assert_phase("Done", "NothingStale")
     ground.assert_clean(["gpu-1"])
+
+
+def test_rights_that_come_back(ground: Ground, door: Doorway) -> None:
+    """Gone for seconds, for watches first and then for deletions: asked again, and nothing is missed."""
+    run = ground.waiting(kubeconfig=door.through(_somebody(ground, "forgiven")))
+    ground.until(door.watches_all, "it watches everything", PATIENCE)
+    binding = _take_rights(ground, "forgiven")
+    door.cut()
+    ground.until(lambda: door.refused("watch") > 0 or run.over, "watches are refused", PATIENCE)
+    ground.cluster.create(BINDINGS, binding)
+    ground.until(lambda: door.watches_all(2) or run.over, "watches are allowed again", PATIENCE)
+    _take_deletions(ground, "forgiven")
+    ground.upgrade()
+    ground.until(lambda: door.refused("delete") > 0 or run.over, "a deletion is refused", PATIENCE)
+    ground.assert_untouched()
+    allow(ground.cluster, "forgiven", charted(ground.cluster))
+    run.told().assert_phase("Done", "Refreshed")
+    ground.assert_clean(ground.nodes)
+
+
+def test_rights_that_do_not_come_back(ground: Ground, door: Doorway) -> None:
+    """After some seconds exit 3, which names the permission: for a watch, and for a deletion."""
+    blind = ground.waiting(kubeconfig=door.through(_somebody(ground, "blind")))
+    bound = ground.waiting(kubeconfig=_somebody(ground, "bound"))
+    ground.until(door.watches_all, "it watches everything", PATIENCE)
+    _take_rights(ground, "blind")
+    _take_deletions(ground, "bound")
+    door.cut()
+    ground.upgrade()
+    ends = {"watch": blind.told(), "delete pods": bound.told()}
+    for right, end in ends.items():
+        end.assert_phase("Fail", "PermissionMissing")
+        assert f"permission missing: {right}" in end.story["message"]
+        assert end.story["next"].startswith("PermissionMissing")
+    assert f"in namespace {PLUGIN_NAMESPACE}" in ends["delete pods"].story["message"]
+    ground.assert_untouched()
+    ground.begin().told().assert_phase("Done", "Refreshed")
+    ground.assert_clean(ground.nodes)
