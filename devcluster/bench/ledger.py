@@ -1,8 +1,8 @@
 """What each way cost, by the ground truth. Pure: a journal in, figures out.
 
 Lost is every second of a node with a plugin that holds a driver which is gone, or without any while it is replaced:
-new GPU pods fail there. Seconds in which the driver itself reloads are nobody's loss here: they are the same for all.
-What passes from a loaded driver to its pod's being Ready counts, although nobody may restart anything before that.
+new GPU pods get old files there, or fail. Seconds in which the driver itself reloads do not count: they are the same
+for all approaches. The time from a loaded driver to its Ready pod counts, although nothing may restart the plugin before.
 """
 
 from __future__ import annotations
