@@ -2,7 +2,7 @@
 
 Lost is every second of a node with a plugin that holds a driver which is gone, or without any while it is replaced:
 new GPU pods get old files there, or fail. Seconds in which the driver itself reloads do not count: they are the same
-for all approaches. The time from a loaded driver to its Ready pod counts, although nothing may restart the plugin before.
+for all approaches. The time from a loaded driver to its Ready pod counts, when nothing may restart the plugin.
 """
 
 from __future__ import annotations
