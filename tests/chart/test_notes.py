@@ -27,7 +27,7 @@ VARIANTS: Final[tuple[Values, ...]] = (
     {"rbac.scope": "namespace", "rbac.namespaces": [NAMESPACE, "nvidia-dra-driver-gpu"]},
     {**CONTROLLER, **OPEN, "hook.enabled": False, "eventTargets": [TARGET, TARGET | {"name": "parent"}]},
 )
-PROGRAM: Final = "/opt/gpu-operator-post/bin/python -m hook"
+PROGRAM: Final = "gpu-operator-post"
 EXEC: Final = f"kubectl -n {NAMESPACE} exec deploy/{RELEASE}-controller -- {PROGRAM} status\n"
 CONTENTS: Final[tuple[tuple[Values, list[str], list[str]], ...]] = (
     ({}, ["--timeout 1620s\n", "timeout: 1620\n", "spec.timeout: 1620s", "Argo CD has no limit"], ["Caution"]),
@@ -86,8 +86,9 @@ def test_notes_contain(helm: Helm, annotated: Path) -> None:
         notes = _notes(helm, annotated, values)
         assert [text for text in expected if text not in notes] == [], values
         assert [text for text in absent if text in notes] == [], values
-    (start,) = (line for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("ENTRYPOINT "))
-    assert " ".join(json.loads(start.removeprefix("ENTRYPOINT "))) == PROGRAM
+    image = (ROOT / "Dockerfile").read_text()
+    assert f"> /opt/gpu-operator-post/bin/{PROGRAM} " in image
+    assert "\nENV PATH=/opt/gpu-operator-post/bin:" in image
 
 
 def test_notes_warn_of_a_release_of_the_same_name(helm: Helm, annotated: Path) -> None:
