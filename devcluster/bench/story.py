@@ -32,10 +32,10 @@ LOST: Final = """
 ## Lost DRA capacity
 
 From the moment that a node's new driver is loaded, a plugin that started on the old one is stale: new GPU pods get
-old files there, or fail, until it was restarted on the new driver. These seconds, added up over all nodes, are what an
-upgrade costs beyond the reload itself. A plugin that waits for a driver at that moment is not charged. The ways work
-**side by side, in one run, on one fleet**: each has a plugin of its own on every node, and all see the same reloads at the same moments.
-Ratios are of that one run.
+old files there, or fail, until it was restarted on the new driver. These seconds, added up over all nodes, are what
+an upgrade costs beyond the reload itself. A plugin that waits for a driver at that moment is not charged. The ways
+work **side by side, in one run, on one fleet**: each has a plugin of its own on every node, and all see the same
+reloads at the same moments. Ratios are of that one run.
 
 {ways}
 
@@ -87,10 +87,11 @@ processors with it:
 API_SERVER: Final = """
 ## What it costs the API server
 
-Side by side again, but each way asks an API server of its own, all on one etcd. The costs of a server without
-clients are subtracted: following a fleet costs every API server the same. A figure below nothing is noise, by which the
-others are uncertain, too. What Helm itself asks, with any of them, is not counted. "Sent" are answers to reads as they went over
-the wire, and events of watches, by the API server's own metrics. Simulated objects are smaller than real ones.
+Side by side again, but each way asks an API server of its own, all on one etcd. The costs of a server without clients
+are subtracted: following a fleet costs every API server the same. A figure below nothing is noise, by which the
+others are uncertain, too. What Helm itself asks, with any of them, is not counted. "Sent" are answers to reads as
+they went over the wire, and events of watches, by the API server's own metrics. Simulated objects are smaller than
+real ones.
 
 This program reads everything that a judgement needs, once, and then every change of it: what it costs grows with the
 reloads. A script asks for all nodes at each look: what it costs grows with the time. The shell Job stops early because
