@@ -34,6 +34,8 @@ PAGES: Final = {
     "CHANGELOG.md": "changes.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "vulnerabilities.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
+    "ROADMAP.md": "roadmap.md",
     "docs/dev/decisions": "dev/decisions/index.md",
 }
 """Where the site has the documents that are not below docs, or have another name there."""

@@ -60,6 +60,7 @@ def test_only_publishing_may_write() -> None:
         "nvml-mock": {},
         "released": {},
         "nightly": {},
+        "scorecard": {"analysis": ["id-token"]},
         "release": {
             "image": ["packages"],
             "publish": ["attestations", "id-token", "packages"],
