@@ -100,11 +100,16 @@ def adapted(markdown: str, source: str, repository: str, ref: str) -> str:
         return found[2]
 
     text = BADGES.sub("", markdown)
-    blocks = FENCE.findall(text)
+    blocks = [_shell(block) for block in FENCE.findall(text)]
     prose = [LINK.sub(link, part) for part in FENCE.split(text)]
     text = prose[0] + "".join(block + part for block, part in zip(blocks, prose[1:], strict=True))
     text = ALERT.sub(_admonition, text).replace("<details>", "<details markdown>")
     return text.replace("/OWNER/", f"/{repository.partition('/')[0].lower()}/") if repository else text
+
+
+def _shell(block: str) -> str:
+    """Return commands without a prompt as a script: in a console, the theme would show them as output."""
+    return block if re.search(r"^ *\$ ", block, re.MULTILINE) else block.replace("```console", "```sh", 1)
 
 
 def _uri(target: str) -> str | None:

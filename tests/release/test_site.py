@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BROWSER: Final = shutil.which("chromium") or shutil.which("google-chrome")
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 120.0
 WITH_DIAGRAMS: Final = ("", "how-it-works/", "dev/architecture/")
 DIAGRAMS: Final = (
     "[...document.querySelectorAll('.mermaid')].map(each => each.tagName == 'DIV' && each.offsetHeight > 99)"
