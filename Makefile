@@ -139,8 +139,8 @@ site-tools: ## Install what `test-site` needs on Debian (as root)
 
 # mike commits the site of this version to the branch gh-pages, and pushes nothing.
 site-version: $(SITE) ## Add the site of VERSION=1.2.3 to the local branch gh-pages, as the latest one
-	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mike deploy --update-aliases $(VERSION) latest
-	$(VENV)/bin/mike set-default latest
+	export PATH="$(CURDIR)/$(VENV)/bin:$$PATH" NO_MKDOCS_2_WARNING=1; \
+	  mike deploy --update-aliases $(VERSION) latest && mike set-default latest
 
 golden: $(READY) ## Write the golden files of the chart: tests.chart.goldenfiles
 	$(PY) -m tests.chart.goldenfiles
