@@ -37,7 +37,7 @@ setup: $(READY) ## Set up the Python packages, which every other target does by 
 binaries: $(READY) ## Build the embedded cluster's programs (once; minutes) or find them
 	@$(PY) -m devcluster binaries
 
-deployers: $(READY) ## Build the deployers of test-deployers (once; minutes) or find them
+deployers: $(READY) ## Build the deployment tools of test-deployers (once; minutes) or find them
 	@$(PY) -m devcluster binaries --deployers
 
 ##@ Try and measure
@@ -62,10 +62,10 @@ profile: binaries ## Measure where the time and memory of a run go, and what pag
 
 ##@ Test
 # Those that need no cluster come first: its programs may be built meanwhile, by another process.
-test: test-unit binaries ## Run the tests but those with real deployers and what takes a whole machine
+test: test-unit binaries ## Run the tests but those with real deployment tools and what takes a whole machine
 	$(PY) -m pytest -n $(WORKERS) --ignore=tests/unit --ignore=tests/deployers --durations=10 -m "not large" tests
 
-test-unit: $(READY) ## Run the unit tests, and see that they cover the core
+test-unit: $(READY) ## Run the unit tests, and check that they cover the core
 	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
 # Elsewhere they are skipped where the simulator did not change: tests/simulator/changes.py.
@@ -100,7 +100,7 @@ lint: $(READY) ## Check style, imports and workflows
 type: $(READY) ## Check types
 	$(PY) -m mypy
 
-format: $(READY) ## Bring the sources into shape
+format: $(READY) ## Format the sources
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
@@ -146,7 +146,7 @@ golden: $(READY) ## Write the golden files of the chart: tests.chart.goldenfiles
 	$(PY) -m tests.chart.goldenfiles
 
 ##@ Image
-image: ## Build the image with Docker or buildah, and say what fills it
+image: ## Build the image with Docker or buildah, and show what fills it
 	@$(PYTHON) -m tools.image --tag $(IMAGE)
 
 image-tools: ## Install what `test-image` needs on Debian (as root)
@@ -155,7 +155,7 @@ image-tools: ## Install what `test-image` needs on Debian (as root)
 	  libseccomp-dev pkg-config
 
 # The second: what takes minutes of a whole machine (the image built twice).
-test-image: binaries ## Test the image on a real kubelet; says why where it cannot
+test-image: binaries ## Test the image on a real kubelet, or show why it cannot
 	$(PY) -m pytest -n $(WORKERS) --durations=10 -m "not large" tests/image
 	$(PY) -m pytest --durations=10 -m large tests/image
 
