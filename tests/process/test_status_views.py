@@ -9,10 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Final
 
+from devcluster import binaries
 from devcluster.patience import TooSlowError
+from hook import __version__
 from tests.client.fixtured import Shown, showing
 from tests.client.server import events, serving
 from tests.fixtures.cluster import cluster, stale
@@ -109,3 +112,18 @@ def test_a_terminal_shows_one_view(tmp_path: Path) -> None:
     assert "Ctrl-C" in view[0]
     assert "Stale" in "".join(view)
     assert all(len(line) <= 40 for line in view)
+
+
+def test_kubectl_finds_the_program_as_a_plugin(tmp_path: Path) -> None:
+    """The package has a command whose name kubectl looks for, with an underscore for each dash of the words."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    (name,) = (name for name in scripts if name.startswith("kubectl-"))
+    assert scripts[name] == scripts["gpu-operator-post"]
+    command = tmp_path / name
+    command.write_text(f'#!/bin/sh\ncd {ROOT} && exec {sys.executable} -m hook "$@"\n')
+    command.chmod(0o755)
+    kubectl = binaries.ensure(["kubectl"])["kubectl"]
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    words = [str(kubectl), "gpu-operator-post", "--version"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=ENOUGH_SECONDS)
+    assert __version__ in done.stdout
