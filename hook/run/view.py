@@ -44,7 +44,8 @@ class View:
 
     def summary(self) -> tuple[str, ...]:
         """Return what changes only if the fleet changes."""
-        return report.table(self.decision), headline(self.decision), *workloads.as_lines(self.affected)
+        tables = (report.table(self.decision), *workloads.as_lines(self.affected))
+        return *tables, headline(self.decision), "out of sync" if self.problem else ""
 
     def as_lines(self) -> list[str]:
         """Return the lines for a terminal: tables, verdict, advice, and the state of the controller."""
@@ -76,7 +77,8 @@ class Viewer:
         if not workloads.why_not(self._settings):
             known = workloads.read_refreshes(self._api, found.lease, self._settings.rbac.namespaces)
         affected, _refreshes = workloads.evaluate(self._cache, self._settings, snapshots, memories, known)
-        return View(now, snapshots, decision, affected, found, str(lost) if lost is not None else "")
+        problem = str(lost) if lost is not None and lost.seconds >= report.LOST_SECONDS else ""
+        return View(now, snapshots, decision, affected, found, problem)
 
     def wait(self) -> None:
         """Wait until something has changed, at most for some seconds."""
