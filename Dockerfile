@@ -29,6 +29,9 @@ COPY hook /tmp/hook
 RUN site=$(/opt/gpu-operator-post/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
  && python3 /tmp/trim.py "$site" \
  && cp -r /tmp/hook "$site/hook" \
+ && printf '#!%s\nfrom hook.cli import main\nmain()\n' /opt/gpu-operator-post/bin/python \
+        > /opt/gpu-operator-post/bin/gpu-operator-post \
+ && chmod 0755 /opt/gpu-operator-post/bin/gpu-operator-post \
  && /opt/gpu-operator-post/bin/python -m compileall -q -f --invalidation-mode unchecked-hash "$site" \
  && chmod -R a+rX,go-w /opt/gpu-operator-post
 
@@ -52,6 +55,8 @@ LABEL org.opencontainers.image.title="gpu-operator-post" \
 # PYTHONSAFEPATH keeps the working directory out of the module path: what a user mounts there is never imported.
 # One arena: with one for each watching thread, memory that one has done with is lost to the others.
 ENV MALLOC_ARENA_MAX=1 PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+# For `kubectl exec … -- gpu-operator-post status`.
+ENV PATH=/opt/gpu-operator-post/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 WORKDIR /
 # A number, because Kubernetes cannot tell from a name that it is not root (runAsNonRoot).
 USER 65532:65532

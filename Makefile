@@ -1,10 +1,11 @@
-# The same verbs for people and CI. Everything is set up on first use: Python packages into .venv, the
+# The same targets for people and CI. Everything is set up on first use: Python packages into .venv, the
 # embedded cluster's programs into the user's cache directory.
 SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+SITE := $(VENV)/.site
 # Tests side by side: one a core, and five at least, for most of them wait; a cluster takes a core only while it boots.
 WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); [ "$$cores" -gt 5 ] && echo "$$cores" || echo 5)
 IMAGE ?= localhost/gpu-operator-post:dev
@@ -19,10 +20,11 @@ SEED ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo demo-programs try bench profile soak test test-unit test-quick model mutants test-cluster test-simulator test-deployers test-image test-visit lint type format chart binaries deployers \
-	image image-tools scan docs golden lock release-check release-chart clean
+	image image-tools scan docs golden site test-site site-tools site-version lock release-check release-chart clean
 
+##@ Set up
 help: ## Show this help
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n -e 's/^##@ \(.*\)/\n\1/p' -e 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 $(READY): requirements/dev.txt pyproject.toml
 	@echo "Setting up Python packages in $(VENV) (once)"
@@ -30,14 +32,15 @@ $(READY): requirements/dev.txt pyproject.toml
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 
-setup: $(READY) ## Set up the Python packages, which every other verb does by itself
+setup: $(READY) ## Set up the Python packages, which every other target does by itself
 
 binaries: $(READY) ## Build the embedded cluster's programs (once; minutes) or find them
 	@$(PY) -m devcluster binaries
 
-deployers: $(READY) ## Build the deployers of test-deployers (once; minutes) or find them
+deployers: $(READY) ## Build the deployment tools of test-deployers (once; minutes) or find them
 	@$(PY) -m devcluster binaries --deployers
 
+##@ Try and measure
 # Programs are built while Python packages are installed. What is installed on the machine and fits is not built.
 demo: ## Watch a driver upgrade on a real control plane; REAL=1: with NVIDIA's plugin on a real node (root; make image-tools)
 	@$(MAKE) --silent --no-print-directory -j2 $(READY) demo-programs
@@ -57,11 +60,12 @@ bench: binaries ## Measure docs/performance.md anew, into build/bench (an hour);
 profile: binaries ## Measure where the time and memory of a run go, and what pages and decoder save (minutes)
 	@$(PY) -m tools.profiling
 
+##@ Test
 # Those that need no cluster come first: its programs may be built meanwhile, by another process.
-test: test-unit binaries ## Run the tests but those with real deployers and what takes a whole machine
+test: test-unit binaries ## Run the tests but those with real deployment tools and what takes a whole machine
 	$(PY) -m pytest -n $(WORKERS) --ignore=tests/unit --ignore=tests/deployers --durations=10 -m "not large" tests
 
-test-unit: $(READY) ## Run the unit tests, and see that they cover the core
+test-unit: $(READY) ## Run the unit tests, and check that they cover the core
 	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
 # Elsewhere they are skipped where the simulator did not change: tests/simulator/changes.py.
@@ -84,6 +88,7 @@ mutants: $(READY) ## Break hook/decide in SAMPLE=500 places drawn from SEED=1; f
 test-cluster: $(READY) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
 	$(PY) -m pytest tests/certify $(FOREIGN)
 
+##@ Check
 lint: $(READY) ## Check style, imports and workflows
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -94,7 +99,7 @@ lint: $(READY) ## Check style, imports and workflows
 type: $(READY) ## Check types
 	$(PY) -m mypy
 
-format: $(READY) ## Bring the sources into shape
+format: $(READY) ## Format the sources
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
@@ -107,6 +112,7 @@ chart: $(READY) ## Check the Helm chart and its generated documents
 	$(PY) -m devcluster.bench.page --check
 	$(PY) -m yamllint --strict -c tools/ct/lintconf.yaml charts/gpu-operator-post/Chart.yaml charts/gpu-operator-post/values.yaml charts/gpu-operator-post/ci
 
+##@ Documents
 docs: $(READY) ## Write the generated documents: chart README, schema, reasons, reference, examples, compatibility, performance
 	$(PY) -m tools.chart_docs
 	$(PY) -m tools.reasons
@@ -115,10 +121,31 @@ docs: $(READY) ## Write the generated documents: chart README, schema, reasons, 
 	$(PY) -m tools.reference
 	$(PY) -m devcluster.bench.page
 
+$(SITE): requirements/docs.txt $(READY)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
+site: $(SITE) ## Build the web site into build/site (needs npm); a broken link is an error
+	@$(PY) -m tools.site
+
+# The browser works on the built site. Without npm or Chromium, the test is skipped with a reason.
+test-site: $(SITE) ## Test the web site in a headless Chromium (make site-tools)
+	$(PY) -m pytest -q tests/release/test_site.py
+
+site-tools: ## Install what `test-site` needs on Debian (as root)
+	apt-get update -qq
+	apt-get install --yes --no-install-recommends chromium npm
+
+# mike commits the site of this version to the branch gh-pages, and pushes nothing.
+site-version: $(SITE) ## Add the site of VERSION=1.2.3 to the local branch gh-pages, as the latest one
+	export PATH="$(CURDIR)/$(VENV)/bin:$$PATH" NO_MKDOCS_2_WARNING=1; \
+	  mike deploy --update-aliases $(VERSION) latest && mike set-default latest
+
 golden: $(READY) ## Write the golden files of the chart: tests.chart.goldenfiles
 	$(PY) -m tests.chart.goldenfiles
 
-image: ## Build the image with Docker or buildah, and say what fills it
+##@ Image
+image: ## Build the image with Docker or buildah, and show what fills it
 	@$(PYTHON) -m tools.image --tag $(IMAGE)
 
 image-tools: ## Install what `test-image` needs on Debian (as root)
@@ -127,22 +154,24 @@ image-tools: ## Install what `test-image` needs on Debian (as root)
 	  libseccomp-dev pkg-config
 
 # The second: what takes minutes of a whole machine (the image built twice).
-test-image: binaries ## Test the image on a real kubelet; says why where it cannot
+test-image: binaries ## Test the image on a real kubelet, or show why it cannot
 	$(PY) -m pytest -n $(WORKERS) --durations=10 -m "not large" tests/image
 	$(PY) -m pytest --durations=10 -m large tests/image
 
 test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw-away cluster of KUBECONFIG=file (kind)
 	$(PY) -m pytest tests/image/test_visit.py $(FOREIGN)
 
+##@ Endurance
 # The same seed draws the same cycles again. FOLLOW=1: one controller all the time instead of runs of the Job.
 soak: NODES ?= 200
 soak: CYCLES ?= 4
 soak: binaries ## Upgrade NODES=200 for CYCLES=4 with faults drawn from SEED=1; fails on a broken promise
 	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED) $(if $(FOLLOW),--follow)
 
+##@ Release
 # Options that keep a machine's own package index and paths out of the lock.
 lock: ## Lock the Python requirements anew after an edit of requirements/*.in (needs pip-tools)
-	cd requirements && for name in runtime dev mutation; do \
+	cd requirements && for name in runtime dev mutation docs; do \
 	  pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	    --no-header --no-emit-find-links --no-emit-index-url $$name.in || exit 1; done
 

@@ -71,7 +71,7 @@ class Access:
         return cls(server, tls, token_file=directory / "token")
 
     def headers(self) -> dict[str, str]:
-        """Tell who we are and that we want JSON."""
+        """Return headers with the token, which ask for JSON."""
         token = self.token_file.read_text().strip() if self.token_file else self.token
         return {"Accept": "application/json", "Authorization": f"Bearer {token}"}
 

@@ -106,7 +106,7 @@ def fingerprint(program: Program) -> str:
 
 
 def _job(program: Program, cache: Path) -> gobuild.Job:
-    """Say what the builder must know about a program."""
+    """Return what the builder must know about a program."""
     return gobuild.Job(
         name=f"{program.name} {program.version}",
         source=TOOLS / program.module,

@@ -60,7 +60,7 @@ def new_signing_key() -> str:
 
 
 def new_tokens() -> dict[User, str]:
-    """Give each user a token that nobody can guess."""
+    """Return a token for each user, which cannot be guessed."""
     return {user: secrets.token_urlsafe(32) for user in USERS}
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SIMULATOR_GRACE = 5.0
-"""The fleet closes its journal and the pod runner ends its pods; nobody needs longer."""
+"""The fleet closes its journal and the pod runner ends its pods; none needs longer."""
 
 POD_RUNNER, FLEET, GUARD = "podrunner", "fleet", "guard"
 
@@ -206,7 +206,7 @@ class Cluster:
         step = 0.05 + len(expected) / 500  # looking at 500 nodes keeps the API server from making them Ready
         controlplane.wait_until(self.files, self._running, "all nodes are Ready", lambda: self.run(complete), step)
 
-    # Programs beside it
+    # Programs in addition
 
     def launch(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Start a program that works on this cluster; it ends with the cluster, or by `end`."""
@@ -221,7 +221,7 @@ class Cluster:
             self._running.pop(record.name).wait()
 
     def revive(self, name: str) -> None:
-        """Start a program of this cluster again that somebody killed, with the command line that it had."""
+        """Start a program of this cluster again that was killed, with the command line that it had."""
         before = self._running[name]
         before.wait()
         self._running[name] = start(self.files, name, [str(part) for part in before.args])  # type: ignore[union-attr]
@@ -272,7 +272,7 @@ class Cluster:
         return self.adopt(commands.launch(self.files, [f"helm{version}", *arguments]))
 
     def adopt(self, process: subprocess.Popen[str]) -> subprocess.Popen[str]:
-        """Let a process that somebody started and may forget, because a test fails, end with the cluster."""
+        """Let a process that a test started, and does not end if it fails, end with the cluster."""
         self._adopted.append(process)
         return process
 
@@ -302,7 +302,7 @@ def _json_lines(file: Path, begin: int = 0) -> list[dict[str, Any]]:
 
 
 def _forget(process: subprocess.Popen[str]) -> None:
-    """End a process whose output nobody wants any more."""
+    """End a process whose output is not needed any more."""
     if process.poll() is None:
         process.kill()
     for stream in filter(None, (process.stdout, process.stderr)):

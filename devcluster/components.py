@@ -1,4 +1,4 @@
-"""The programs of the control plane: each a command line, with the reasons beside it."""
+"""The programs of the control plane: each a command line, with the reasons next to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AUDIT_OF_STATUSES = {
     "verbs": ["patch", "update"],
     "resources": [{"group": "", "resources": ["pods/status"]}],
 }
-"""What nodes tell of their pods, whoever stands for them; for who measures when the API server had it."""
+"""What nodes report about their pods, whatever simulates them; to measure when the API server had it."""
 
 
 REAL_NODE_ACCESS = ("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction")
@@ -56,8 +56,8 @@ WITHOUT_SLICES = (
     "--emulated-version=1.34",
     f"--feature-gates={','.join(f'{gate}=false' for gate in ALLOCATION_GATES)}",
 )
-"""Scheduler and controllers would wait for ever for the newest version. Of the versions that they can emulate, 1.34 is
-the only one whose allocation of devices can be turned off."""
+"""Scheduler and controllers would wait without an end for the newest version. Of the versions that they can emulate,
+1.34 is the only one whose allocation of devices can be turned off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def etcd(state: State, ports: Ports) -> list[str]:
 def api_server(state: State, ports: Ports, slices: str, *, real_node: bool = False) -> list[str]:
     """Spell the API server's arguments: RBAC, and admission as it is by default.
 
-    `slices` is the only version that ResourceSlices are served in, as by an older API server.
+    `slices` is the only version of ResourceSlices, as by an older API server.
     """
     return [
         *(REAL_NODE_ACCESS if real_node else ["--authorization-mode=RBAC"]),
@@ -139,7 +139,7 @@ AT_REST = (
     "--controllers=*,-daemonset-controller,-garbage-collector-controller",
     "--node-monitor-grace-period=1h",
 )
-"""For a fleet that was put into storage whole: nobody replaces its pods, looks for their owners, or misses its nodes'
+"""For a fleet that was put into storage whole: nothing replaces its pods, looks for their owners, or misses its nodes'
 heartbeats."""
 
 

@@ -60,10 +60,10 @@ class Shape:
     nodes: int
     """How many simulated nodes will report; their heartbeats become rarer with their number."""
     slices: str = components.NEWEST_SLICES
-    """The only version that ResourceSlices are served in."""
+    """The only version of ResourceSlices."""
     real_node: RealNode | None = None
     at_rest: bool = False
-    """Nobody reconciles DaemonSets or misses heartbeats: what is put into storage stays as it is."""
+    """Nothing reconciles DaemonSets or misses heartbeats: what is put into storage stays as it is."""
     audit_statuses: bool = False
     """The audit log also has each write of a pod's status."""
 
@@ -118,7 +118,7 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
 
 
 def _whole(certificate: Path) -> bool:
-    """Tell whether the serving certificate and its authority are written: the file is there before they are."""
+    """Return whether the serving certificate and its authority are written: the file is there before they are."""
     return certificate.exists() and certificate.read_text(encoding="ascii").count("END CERTIFICATE") == 2  # noqa: PLR2004
 
 
@@ -167,5 +167,5 @@ def wait_until(state: State, running: Running, what: str, done: Callable[[], boo
                 raise ProcessError(f"{name} ended with {process.returncode} before {what}:\n{tail(state.log(name))}")
         if time.monotonic() > deadline:
             tails = "\n".join(f"  {name}:\n{tail(state.log(name), 5)}" for name in running)
-            raise TooSlowError(f"waited {START_SECONDS:.0f} s in vain until {what}; the logs end with\n{tails}")
+            raise TooSlowError(f"waited {START_SECONDS:.0f} s without success until {what}; the logs end with\n{tails}")
         time.sleep(step)

@@ -58,7 +58,7 @@ class DemoError(Exception):
 
 @dataclass(slots=True)
 class Command:
-    """Something that runs beside the fleet: when it began and ended, and how."""
+    """Something that runs next to the fleet: when it began and ended, and how."""
 
     name: str
     began: float = 0.0

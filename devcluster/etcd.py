@@ -40,7 +40,7 @@ def put(state: State, objects: Iterable[Object]) -> None:
 
 
 def compact(state: State) -> None:
-    """Forget the past: whoever asks for what was before gets to hear that it is gone, as five minutes later anyway."""
+    """Forget the past: a client that asks for an earlier state learns that it is gone, as five minutes later anyway."""
     address = state.etcd.read_text()
     now = _ask(f"{address}/v3/kv/range", {"key": _encoded(b"/registry")})["header"]["revision"]
     _ask(f"{address}/v3/kv/compaction", {"revision": now, "physical": True})

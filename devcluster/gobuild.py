@@ -38,7 +38,7 @@ ENVIRONMENT = {
 }
 
 TAIL_LINES = 25
-"""What a person reads of a build log before opening the file."""
+"""How much of a build log is shown before the name of the file."""
 
 STEP_SECONDS = 0.2
 """How often a running build is looked at."""
@@ -93,7 +93,7 @@ def build_all(jobs: Sequence[Job], cache: Path, out: TextIO | None = None) -> No
 
 
 def _recipe(job: Job) -> tuple[object, ...]:
-    """Tell which jobs one command builds. One program is then linked while the next one is compiled."""
+    """Return which jobs one command builds. One program is then linked while the next one is compiled."""
     by_name = job.target.name == job.package.rpartition("/")[2]
     return (job.source, job.linker_flags, job.tags, job.uses_c, job.unoptimized, "" if by_name else job.name)
 
@@ -123,7 +123,7 @@ def _build(jobs: Sequence[Job], go: Path, cache: Path, progress: Progress) -> No
 
 
 def _copy_files(job: Job, go: Path) -> None:
-    """Put the release's files beside the program, so that the cache alone is enough from then on."""
+    """Put the release's files next to the program, so that the cache alone is enough from then on."""
     if not job.files:
         return
     answer = subprocess.run(
@@ -168,7 +168,7 @@ def _run(command: list[str], job: Job, log: TextIO, progress: Progress) -> int:
 
 
 def _explanation(jobs: Sequence[Job], code: int, log: Path) -> str:
-    """Say what failed, show why, and where the rest is."""
+    """Report what failed, show why, and where the rest is."""
     tail = "\n".join(f"    {line}" for line in log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
     return (
         f"building {', '.join(job.name for job in jobs)} failed: "

@@ -39,7 +39,7 @@ class Happening:
         return cls(**{key: value for key, value in json.loads(line).items() if key in known})
 
     def concerns(self, daemonset: str | None) -> bool:
-        """Tell whether this is about a DaemonSet, given as ``name`` or ``namespace/name``; None is any."""
+        """Return whether this is about a DaemonSet, given as ``name`` or ``namespace/name``; None is any."""
         return daemonset in {None, self.daemonset, f"{self.namespace}/{self.daemonset}"}
 
 

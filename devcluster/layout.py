@@ -20,7 +20,7 @@ class State:
 
     @property
     def marker(self) -> Path:
-        """Says that the directory is ours to remove."""
+        """Marks the directory as ours to remove."""
         return self.root / ".devcluster"
 
     @property

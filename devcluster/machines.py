@@ -88,7 +88,7 @@ OUTAGE_POLICY: Object = {
     },
 }
 """Mirrors the annotation into a label, in the same write. KWOK selects its nodes by label on the server,
-so that a node in an outage leaves its sight and nobody renews its lease; an annotation it would only see
+so that a node in an outage leaves its sight and its lease is not renewed; an annotation it would only see
 once, when the node is added."""
 
 

@@ -1,4 +1,4 @@
-"""How it is told that something took too long, apart from everything that is wrong."""
+"""The error that something took too long, apart from everything that is wrong."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ for anybody, and clusters boot side by side."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Choose different ports on which nobody listens."""
+    """Choose different ports on which nothing listens."""
     first = LOWEST + os.getpid() % ((HIGHEST - LOWEST) // SHARE) * SHARE
     with contextlib.ExitStack() as held:
         ports: list[int] = []

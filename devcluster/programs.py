@@ -1,4 +1,4 @@
-"""The programs that are run beside our own: which ones, which versions, and what to build each from."""
+"""The programs that are run in addition to our own: which ones, which versions, and what to build each from."""
 
 from __future__ import annotations
 

@@ -60,11 +60,11 @@ class Node:
         return Standing(self.version, self.driver_ready, held, self.stale(daemonset))
 
     def stale(self, daemonset: str | None) -> bool:
-        """Tell whether a plugin here holds another load than the one that is there."""
+        """Return whether a plugin here holds another load than the one that is there."""
         if self.load is None:
             return False
         return any(p.load != self.load for p in self.plugins.values() if p.concerns(daemonset))
 
     def behind_toolkit(self, daemonset: str | None) -> bool:
-        """Tell whether a plugin here started before the container toolkit's last installation."""
+        """Return whether a plugin here started before the container toolkit's last installation."""
         return any(p.toolkit != self.toolkit for p in self.plugins.values() if p.concerns(daemonset))

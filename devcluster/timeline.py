@@ -24,7 +24,7 @@ MOST_TICKS = 14
 RELOAD, STALE, RESTART = "#8da9c4", "#d1495b", "#2a9d8f"
 """Blue for what must happen, red for what must not last, green for the cure; distinct in grey, too."""
 
-LEGEND = ((RELOAD, "driver reloads"), (STALE, "plugin stale: new GPU pods fail"), (RESTART, "plugin restarts"))
+LEGEND = ((RELOAD, "driver reloads"), (STALE, "plugin stale: GPU pods get old files"), (RESTART, "plugin restarts"))
 
 
 @dataclass(frozen=True, slots=True)

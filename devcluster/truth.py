@@ -98,21 +98,21 @@ class Truth:
         return tuple(name for name in self.nodes if ends[name].behind_toolkit(daemonset))
 
     def loaded_now(self) -> dict[str, str]:
-        """Say which driver version is loaded on each node; empty where none is."""
+        """Return which driver version is loaded on each node; empty where none is."""
         ends = self._replay()
         return {name: ends[name].version for name in self.nodes}
 
     def standings(self, daemonset: str | None = None) -> dict[str, Standing]:
-        """Say how each node stands, with the plugin of one DaemonSet."""
+        """Return how each node stands, with the plugin of one DaemonSet."""
         ends = self._replay()
         return {name: ends[name].standing(daemonset) for name in self.nodes}
 
     def driver_ready_now(self, node: str) -> bool:
-        """Tell whether the node's driver pod is Ready at the journal's end."""
+        """Return whether the node's driver pod is Ready at the journal's end."""
         return self._replay().get(node, Node()).driver_ready
 
     def restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
-        """Return the deletions of plugin pods that somebody asked for."""
+        """Return the deletions of plugin pods that a client asked for."""
         return tuple(each for each in self._deletions(daemonset, since) if not each.drained)
 
     def drains(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
@@ -130,7 +130,7 @@ class Truth:
         return tuple(each for each in self.restarts(daemonset, since) if not each.stale)
 
     def stale_intervals(self, daemonset: str | None = None) -> dict[str, list[Interval]]:
-        """Say when each node had a stale plugin; the last interval may be open."""
+        """Return when each node had a stale plugin; the last interval may be open."""
         found: dict[str, list[Interval]] = {each.node: [] for each in self.happenings}
         for now, node in self._steps():
             mine = found[now.node]
@@ -149,7 +149,7 @@ class Truth:
         }
 
     def lane(self, node: str, daemonset: str | None = None) -> Lane:
-        """Tell one node's story for a picture."""
+        """Return one node's history for a picture."""
         return Lane(
             node,
             reloads=_spans(self._of(node, None), {"driver-unloaded"}, {"driver-ready"}),

@@ -1,7 +1,7 @@
-"""The simulated fleet on a cluster that somebody else runs, such as kind: GPU nodes and their operator.
+"""The simulated fleet on a cluster of yours, such as kind: GPU nodes and their operator.
 
 Pods of anything but the simulated operator run where that cluster runs pods. Nodes cannot be silenced there: the
-admission policy which that takes is served by new API servers only.
+admission policy which that takes exists in new API servers only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PLACEMENT: Final[dict[str, Any]] = {
 
 
 class Visit(Cluster):
-    """A fleet in somebody's cluster; the state directory holds its processes and journals."""
+    """A fleet in a cluster of yours; the state directory holds its processes and journals."""
 
     _nodes = 0
     _theirs: Path | None = None
@@ -50,7 +50,7 @@ class Visit(Cluster):
     def attach(self, kubeconfig: Path, nodes: int) -> None:
         """Bring the nodes, and return when all are Ready; on failure leave nothing behind.
 
-        Raises ClusterError, before anything is touched, where nobody else could speak to their API server.
+        Raises ClusterError, before anything is touched, if no other process could reach their API server.
         """
         programs = binaries.ensure(("kwok", "kubectl", "upgrade", "helm4"))
         self._claim()
@@ -90,7 +90,7 @@ class Visit(Cluster):
         return file
 
     def _whose(self, kubeconfig: Path) -> tuple[str, bytes]:
-        """Read where their API server is, and who vouches for it."""
+        """Read where their API server is, and the authority that signed its certificate."""
         options = ("--raw", "--minify", "--flatten", "--output=json")
         view = self.kubectl(f"--kubeconfig={kubeconfig}", "config", "view", *options).stdout
         cluster = json.loads(view)["clusters"][0]["cluster"]

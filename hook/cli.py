@@ -12,7 +12,7 @@ import click
 
 from hook import __version__
 from hook.config import LogFormat, Mode
-from hook.decide.decide import chosen, decide_all
+from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.decide.workloads import Affected
@@ -35,6 +35,7 @@ from hook.plan.plan import Options, make_plan
 from hook.run import lookup, report, workloads
 from hook.run.job import EXIT_FAILED, LeaseObserver, Outcome, Runner
 from hook.run.statusobject import StatusObject
+from hook.run.view import Viewer, watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,6 +51,8 @@ log = logging.getLogger(__name__)
 EXIT_OTHER: Final = 1
 NOTHING: Final = Affected()
 EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+"""As a shell reports a program that Ctrl-C ended."""
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 REASON_OF_ERROR: Final = (
     (TerminatedError, Reason.TERMINATED),
@@ -101,7 +104,15 @@ def _start(
 
 @main.command()
 @flags(WHAT, WHERE, LOGGING)
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "html"]),
+    default="table",
+    show_default=True,
+    help="html: one page that needs no other file: the nodes, their times, and affected pods.",
+)
+@click.option("-w", "--watch", is_flag=True, help="Show the table again whenever it changes, until Ctrl-C (exit 130).")
 @click.option(
     "--exit-code",
     is_flag=True,
@@ -113,21 +124,25 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
     try:
         settings = settings_of(values)
         configure(settings.log_format, settings.log_level, sys.stderr)
-        api = _connect(values)
-        found = lookup.find_controller(api, settings)
-        decision, affected = _look(api, settings, found)
+        if values["watch"] and (values["output"] != "table" or values["exit_code"]):
+            raise SettingsError("--watch has no end: it goes with neither --exit-code nor another --output than table")
+        viewer = Viewer(_connect(values), settings)
+        if values["watch"]:
+            watch(viewer)
+        view = viewer.look()
+        viewer.stop()
     except HookError as error:
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(_exit_code(error))
-    if values["output"] == "json":
-        parts = {"affectedWorkloads": workloads.as_json(affected), "controller": lookup.as_json(found)}
-        click.echo(json.dumps({**report.as_json(decision), **parts}, indent=2))
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+    if values["output"] == "html":
+        from hook.run.page import page  # noqa: PLC0415 - no other command needs it
+
+        click.echo(page(view))
     else:
-        ending = report.ending(decision, lookup.advice(decision, found))
-        note = f"affected workloads are not known: {affected.unknown}" if affected.unknown else ""
-        lines = (report.table(decision), *ending, *workloads.as_lines(affected), note, *lookup.as_lines(found))
-        click.echo("\n".join(filter(None, lines)))
-    wrong = decision.unhappy or any(map(report.needs_action, decision.statuses))
+        click.echo(json.dumps(view.as_json(), indent=2) if values["output"] == "json" else "\n".join(view.as_lines()))
+    wrong = view.decision.unhappy or any(map(report.needs_action, view.decision.statuses))
     sys.exit(EXIT_FAILED if values["exit_code"] and wrong else 0)
 
 
@@ -226,17 +241,6 @@ def _pod_namespace(values: Mapping[str, Any]) -> str:
         return (Path(values["service_account_dir"]) / "namespace").read_text(encoding="utf-8").strip()
     except OSError:
         return "default"
-
-
-def _look(api: Api, settings: Settings, found: lookup.Lookup) -> tuple[Decision, Affected]:
-    """Evaluate one snapshot without memory, so no grace period has passed."""
-    cache = lookup.read_cache(api, settings, workloads=True)
-    snapshots = cache.snapshot()
-    decision, memories = decide_all(snapshots, {}, settings, api.now())
-    known = {} if workloads.why_not(settings) else workloads.read_refreshes(api, found.lease, settings.rbac.namespaces)
-    affected, _refreshes = workloads.evaluate(cache, settings, snapshots, memories, known)
-    cache.stop()
-    return decision, affected
 
 
 def _report(

@@ -48,7 +48,7 @@ def _arguments() -> argparse.Namespace:
     own.add_argument("--parallel", type=int, default=1)
     own.add_argument("--requeue", type=float, default=6.0, help="seconds after which the upgrade controller looks")
     own.add_argument("--install", type=float, default=2.0, help="seconds for a driver to load")
-    own.add_argument("--alone", action="store_true", help="nobody beside ours")
+    own.add_argument("--alone", action="store_true", help="no program besides ours")
     own.add_argument("--servers", action="store_true", help="an API server of its own for each way")
     return parser.parse_args()
 

@@ -57,7 +57,7 @@ def driver_pod_of(number: int) -> str:
 
 
 def fleet(nodes: int, policy_uid: str) -> Iterator[Object]:
-    """Give every object of a fleet."""
+    """Return every object of a fleet."""
     yield _daemonset(OPERATOR, DRIVERS, "driver-ds", nodes, {**DRIVER_LABELS, "helm.sh/chart": CHART}, policy_uid)
     yield _daemonset(DRA, PLUGINS, "plugin-ds", nodes, PLUGIN_LABELS, "")
     yield {
@@ -78,7 +78,7 @@ def fleet(nodes: int, policy_uid: str) -> Iterator[Object]:
 
 
 def node(number: int) -> Object:
-    """Give a node with what feature discovery says of it, and with the images that it holds."""
+    """Return a node with what feature discovery says of it, and with the images that it holds."""
     name = name_of(number)
     features = {f"feature.node.kubernetes.io/cpu-cpuid.FEATURE{count}": "true" for count in range(80)}
     labels = {
@@ -105,7 +105,7 @@ def node(number: int) -> Object:
 
 
 def driver_pod(number: int, *, ready: bool = True) -> Object:
-    """Give a node's driver pod; one that is not ready yet loads its driver."""
+    """Return a node's driver pod; one that is not ready yet loads its driver."""
     since = _at(number, 70 if ready else 0)
     status = {
         "phase": "Running",
@@ -120,7 +120,7 @@ def driver_pod(number: int, *, ready: bool = True) -> Object:
 
 
 def plugin_pod(number: int) -> Object:
-    """Give a node's plugin, which waited for the driver that is there now."""
+    """Return a node's plugin, which waited for the driver that is there now."""
     status = {
         "phase": "Running",
         "conditions": _conditions(_at(number, 80), ready=True),
@@ -137,7 +137,7 @@ def plugin_pod(number: int) -> Object:
 
 
 def device_slice(number: int) -> Object:
-    """Give what a node's plugin publishes."""
+    """Return what a node's plugin publishes."""
     name = name_of(number)
     devices = [
         {

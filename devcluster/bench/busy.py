@@ -1,7 +1,7 @@
 """Keep a fleet at rest busy, as kubelets and one upgrade at a time do.
 
 A kubelet reports its node's status every five minutes where nothing changes (``nodeStatusReportFrequency``): for 5,000
-nodes that is 17 a second. Beside it one node's labels change every second, and a driver pod's status twice a second:
+nodes that is 17 a second. In addition, one node's labels change every second, and a driver pod's status twice a second:
 ten nodes at once that are upgraded, two minutes each, with two dozen reports a pod. Changes go straight into the
 storage: the API server sends each to everybody who watches, and spends nothing on writing.
 """
@@ -30,12 +30,12 @@ UPGRADING: Final = 10
 
 
 def unready() -> Iterator[Object]:
-    """Give the driver pods of the nodes that are being upgraded."""
+    """Return the driver pods of the nodes that are being upgraded."""
     return (driver_pod(number, ready=False) for number in range(UPGRADING))
 
 
 class Busy:
-    """Changes objects until it is told to stop."""
+    """Changes objects until it is stopped."""
 
     def __init__(self, state: State, nodes: int) -> None:
         self._state, self._nodes = state, nodes
@@ -60,7 +60,7 @@ class Busy:
     def _until_it_fails(self) -> None:
         try:
             self._go_on()
-        except Exception as error:  # noqa: BLE001 - for whoever waits
+        except Exception as error:  # noqa: BLE001 - the waiting thread raises it
             self._error = error
 
     def _go_on(self) -> None:
@@ -76,7 +76,7 @@ class Busy:
                 return
 
     def _changed(self, second: int) -> Iterator[Object]:
-        """Give what changes in one second."""
+        """Return what changes in one second."""
         reports = -(-self._nodes // REPORT_SECONDS)
         for count in range(reports):
             found = node((second * reports + count) % self._nodes)

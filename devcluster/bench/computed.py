@@ -45,14 +45,14 @@ class Times:
 
     @property
     def served_by_label(self) -> float:
-        """What is lost if each plugin is restarted as its node's label says so."""
+        """What is lost if each plugin is restarted when its node's label shows that."""
         return self.nodes * (self.lag + self.own)
 
     @property
     def served_at_the_end(self) -> float:
-        """What is lost if all plugins are restarted when the last label says so.
+        """What is lost if all plugins are restarted when the last label shows that.
 
-        As much as by whoever leaves them stale until a person comes at that very moment.
+        It is the same if all plugins stay stale until an administrator restarts them at that moment.
         """
         groups = (min(self.parallel, self.nodes - first) for first in range(0, self.nodes, self.parallel))
         waited = sum(size * (self.turns - 1 - number) * self.turn for number, size in enumerate(groups))

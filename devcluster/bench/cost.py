@@ -1,6 +1,6 @@
 """``python -m devcluster.bench.cost [NAME...]``: what a run costs that finds nothing to do, waits, follows, or starts.
 
-The program runs as in a pod, against an API server that nobody else asks: requests and bytes are that server's own
+The program runs as in a pod, against an API server without other clients: requests and bytes are that server's own
 counts. Memory is the peak of the process alone (``ru_maxrss`` of a small launcher's child), not of a container.
 """
 
@@ -39,11 +39,11 @@ BUSY_NODES: Final = 5000
 MINUTES: Final = 10.0
 STARTS: Final = 15
 WARM_SECONDS: Final = 60.0
-"""Until a run that waits has read everything and said so; measuring begins then."""
+"""Until a run that waits has read everything and logged that; measuring begins then."""
 QUIET: Final = ("advanced.operatorQuiet=0s", "advanced.unknownOperatorQuiet=0s")
-"""What is measured is work: not for how long a run goes on to look at an operator, of which there is none here."""
+"""What is measured is work: not for how long a run continues to look at an operator, of which there is none here."""
 LEADING: Final = "leading: the Lease"
-"""What a follower logs once it leads; one that stands by costs nothing."""
+"""What a controller logs once it leads; a standby costs nothing."""
 OTHERS: Final = ("kube-controller-manager", "kube-scheduler", "kwok", "podrunner")
 DEFINITION: Final = CHECKOUT / "devcluster/charts/gpu-operator/crds/clusterpolicies.yaml"
 
@@ -114,7 +114,7 @@ class Scene:
             "wait", "--for=condition=Established", f"crd/{DEFINITION.stem}.nvidia.com", "--timeout=60s"
         )
         served = ["get", DEFINITION.stem]
-        self.cluster.wait_until("the kind is served", lambda: not self.cluster.kubectl(*served, check=False).returncode)
+        self.cluster.wait_until("the kind exists", lambda: not self.cluster.kubectl(*served, check=False).returncode)
         path = "/apis/nvidia.com/v1/clusterpolicies"
         policy = self.cluster.create(path, atrest.POLICY)
         self.cluster.patch(f"{path}/cluster-policy/status", {"status": atrest.POLICY_STATUS})
@@ -152,7 +152,7 @@ class Scene:
         return {"kubectl_get_pods_peak_bytes": done["peak_bytes"]}
 
     def wait(self, seconds: float, *, follow: bool) -> dict[str, Any]:
-        """Measure a run that waits for a busy fleet, or a follower of it, once it has read everything."""
+        """Measure a run that waits for a busy fleet, or a controller of it, once it has read everything."""
         etcd.put(self.cluster.files, unready())
         name = "following" if follow else "waiting"
         server = self._server(name)
@@ -179,7 +179,7 @@ class Scene:
         running.process.terminate()
         done = running.spent()
         if follow and LEADING not in done["said"]:
-            raise SystemExit(f"this follower did not lead:\n{done['said']}")
+            raise SystemExit(f"this controller did not lead:\n{done['said']}")
         return {
             "requests_a_minute": round(used["requests"] / minutes, 1),
             "requests_by_verb": used["requests_by_verb"],
@@ -243,7 +243,7 @@ def _started(listener: socket.socket, folder: Path, variables: dict[str, str]) -
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress, for whoever waits
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress on the terminal
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Run a command, and write what it spent into a file: ``python -S launcher.py FILE COMMAND...``.
 
-A program of its own, because Linux counts the memory of whoever started a process as that process's peak until its
-own is larger (``ru_maxrss`` outlives exec): who starts it must be small. It needs the standard library only.
+A program of its own, because Linux counts the memory of the process that started another as the peak of the other until
+its own is larger (``ru_maxrss`` outlives exec): who starts it must be small. It needs the standard library only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What each way cost, by the ground truth. Pure: a journal in, figures out.
 
 Lost is every second of a node with a plugin that holds a driver which is gone, or without any while it is replaced:
-new GPU pods fail there. Seconds in which the driver itself reloads are nobody's loss here: they are the same for all.
-What passes from a loaded driver to its pod's being Ready counts, although nobody may restart anything before that.
+new GPU pods get old files there, or fail. Seconds in which the driver itself reloads do not count: they are the same
+for all approaches. The time from a loaded driver to its Ready pod counts, when nothing may restart the plugin.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Entry:
     """What this way cost its own API server, where it had one."""
 
     def as_json(self) -> dict[str, Any]:
-        """Give everything, for programs."""
+        """Return everything, for programs."""
         rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in asdict(self).items()}
         return {key: value for key, value in rounded.items() if key != "api_server" or value is not None}
 
@@ -84,10 +84,10 @@ def account(truth: Truth, ran: Ran, since: float, until: float) -> Entry:
 
 
 def over(truth: Truth, daemonsets: Sequence[str], since: float) -> float:
-    """Say when the upgrade was over: the last driver was ready, and the last plugin fresh that anybody refreshed.
+    """Return when the upgrade was over: the last driver was ready, and the last plugin that was refreshed was fresh.
 
-    Whoever leaves plugins stale is charged to this moment and no further: as if a person had mended all of them at
-    once then. How long a way goes on to make sure of its end costs the others nothing.
+    An approach that leaves plugins stale is charged to this moment and no further: as if all of them were repaired at
+    once then. How long an approach continues to confirm its end costs the others nothing.
     """
     ready = [each.t for each in truth.since(since) if each.event == "driver-ready"]
     cured = [
@@ -109,7 +109,7 @@ def lost(truth: Truth, daemonset: str, since: float, until: float) -> dict[str, 
 
 
 def reaction_seconds(truth: Truth, daemonset: str, since: float) -> list[float]:
-    """Give, for each deletion of a stale plugin, the time since its node's driver was last ready."""
+    """Return, for each deletion of a stale plugin, the time since its node's driver was last ready."""
     return [deleted.t - ready.t for ready, deleted in cures(truth, daemonset, since)]
 
 
@@ -124,7 +124,7 @@ def cures(truth: Truth, daemonset: str, since: float) -> Iterator[tuple[Happenin
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
-    """Give a value that was measured, by nearest rank; None of nothing."""
+    """Return a value that was measured, by nearest rank; None of nothing."""
     known = sorted(values)
     return known[ceil(share * len(known)) - 1] if known else None
 

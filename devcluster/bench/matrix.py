@@ -29,7 +29,7 @@ is measured to the millisecond has the machine for itself, and so has what would
 
 
 def run(out: Path) -> int:
-    """Run all; the exit code tells whether each succeeded. What fails leaves the others alone."""
+    """Run all; the exit code shows whether each succeeded. A failure does not affect the others."""
     began = time.monotonic()
     failed: list[str] = []
     for lanes in PHASES:

@@ -82,7 +82,7 @@ while :; do
 done
 """,
 )
-NOTHING: Final = Peer("nothing", "nobody does anything", "")
+NOTHING: Final = Peer("nothing", "nothing is restarted", "")
 
 TITLES: Final = {
     OURS: "this program",

@@ -26,9 +26,9 @@ class Plot:
     """Seconds from a pod's deletion to its end."""
     peers: tuple[Peer, ...] = PEERS
     own_servers: bool = False
-    """Every way asks an API server of its own, so that what it costs can be told."""
+    """Every way asks an API server of its own, so that its costs are known."""
     told: bool = False
-    """A driver is ready when the API server is told so, not when it is: its audit log has that moment, at a price."""
+    """A driver is ready when the API server is informed, not when it is: its audit log has that moment, at a price."""
 
     @property
     def knobs(self) -> dict[str, float]:
@@ -52,7 +52,7 @@ class Plot:
         return 0.5 + self.nodes / 250
 
     def as_json(self) -> dict[str, Any]:
-        """Give what was tried, for programs."""
+        """Return what was tried, for programs."""
         return {key: value for key, value in asdict(self).items() if key != "peers"}
 
 

@@ -42,7 +42,7 @@ def mount(cluster: Cluster, folder: Path) -> Path:
 
 
 def environment(server: str) -> dict[str, str]:
-    """Give a pod's environment."""
+    """Return a pod's environment."""
     address = urlsplit(server)
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     variables = {"KUBERNETES_SERVICE_HOST": str(address.hostname), "KUBERNETES_SERVICE_PORT": str(address.port)}
@@ -50,7 +50,7 @@ def environment(server: str) -> dict[str, str]:
 
 
 def program(*arguments: str) -> list[str]:
-    """Give the command of a run."""
+    """Return the command of a run."""
     return [sys.executable, "-m", "hook", *arguments]
 
 
@@ -62,13 +62,13 @@ class Running:
     report: Path
 
     def spent(self) -> dict[str, Any]:
-        """Wait for its end, and give what it spent."""
+        """Wait for its end, and return what it spent."""
         said, _ = self.process.communicate()
         found: dict[str, Any] = json.loads(self.report.read_text())
         return {**found, "said": said}
 
     def pid(self) -> int:
-        """Give the command's own process."""
+        """Return the command's own process."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         while not (found := children.read_text().split()):
             time.sleep(0.05)
@@ -88,11 +88,11 @@ def launch(command: list[str], report: Path, variables: Mapping[str, str]) -> Ru
 
 
 def resident(pid: int) -> int:
-    """Give the bytes that a process holds now."""
+    """Return the bytes that a process holds now."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
 
 
 def cpu(pid: int) -> float:
-    """Give the seconds that a process computed so far."""
+    """Return the seconds that a process computed so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS

@@ -30,7 +30,7 @@ class Reactions:
     seconds: tuple[float, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Give the figures."""
+        """Return the figures."""
         shares = {"median": 0.5, "p90": 0.9, "p99": 0.99, "most": 1.0}
         found = {f"{name}_seconds": percentile(self.seconds, share) for name, share in shares.items()}
         rounded = {name: None if value is None else round(value, 3) for name, value in found.items()}
@@ -49,7 +49,7 @@ def reactions(truth: Truth, audit: Iterable[Mapping[str, Any]], daemonset: str, 
 
 
 def moments(audit: Iterable[Mapping[str, Any]]) -> tuple[dict[tuple[str, str], float], dict[str, list[float]]]:
-    """Say when the API server received each deletion of a pod that it granted, and what it was told of each pod."""
+    """Return when the API server received each deletion of a pod that it granted, and the reports about each pod."""
     deleted: dict[tuple[str, str], float] = {}
     told: dict[str, list[float]] = defaultdict(list)
     for event in audit:
@@ -65,6 +65,6 @@ def moments(audit: Iterable[Mapping[str, Any]]) -> tuple[dict[tuple[str, str], f
 
 
 def _told(told: Sequence[float], since: float) -> float:
-    """Give the first moment that it was told something, from the time when there was something to tell."""
+    """Return the first moment that a client reported something, from the time when there was something to report."""
     place = bisect_left(told, since)
     return told[place] if place < len(told) else since

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FOLDER: Final = Path("build/bench")
-"""Where figures are written unless somebody says otherwise."""
+"""Where figures are written by default."""
 EVERYTHING: Final = "everything"
 """The name of what is measured of all measures together: how long they take."""
 GIB: Final = 2**30
@@ -40,7 +40,7 @@ class Result:
     measure: str
     """Its kind: measures of a kind stand in one table."""
     command: str
-    """What a person types to measure this again."""
+    """The command that measures this again."""
     seconds: float
     """How long that took."""
     given: Mapping[str, Any]

@@ -38,7 +38,7 @@ OPERATOR, PLUGIN, POST = (
 )
 LOOK_SECONDS: Final = 0.5
 FLEET_SECONDS: Final = 120.0
-"""For a fleet to come up, and a second a node beside it."""
+"""For a fleet to come up, and a second per node in addition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Scene:
         return Played(entries, reactions(truth, audit, plugins[OURS], self.began), until - self.began)
 
     def _start_servers(self) -> None:
-        """Give each way that asks anything an API server of its own, and start one that nobody asks."""
+        """Start an API server for each way that sends requests, and one that gets none."""
         for name in (OURS, *(peer.name for peer in self.peers if peer.script), NOBODYS):
             self._servers[name] = server = OwnServer(self.cluster, name)
             server.start()
@@ -152,7 +152,7 @@ class Scene:
             time.sleep(self.plot.look_seconds)
 
     def _start(self, peer: Peer) -> subprocess.Popen[str]:
-        """Run a script as a person's shell does."""
+        """Run a script as a shell does."""
         variables = {
             "KUBECTL": str(binaries.ensure(["kubectl"])["kubectl"]),
             "NAMESPACE": peer.name,
@@ -164,7 +164,7 @@ class Scene:
         return self._launch(peer.name, ["sh", "-euc", peer.script], variables)
 
     def _launch(self, name: str, command: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[str]:
-        """Start what works by itself. Its words go into a file: a pipe that nobody empties would stop it."""
+        """Start what works by itself. Its output goes into a file: a full pipe would stop it."""
         with self._log(name).open("w", encoding="utf-8") as log:
             process = subprocess.Popen(
                 command,

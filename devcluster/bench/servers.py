@@ -1,7 +1,7 @@
-"""An API server of its own for one way: on the cluster's storage, beside the one that everybody else talks to.
+"""An API server of its own for one way: on the cluster's storage, next to the one that all others use.
 
-What it spends is what this way costs, and what every API server spends to follow the fleet; the latter is what the
-one spends that nobody asks anything. So the ways can be told apart although they work side by side.
+What it spends is what this way costs, and what every API server spends to follow the fleet; the latter is what a
+server without clients spends. So the ways can be distinguished although they work side by side.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from devcluster.cluster import Cluster
 
 NOBODYS: Final = "nobodys"
-"""The server that nobody asks."""
+"""The server without clients."""
 
 
 class OwnServer:
@@ -59,7 +59,7 @@ class OwnServer:
         return self._cluster.files.component_kubeconfig(self._name)
 
     def audit(self) -> list[dict[str, Any]]:
-        """Give its own audit log, oldest first."""
+        """Return its own audit log, oldest first."""
         return [json.loads(line) for line in self._audit.read_text().splitlines()] if self._audit.exists() else []
 
     def begin(self) -> None:
@@ -67,7 +67,7 @@ class OwnServer:
         self._began = self._look()
 
     def spent(self) -> Usage:
-        """Give what came since then; the two looks themselves are the same for all."""
+        """Return what came since then; the two looks themselves are the same for all."""
         return self._look().minus(self._began)
 
     def _look(self) -> Usage:

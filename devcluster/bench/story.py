@@ -31,19 +31,19 @@ Alone are measured: {alone}.
 LOST: Final = """
 ## Lost DRA capacity
 
-From the moment that a node's new driver is loaded, a plugin that started on the old one is stale: new GPU pods fail
-there until it was restarted on the new driver. These seconds, added up over all nodes, are what an upgrade costs beyond
-the reload itself. A plugin that waits for a driver at that moment is not charged. The ways work **side by side, in one
-run, on one fleet**: each has a plugin of its own on every node, and all see the same reloads at the same moments.
-Ratios are of that one run.
+From the moment that a node's new driver is loaded, a plugin that started on the old one is stale: new GPU pods get
+old files there, or fail, until it was restarted on the new driver. These seconds, added up over all nodes, are what
+an upgrade costs beyond the reload itself. A plugin that waits for a driver at that moment is not charged. The ways
+work **side by side, in one run, on one fleet**: each has a plugin of its own on every node, and all see the same
+reloads at the same moments. Ratios are of that one run.
 
 {ways}
 
-The scripts are [as a person would write them](../devcluster/bench/peers.py). They are started when `helm upgrade` of
+The scripts are [as they are usually written](../devcluster/bench/peers.py). They are started when `helm upgrade` of
 the operator returns, and those that wait for labels do not believe the `upgrade-done` of before. They sleep a second
 between two looks; on a busy machine and a large fleet a look itself takes seconds, and a script that watches would do
 better there. A way that leaves plugins stale is charged until the upgrade is over: the last driver is ready, and every
-plugin that any way refreshes is fresh. In truth they stay stale until somebody notices.
+plugin that any way refreshes is fresh. In truth they stay stale until an administrator notices.
 """
 ALONE: Final = ("the fleet of 500 nodes with 10 at once", "runs with nothing to do", "start-up", "reactions")
 """What `devcluster.bench.matrix` gives the whole machine to."""
@@ -87,10 +87,11 @@ processors with it:
 API_SERVER: Final = """
 ## What it costs the API server
 
-Side by side again, but each way asks an API server of its own, all on one etcd. What the one spends that nobody asks is
-taken off: following a fleet costs every API server the same. A figure below nothing is noise, by which the others are
-uncertain, too. What Helm itself asks, with any of them, is not counted. "Sent" are answers to reads as they went over
-the wire, and events of watches, by the API server's own metrics. Simulated objects are smaller than real ones.
+Side by side again, but each way asks an API server of its own, all on one etcd. The costs of a server without clients
+are subtracted: following a fleet costs every API server the same. A figure below nothing is noise, by which the
+others are uncertain, too. What Helm itself asks, with any of them, is not counted. "Sent" are answers to reads as
+they went over the wire, and events of watches, by the API server's own metrics. Simulated objects are smaller than
+real ones.
 
 This program reads everything that a judgement needs, once, and then every change of it: what it costs grows with the
 reloads. A script asks for all nodes at each look: what it costs grows with the time. The shell Job stops early because
@@ -104,7 +105,7 @@ A run that finds every plugin fresh, on a fleet whose objects are as large as re
 The fleet is put straight into etcd, and no controller is at work. The quiet times are set to nothing: by default a run
 waits besides until the operator was quiet for 15 s. Lists come in pages of 50, and each object is sent once: one list a
 kind. Memory is the peak of the process alone, and the goal is 64 MiB at 5,000 nodes; `kubectl get pods -A -o json` of
-the same fleet stands beside it for scale. Where time and memory go, and what pages and decoder save:
+the same fleet is given for scale. Where time and memory go, and what pages and decoder save:
 [profile](dev/performance-profile.md).
 """,
     "waiting": """
@@ -132,7 +133,7 @@ no image could be built on that machine.
 
 
 def chapters(results: Sequence[Result]) -> Iterator[str]:
-    """Give the page, chapter by chapter; what was not measured has none."""
+    """Return the page, chapter by chapter; what was not measured has none."""
     yield _top(results)
     lost = [one for one in results if one.measure == "lost"]
     if lost:
@@ -155,7 +156,7 @@ def chapters(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _elsewhere(found: Sequence[Result], first: Result) -> Iterator[str]:
-    """Say which had other cores than the page's first line says."""
+    """Return which had other cores than the page's first line says."""
     for one in found:
         if one.machine["cores"] != first.machine["cores"]:
             yield f"\n`{one.name}` was measured on {one.machine['cores']} cores."

@@ -42,7 +42,7 @@ def by_size(results: Iterable[Result]) -> list[Result]:
 
 
 def entries(result: Result) -> dict[str, dict[str, Any]]:
-    """Give the accounts by way, ours first."""
+    """Return the accounts by way, ours first."""
     return {one["name"]: one for one in result.figures["entries"]}
 
 
@@ -79,7 +79,7 @@ def losses(results: Sequence[Result]) -> list[str]:
 
 
 def left(results: Sequence[Result]) -> list[str]:
-    """Tell what each way leaves stale, and what it restarts in vain."""
+    """Return what each way leaves stale, and which restarts it wastes."""
     rows = []
     for result in by_size(results):
         found = entries(result).values()
@@ -88,7 +88,7 @@ def left(results: Sequence[Result]) -> list[str]:
 
 
 def ours(results: Sequence[Result]) -> list[str]:
-    """Tell what a node loses with ours, by the size of the fleet."""
+    """Return what a node loses with ours, by the size of the fleet."""
     head = ("fleet", "a node loses: median", "the most", "reaction: median", "p99", "the upgrade took", "command")
     rows = []
     for result in by_size(results):
@@ -105,7 +105,7 @@ def ours(results: Sequence[Result]) -> list[str]:
 
 
 def played(results: Sequence[Result]) -> list[str]:
-    """Tell the times of the simulated fleets."""
+    """Return the times of the simulated fleets."""
     head = ("fleet", "the controller looks again after", "unload", "load", "to Ready")
     keys = ("requeue", "unload", "install", "gap")
     rows = [(fleet(one), *(f"{one.given[key]:g} s" for key in keys)) for one in by_size(results)]
@@ -148,7 +148,7 @@ def checked(results: Sequence[Result]) -> list[str]:
 
 
 def reaction(result: Result) -> list[str]:
-    """Tell how soon a stale plugin is deleted on a large fleet."""
+    """Return how soon a stale plugin is deleted on a large fleet."""
     found = result.figures["reaction"]
     head = ("nodes", "changing at once", "deletions", "median", "p90", "p99", "the most", "command")
     times = (f"{found[f'{name}_seconds']:.2f} s" for name in ("median", "p90", "p99", "most"))
@@ -167,7 +167,7 @@ def verdict(result: Result) -> str:
 
 
 def api_server(result: Result) -> list[str]:
-    """Tell what each way cost the API server."""
+    """Return what each way cost the API server."""
     rows = []
     for name, one in entries(result).items():
         if found := one.get("api_server"):

@@ -50,14 +50,14 @@ class Usage:
         return cls(cpu, size, requests)
 
     def minus(self, other: Usage) -> Usage:
-        """Give what this is more than another, down to less than nothing: noise is shown, not hidden."""
+        """Return what this is more than another, down to less than nothing: noise is shown, not hidden."""
         size, requests = Counter(self.bytes), Counter(self.requests)
         size.subtract(other.bytes)
         requests.subtract(other.requests)
         return Usage(self.cpu_seconds - other.cpu_seconds, size, requests)
 
     def as_json(self) -> dict[str, Any]:
-        """Give everything, for programs."""
+        """Return everything, for programs."""
         return {
             "cpu_seconds": round(self.cpu_seconds, 2),
             "bytes": self.bytes.total(),
@@ -68,7 +68,7 @@ class Usage:
 
 
 def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Give each sample of the metrics that matter here."""
+    """Yield each sample of the metrics that matter here."""
     wanted = {CPU, REQUESTS, OWN, ANSWERS, EVENTS}
     for found in LINE.finditer(text):
         if found["name"] in wanted:

@@ -12,7 +12,7 @@ from tools.image.commands import ImageError
 from tools.image.sizes import measure
 
 TAG: Final = "localhost/gpu-operator-post:bench"
-"""None of those that `make image` and the tests give, which somebody may be using."""
+"""None of those that `make image` and the tests give, which may be in use."""
 PULLED, BASE = "image_pull_bytes", "image_base"
 
 
@@ -23,6 +23,6 @@ def image() -> dict[str, Any]:
         try:
             base = build(TAG, archive)
         except ImageError as error:
-            print(f"the image is not weighed: {error}", file=sys.stderr, flush=True)  # noqa: T201 - for whoever waits
+            print(f"the image is not weighed: {error}", file=sys.stderr, flush=True)  # noqa: T201 - progress on the terminal
             return {PULLED: None, BASE: None}
         return {PULLED: measure(archive).compressed, BASE: base}

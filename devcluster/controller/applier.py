@@ -31,7 +31,7 @@ class Applier:
     """How long there is none, while DaemonSets under other names replace those that were."""
 
     async def apply(self, owner: Object, wanted: list[Object], *, orphan: bool = False) -> None:
-        """Apply; with `orphan`, the pods of what is deleted stay, and belong to nobody."""
+        """Apply; with `orphan`, the pods of what is deleted stay, and have no owner."""
         names = {name_of(each): each for each in wanted}
         have = {name_of(each): each for each in self.world.daemonsets if is_owned_by(each, owner)}
         leftover = have.keys() - names.keys()

@@ -73,7 +73,7 @@ class Lease:
             log.warning("lease: %r", error)
 
     async def _try(self) -> bool:
-        """Take the Lease if nobody holds it; lose the race quietly."""
+        """Take the Lease if it has no holder; lose the race quietly."""
         try:
             lease = await self.api.get(self._path(self._name))
             if not _is_free(lease["spec"]):

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 async def keep_reconciling(
     changed: asyncio.Event, reconcile: Callable[[], Coroutine[Any, Any, None]], pause: float
 ) -> None:
-    """Reconcile for ever; what a request ends with is met by looking again, after `pause` seconds at the latest."""
+    """Reconcile without an end; what a request ends with is met by looking again, after `pause` seconds at most."""
     while True:
         changed.clear()
         try:

@@ -39,7 +39,7 @@ class Mirror:
         return list(self._objects.values())
 
     async def follow(self, api: Api) -> None:
-        """Watch for ever. Right after an installation the permission or the kind may not be there yet."""
+        """Watch without an end. Right after an installation the permission or the kind may not be there yet."""
         while True:
             try:
                 await self._follow_once(api)

@@ -44,12 +44,12 @@ def name_of(thing: Object) -> str:
 
 
 def is_owned_by(thing: Object, owner: Object) -> bool:
-    """Tell whether an object belongs to another one."""
+    """Return whether an object belongs to another one."""
     return any(each["uid"] == owner["metadata"]["uid"] for each in thing["metadata"].get("ownerReferences", []))
 
 
 def lives(thing: Object) -> bool:
-    """Tell whether an object is not being deleted."""
+    """Return whether an object is not being deleted."""
     return "deletionTimestamp" not in thing["metadata"]
 
 

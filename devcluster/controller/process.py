@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 async def operate(settings: OperatorSettings, lease_name: str, work: Work, stop: asyncio.Event) -> None:
-    """Lead until told to stop; an operator that lingers goes on after that."""
+    """Lead until it is stopped; an operator that lingers continues after that."""
     async with Api.from_service_account(settings.service_account_dir, settings.server) as api:
         lease = Lease(api, lease_name, settings)
         leading = asyncio.create_task(_lead(lease, work(api)))

@@ -39,7 +39,7 @@ class DriverWorld:
         return event
 
     async def follow(self, api: Api) -> None:
-        """Watch everything for ever."""
+        """Watch everything without an end."""
         async with asyncio.TaskGroup() as group:
             for mirror in self._mirrors:
                 group.create_task(mirror.follow(api))
@@ -92,7 +92,7 @@ class DriverWorld:
             self.wake()
 
     def _pass_over(self, before: Object | None, after: Object | None) -> None:
-        """Pods and revisions wake nobody."""
+        """Pods and revisions wake no loop."""
 
 
 def _generation(thing: Object | None) -> int | None:

@@ -154,7 +154,7 @@ class ArgoCd:
         return self.cluster.get(f"{APPLICATIONS}/{name}")
 
     def operation(self, name: str) -> str:
-        """Give the phase and the message of the last operation, which is still Running while it is to be retried."""
+        """Return the phase and the message of the last operation, which is still Running while it is to be retried."""
         state = _state(self.application(name))
         return f"{state.get('phase')}: {state.get('message')}"
 
@@ -182,7 +182,7 @@ class ArgoCd:
 
 
 def _state(application: dict[str, Any]) -> dict[str, Any]:
-    """Give the state of the last operation; empty before the first."""
+    """Return the state of the last operation; empty before the first."""
     found: dict[str, Any] = application.get("status", {}).get("operationState", {})
     return found
 
@@ -209,7 +209,7 @@ def _through(application: dict[str, Any], revision: str) -> bool:
 
 
 def _shown(application: dict[str, Any]) -> str:
-    """Give what the Application's page shows: badges, the operation's message and the result of each resource."""
+    """Return what the Application's page shows: badges, the operation's message and the result of each resource."""
     status = application.get("status", {})
     state = _state(application)
     lines = [
@@ -229,7 +229,7 @@ def _namespace() -> dict[str, Any]:
 
 
 def _configuration() -> list[dict[str, Any]]:
-    """Give the objects that Argo CD reads its settings from."""
+    """Return the objects that Argo CD reads its settings from."""
     labels = {"app.kubernetes.io/part-of": "argocd"}
 
     def named(kind: str, name: str, **more: object) -> dict[str, Any]:

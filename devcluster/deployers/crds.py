@@ -16,11 +16,11 @@ NOT_FOUND = 404
 
 
 def install(cluster: Cluster, folders: Iterable[Path], collections: Iterable[str]) -> None:
-    """Apply the CRDs in some folders, and return when these collections are served."""
+    """Apply the CRDs in some folders, and return when the API server has these collections."""
     for folder in folders:
         cluster.kubectl("apply", "--server-side", "-f", str(folder))
     wanted = list(collections)
-    cluster.wait_until(f"{', '.join(wanted)} are served", lambda: all(_served(cluster, each) for each in wanted))
+    cluster.wait_until(f"{', '.join(wanted)} exist", lambda: all(_served(cluster, each) for each in wanted))
 
 
 def _served(cluster: Cluster, collection: str) -> bool:

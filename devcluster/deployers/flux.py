@@ -129,7 +129,7 @@ class Flux:
 
 
 def _answers(port: int) -> bool:
-    """Whether a controller says that it is ready."""
+    """Whether a controller reports that it is ready."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2):
             return True
@@ -138,7 +138,7 @@ def _answers(port: int) -> bool:
 
 
 def _verdict(release: dict[str, Any]) -> bool | None:
-    """Tell whether Flux is through with a HelmRelease's present generation and request, and how it ended."""
+    """Return whether Flux is through with a HelmRelease's present generation and request, and how it ended."""
     status, generation = release.get("status", {}), release["metadata"]["generation"]
     conditions = {each["type"]: each for each in status.get("conditions", [])}
     ready = conditions.get("Ready", {})
@@ -155,7 +155,7 @@ def _verdict(release: dict[str, Any]) -> bool | None:
 
 
 def _shown(release: dict[str, Any]) -> str:
-    """Give the conditions as `kubectl describe` shows them."""
+    """Return the conditions as `kubectl describe` shows them."""
     return "\n".join(
         f"{each['type']}={each['status']} {each['reason']}: {each['message']}"
         for each in release.get("status", {}).get("conditions", [])

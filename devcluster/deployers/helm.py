@@ -49,7 +49,7 @@ class Helm:
         )  # fmt: skip
 
     def status(self, release: Release) -> str:
-        """Give the release's status: `deployed`, `failed`, `pending-upgrade`."""
+        """Return the release's status: `deployed`, `failed`, `pending-upgrade`."""
         answer = self.cluster.helm(
             "status", release.name, "--namespace", release.namespace, "--output", "json", version=self.version
         )

@@ -73,7 +73,7 @@ class Helmfile:
         return Outcome(succeeded=result.returncode == 0, said=result.stdout)
 
     def _environment(self) -> dict[str, str]:
-        """Give Helm's own homes, with the plugin, and nothing that asks the network."""
+        """Return Helm's own homes, with the plugin, and nothing that asks the network."""
         return {
             **commands.environment(self.cluster.files),
             "HELM_PLUGINS": str(self._plugins),

@@ -87,7 +87,7 @@ class Bay:
         self.wake()
 
     def set_ready_driver(self, pod: DriverPod | None) -> None:
-        """Say which driver pod is Ready now."""
+        """Return which driver pod is Ready now."""
         self.ready_driver = pod
         self.wake()
 
@@ -108,7 +108,7 @@ class Bay:
         self.wake()
 
     def is_stale(self, held: Held) -> bool:
-        """Tell whether a plugin holds something else than what is loaded and installed."""
+        """Return whether a plugin holds something else than what is loaded and installed."""
         return self.loaded is None or held.load != self.loaded.load or held.toolkit != self.toolkit
 
     def lose(self) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DIGEST_VARIABLE = "DRIVER_CONFIG_DIGEST"
 
 CONTAINER = "nvidia-driver-ctr"
-"""The container that owns the driver; its name tells driver pods from others where somebody replaced their labels."""
+"""The container that owns the driver; its name distinguishes driver pods from others if their labels were replaced."""
 
 VERSION_ANNOTATION = "devcluster/driver-version"
 """Pod annotation: what is loaded where the image does not say it, because it is given by its digest."""
@@ -126,7 +126,7 @@ class DriverLife(LoaderLife):
     async def _wait_for_network_driver(self) -> None:
         """With GPUDirect RDMA, wait for the network card's driver: k8s-driver-manager does, and nvidia-peermem too.
 
-        Where nobody says that it is the host's own, the one that came with the system does not count.
+        Unless it is known to be the host's own, the one that came with the system does not count.
         """
         inits = self.pod["spec"].get("initContainers", [])
         if variable(inits, RDMA_VARIABLE) == "true" and self.node.labels.get(NFD_NIC) == "true":
@@ -161,12 +161,12 @@ class DriverLife(LoaderLife):
 
 
 def is_driver(pod: dict[str, Any]) -> bool:
-    """Tell a driver pod from all others."""
+    """Return whether a pod is a driver pod."""
     return any(each["name"] == CONTAINER for each in pod["spec"]["containers"])
 
 
 def is_paused(value: str) -> bool:
-    """Tell whether k8s-driver-manager paused what is placed by a label of this value."""
+    """Return whether k8s-driver-manager paused what is placed by a label of this value."""
     return value.endswith(PAUSED)
 
 

@@ -122,5 +122,5 @@ class HolderLife(Life):
 
 
 def is_holder(pod: dict[str, Any]) -> bool:
-    """Tell a pod that is marked as one that holds the driver."""
+    """Return whether a pod is marked as one that holds the driver."""
     return bool(pod["metadata"].get("annotations", {}).get(HOLDS) == THE_DRIVER)

@@ -1,4 +1,4 @@
-"""How long things take on the simulated nodes. Short by default; the real times are beside them."""
+"""How long things take on the simulated nodes. Short by default; the real times are next to them."""
 
 from __future__ import annotations
 

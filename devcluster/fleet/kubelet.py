@@ -79,12 +79,12 @@ class Fleet:
             group.create_task(self._follow_pods())
 
     def is_current(self, driver: DriverPod) -> bool:
-        """Tell whether a driver pod is of its DaemonSet's newest revision."""
+        """Return whether a driver pod is of its DaemonSet's newest revision."""
         revisions = self.revisions.get(driver.owner, {})
         return bool(revisions) and max(revisions.values())[1] == driver.hash
 
     async def _follow_knobs(self) -> None:
-        """Turn the knobs as somebody edits their ConfigMap, which is there to be edited."""
+        """Turn the knobs after an edit of their ConfigMap, which is there to be edited."""
         await self._create_knobs()
         selector = {"fieldSelector": f"metadata.name={k.CONFIG_MAP}"}
         async for event in self._watch(path("v1", "configmaps", namespace=k.NAMESPACE), selector):
@@ -103,7 +103,7 @@ class Fleet:
                 raise
 
     async def _follow_nodes(self) -> None:
-        """Learn the nodes, and what somebody wants to happen to them."""
+        """Learn the nodes, and what is to happen to them."""
         async for event in self._watch(path("v1", "nodes"), {}):
             name = event.object["metadata"]["name"]
             if SIMULATED not in event.object["metadata"].get("annotations", {}):
@@ -124,7 +124,7 @@ class Fleet:
             self._see_pod(pod)
 
     def _lose_node(self, name: str) -> None:
-        """Take a node away with all that ran on it; its pods' objects stay until somebody collects them."""
+        """Take a node away with all that ran on it; its pods' objects stay until they are collected."""
         node = self.nodes.pop(name, None)
         if node is not None:
             node.remove()
@@ -177,7 +177,7 @@ class Fleet:
                 revisions[meta["uid"]] = (event.object["revision"], digest)
 
     async def _follow_pods(self) -> None:
-        """Start, change and end lives. Pods that nobody has bound yet are nobody's."""
+        """Start, change and end lives. Pods without a node are ignored."""
         async for event in self._watch(path("v1", "pods"), {"fieldSelector": "spec.nodeName!="}):
             uid, name = event.object["metadata"]["uid"], event.object["spec"]["nodeName"]
             if event.kind == "DELETED":
@@ -217,7 +217,7 @@ class Fleet:
             self._spawn(life.assert_ready())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside the watches; asyncio keeps only weak references to tasks."""
+        """Run something next to the watches; asyncio keeps only weak references to tasks."""
         task: asyncio.Task[None] = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

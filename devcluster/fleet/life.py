@@ -79,7 +79,7 @@ class Life:
 
     @property
     def owner(self) -> Object:
-        """The owner's reference; empty for a pod that nobody owns."""
+        """The owner's reference; empty for a pod without an owner."""
         owners: list[Object] = self.pod["metadata"].get("ownerReferences", [])
         return owners[0] if owners else {}
 
@@ -141,7 +141,7 @@ class Life:
         return conditions.get("Ready") == "False" and conditions.get("ContainersReady") == "True"
 
     async def assert_ready(self) -> None:
-        """Say again that the pod is Ready: its kubelet was only silent."""
+        """Report again that the pod is Ready: its kubelet was only silent."""
         self.status.touch_ready()
         await self.report()
 
@@ -171,7 +171,7 @@ class Life:
         return self.status.render()
 
     async def wind_down(self) -> None:
-        """Do what the containers do between being told to stop and their end."""
+        """Do what the containers do between the signal to stop and their end."""
         await self.pause(self.knobs.pod_stop_seconds)
 
     async def accept(self) -> None:

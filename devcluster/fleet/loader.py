@@ -18,7 +18,7 @@ class LoaderLife(Life):
     """A pod whose first container loads a driver into a bay of its node."""
 
     fault_annotation: ClassVar[str]
-    """The node annotation with the fault that somebody asks for."""
+    """The node annotation with the fault that is asked for."""
     restart_annotation: ClassVar[str]
     """The node annotation that restarts the driver container in place."""
 
@@ -42,16 +42,16 @@ class LoaderLife(Life):
         raise NotImplementedError
 
     def shown(self) -> dict[str, Any]:
-        """Spell the status, with its times moved where somebody wants that."""
+        """Spell the status, with its times moved where that is wanted."""
         moved: dict[str, Any] = later(self.status.render(), float(self.node.fault(k.TIME_JUMP) or 0))
         return moved
 
     def on_deleted(self) -> None:
-        """Stop being the node's Ready driver; what is loaded stays so until somebody unloads it."""
+        """Stop being the node's Ready driver; what is loaded stays so until it is unloaded."""
         self.resign()
 
     def on_gone(self) -> None:
-        """Tell the journal."""
+        """Return the journal."""
         self.bay.write("driver-gone", pod=self.name, uid=self.uid)
 
     def restart_container(self) -> None:
@@ -68,7 +68,7 @@ class LoaderLife(Life):
             await self.node.until(lambda: self.node.fault(self.fault_annotation) != "image-pull")
 
     async def start_containers(self) -> None:
-        """Start (D), and crash and start again for as long as somebody wants it."""
+        """Start (D), and crash and start again for as long as that is wanted."""
         for main in self.status.mains:
             main.run()
         await self.report()
@@ -77,9 +77,9 @@ class LoaderLife(Life):
             await self._crash()
 
     async def turn_ready(self) -> None:
-        """Pass the startup probe (R), unless somebody has it fail.
+        """Pass the startup probe (R), unless it is to fail.
 
-        The truth knows it first: somebody may act on the API's word at once.
+        The truth knows it first: a client may act on the API's word at once.
         """
         await self.node.until(lambda: self.node.fault(self.fault_annotation) != "unready")
         for main in self.status.mains:

@@ -2,7 +2,7 @@
 
 It differs from a GPU driver's: the init container unloads nothing, and may only wait until the
 node is empty. The driver's own container builds first, replaces what is loaded, and puts the
-operating system's driver back when it is told to stop. A network driver is loaded at almost all times.
+operating system's driver back when it is stopped. A network driver is loaded at almost all times.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class MofedLife(LoaderLife):
         await self.report()
 
     async def _wait_for_a_safe_moment(self) -> None:
-        """Where that is wished, ask by an annotation of the node, and go on when somebody has taken it away."""
+        """Where that is wished, ask by an annotation of the node, and continue when it was taken away."""
         annotation = await self._safe_load_annotation()
         if annotation:
             await self.node.online()
@@ -102,7 +102,7 @@ class MofedLife(LoaderLife):
 
 
 def is_mofed(pod: dict[str, Any]) -> bool:
-    """Tell a network driver's pod from all others."""
+    """Return whether a pod is a network driver's."""
     return LABEL in pod["metadata"].get("labels", {})
 
 

@@ -43,6 +43,6 @@ class NicHolderLife(HolderLife):
 
 
 def is_nic_holder(pod: dict[str, Any]) -> bool:
-    """Tell a pod that holds the network card's driver from all others."""
+    """Return whether a pod holds the network card's driver."""
     marked = pod["metadata"].get("annotations", {}).get(HOLDS) == THE_NETWORK_DRIVER
     return marked or {each["name"] for each in pod["spec"]["containers"]} <= CONTAINERS

@@ -25,7 +25,7 @@ INBOX = "inbox"
 
 @dataclass(slots=True)
 class Node:
-    """The state of one node. Whoever changes it calls `touch`, which wakes those who wait."""
+    """The state of one node. A task that changes it calls `touch`, which wakes those who wait."""
 
     name: str
     uid: str
@@ -79,7 +79,7 @@ class Node:
             await self._pulse.wait()
 
     def fault(self, annotation: str) -> str:
-        """Return the fault that somebody asked for, or nothing."""
+        """Return the fault that was asked for, or nothing."""
         return self.annotations.get(annotation, "")
 
     @property
@@ -101,11 +101,11 @@ class Node:
         self.touch()
 
     def houses(self, keys: set[str]) -> bool:
-        """Tell whether a pod is here that was placed by one of these labels."""
+        """Return whether a pod is here that was placed by one of these labels."""
         return any(not keys.isdisjoint(selected_by) for selected_by in self.tenants.values())
 
     def remove(self) -> None:
-        """Leave the cluster for good: what ends here from now on is nobody's doing."""
+        """Leave the cluster for good: what ends here from now on has no cause on the node."""
         self.journal.write("node-removed", self.name)
         self.gpu.closed = self.nic.closed = True
 

@@ -70,6 +70,6 @@ class PluginLife(HolderLife):
 
 
 def is_plugin(pod: dict[str, Any]) -> bool:
-    """Tell a DRA plugin's pod from all others, whatever its DaemonSet is called."""
+    """Return whether a pod is a DRA plugin's, whatever its DaemonSet is called."""
     inits = {each["name"] for each in pod["spec"].get("initContainers", [])}
     return bool(inits & INITS) and {each["name"] for each in pod["spec"]["containers"]} <= MAINS

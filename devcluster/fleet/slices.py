@@ -56,7 +56,7 @@ class Slices:
         self._wipes: dict[str, asyncio.Task[None]] = {}
 
     async def publish(self, driver: str, devices: Devices, version: str, knobs: Knobs) -> None:
-        """Say which devices there are, with the driver version that the plugin found at its start."""
+        """Return which devices there are, with the driver version that the plugin found at its start."""
         wipe = self._wipes.pop(driver, None)
         if wipe is not None:
             wipe.cancel()
@@ -85,7 +85,7 @@ class Slices:
             await self._wipe(driver)
 
     async def _learn_version(self) -> None:
-        """Ask for the newest version that is served, as the real library does."""
+        """Ask for the newest version that exists, as the real library does."""
         if not self.version:
             group = await insist(lambda: self.api.get(f"/apis/{GROUP}"))
             self.version = group["preferredVersion"]["version"]

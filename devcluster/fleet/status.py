@@ -147,7 +147,7 @@ class PodStatus:
         )
 
     def begin(self) -> None:
-        """Give the pod its sandbox: everything waits for its turn."""
+        """Create the pod's sandbox: everything waits for its turn."""
         self.address = self.address or _address()
         reason = INITIALIZING if self.inits else CREATING
         for each in (*self.inits, *self.mains):

@@ -30,10 +30,10 @@ class ToolkitLife(Life):
         await self.report()
 
     def on_gone(self) -> None:
-        """Tell the journal; its files stay."""
+        """Return the journal; its files stay."""
         self.node.gpu.write("toolkit-gone", pod=self.name, uid=self.uid)
 
 
 def is_toolkit(pod: dict[str, Any]) -> bool:
-    """Tell a container toolkit's pod from all others."""
+    """Return whether a pod is a container toolkit's."""
     return any(each["name"] == CONTAINER for each in pod["spec"]["containers"])

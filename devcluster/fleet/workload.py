@@ -79,5 +79,5 @@ def workload_error(node: Node, claim: str = "claim") -> str:
 
 
 def is_probe(pod: dict[str, Any]) -> bool:
-    """Tell the probe from other workloads."""
+    """Return whether a pod is the probe."""
     return bool(pod["metadata"].get("labels", {}).get(PROBE) == GPU_WORKLOAD)

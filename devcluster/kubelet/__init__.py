@@ -1,4 +1,4 @@
-"""A real node beside the embedded control plane: Kubernetes' own kubelet, containerd and runc.
+"""A real node next to the embedded control plane: Kubernetes' own kubelet, containerd and runc.
 
 They live in a box of namespaces (mounts, processes, network, host name, IPC, cgroups), so that nothing they do to
 "the machine" reaches the machine, and the end of the box's first process is the end of everything in it.

@@ -70,7 +70,7 @@ class Box:
         signal.signal(signal.SIGHUP, lambda *_: self._restart())
 
     def start(self, name: str, command: list[str], descriptors: tuple[int, ...] = ()) -> None:
-        """Start a process, with a log beside the control plane's."""
+        """Start a process, with a log next to the control plane's."""
         self._commands[name] = command
         with (self._logs / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
@@ -79,7 +79,7 @@ class Box:
         self._running[process.pid] = name
 
     def reap(self) -> None:
-        """Collect orphans for ever; a kubelet that ends is started again, anything else ends the box."""
+        """Collect orphans without an end; a kubelet that ends is started again, anything else ends the box."""
         while True:
             try:
                 ended, status = os.wait()
@@ -99,7 +99,7 @@ class Box:
 
 
 def _prepare_network() -> None:
-    """Give the box a host name and its addresses, all on its loopback interface."""
+    """Set the host name of the box and its addresses, all on its loopback interface."""
     socket.sethostname(REAL_NODE)
     _run("ip", "link", "set", "lo", "up")
     for address in (NODE_ADDRESS, SERVICE_ADDRESS):
@@ -150,7 +150,7 @@ def _snapshotter(folder: Path) -> str:
 
 
 def _import_images(client: str, images: dict[str, str]) -> None:
-    """Give containerd its images, under the names by which pods ask for them."""
+    """Import the images into containerd, under the names by which pods ask for them."""
     ctr = (client, f"--address={files.CONTAINERD_SOCKET}", "--namespace=k8s.io")
     deadline = time.monotonic() + READY_SECONDS
     while subprocess.run([*ctr, "version"], capture_output=True, check=False).returncode != 0:

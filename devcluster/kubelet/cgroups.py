@@ -35,7 +35,7 @@ def unified() -> bool:
 
 
 def why_not() -> str:
-    """Say what this machine's cgroups lack for a kubelet; empty if nothing."""
+    """Return what this machine's cgroups lack for a kubelet; empty if nothing."""
     if not unified():
         return "" if any(each == "memory" for each, _ in hierarchies()) else "a real node needs cgroups"
     try:
@@ -46,7 +46,7 @@ def why_not() -> str:
 
 
 def hierarchies() -> Iterator[tuple[str, str]]:
-    """Give the controllers of each v1 hierarchy that is mounted, and the folder in which we are."""
+    """Return the controllers of each v1 hierarchy that is mounted, and the folder in which we are."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _number, controllers, path = line.split(":", 2)
         if controllers and (MOUNTS / controllers.removeprefix("name=")).is_dir():
@@ -76,7 +76,7 @@ def _enter_each(name: str) -> Iterator[Path]:
     for controllers, path in hierarchies():
         folder = MOUNTS / controllers.removeprefix("name=") / path.lstrip("/") / name
         folder.mkdir()
-        if controllers == "cpuset":  # starts out empty, and takes nobody in until it is filled
+        if controllers == "cpuset":  # starts out empty, and takes no process in until it is filled
             for setting in ("cpuset.cpus", "cpuset.mems"):
                 (folder / setting).write_text((folder.parent / setting).read_text())
             (folder / "cgroup.clone_children").write_text("1")
@@ -99,7 +99,7 @@ def _hand_on(folder: Path) -> None:
 
 
 def mounts() -> list[tuple[str, str, Path]]:
-    """Give what a container runtime finds mounted: kind of file system, options and place."""
+    """Return what a container runtime finds mounted: kind of file system, options and place."""
     if unified():
         return [("cgroup2", "rw", MOUNTS)]
     return [("cgroup", each, MOUNTS / each.removeprefix("name=")) for each, _ in hierarchies()]

@@ -18,7 +18,7 @@ UNSHARE = (
     "--mount",
     "--pid",
     "--fork",
-    "--kill-child",  # whoever ends us ends the box
+    "--kill-child",  # the signal that ends us ends the box
     "--net",
     "--uts",
     "--ipc",

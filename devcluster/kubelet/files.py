@@ -1,4 +1,4 @@
-"""Configuration of what lives in the box, with the reasons beside it."""
+"""Configuration of what lives in the box, with the reasons next to it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def kubelet(changes: Mapping[str, object] | None = None) -> str:
         "failSwapOn": False,
         "makeIPTablesUtilChains": False,
         "resolvConf": "/run/resolv.conf",
-        "clusterDNS": ["10.96.0.10"],  # nobody answers there; without it every pod gets a warning
+        "clusterDNS": ["10.96.0.10"],  # nothing answers there; without it every pod gets a warning
         # Another's full disk or memory is no reason to evict; tests say when the node is in need.
         "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1Mi", "imagefs.available": "1Mi"},
         "evictionPressureTransitionPeriod": "5s",  # not five minutes until a need is over

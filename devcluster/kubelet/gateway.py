@@ -92,7 +92,7 @@ class Gateway:
 
 
 async def serve(server: str, egress: Path, outside: Outside) -> None:
-    """Listen for ever."""
+    """Listen without an end."""
     gateway = Gateway(server, outside)
     async with (
         await asyncio.start_server(gateway.inward, SERVICE_ADDRESS, 443),

@@ -44,13 +44,13 @@ class RealNode:
     images: Mapping[str, Path]
     """The images that it has, by the names that pods use: docker-archives. Their pods run on this node only."""
     alone: bool = False
-    """Nothing is simulated beside it."""
+    """Nothing else is simulated."""
     gpus: bool = False
     """It is labelled and tainted as a GPU node, so that pods for such nodes are put there."""
 
 
 def why_not() -> str:
-    """Say why this machine cannot have a real node; empty if it can."""
+    """Return why this machine cannot have a real node; empty if it can."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "a real node needs Linux and root"
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
@@ -111,7 +111,7 @@ def clean(state: State) -> None:
 
 
 def first_process(recorded: int) -> int:
-    """Give the process id, as seen outside, of the box's first process: the only child of the recorded one."""
+    """Return the process id, as seen outside, of the box's first process: the only child of the recorded one."""
     (child,) = Path(f"/proc/{recorded}/task/{recorded}/children").read_text().split()
     return int(child)
 

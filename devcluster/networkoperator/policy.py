@@ -43,7 +43,7 @@ class PolicyController:
         """Since when we see a driver pod not ready, by its UID."""
 
     async def run(self) -> None:
-        """Reconcile on every change that the world tells of, and now and then."""
+        """Reconcile on every change of the world, and now and then."""
         await keep_reconciling(self.world.subscribe(), self._reconcile, LOOK_AGAIN_SECONDS)
 
     async def _reconcile(self) -> None:
@@ -84,7 +84,7 @@ class PolicyController:
             await self.api.patch(f"{url_path}/{n.INIT_CONFIG}", {"data": data})
 
     def _drivers(self) -> dict[str, bool]:
-        """Tell by node whether its driver is ready, as far as we have noticed yet."""
+        """Return by node whether its driver is ready, as far as we have noticed yet."""
         now = time.monotonic()
         pods = {pod["metadata"]["uid"]: pod for pod in self.world.driver_pods if pod["spec"].get("nodeName")}
         unready = {uid for uid, pod in pods.items() if not is_ready(pod)}

@@ -58,7 +58,7 @@ def daemonsets(policy: Object, nodes: Iterable[Object], settings: Settings) -> l
 
 
 def init_config(policy: Object) -> Object:
-    """Spell what the driver's init container is told; it waits only where drivers are upgraded automatically."""
+    """Return the arguments of the driver's init container; it waits only where drivers are upgraded automatically."""
     upgrade = policy["spec"]["ofedDriver"].get("upgradePolicy") or {}
     wait = bool(upgrade.get("autoUpgrade") and upgrade.get("safeLoad"))
     key = "nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load"

@@ -18,7 +18,7 @@ Object = dict[str, Any]
 
 
 def is_ready(pod: Object) -> bool:
-    """Tell whether the driver's container, the first, is ready."""
+    """Return whether the driver's container, the first, is ready."""
     containers = pod.get("status", {}).get("containerStatuses", [])
     return bool(containers) and bool(containers[0]["ready"])
 

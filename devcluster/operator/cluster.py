@@ -22,7 +22,7 @@ Object = dict[str, Any]
 
 
 class ClusterController:
-    """Carries out one GPUCluster; beside a ClusterPolicy there is none."""
+    """Carries out one GPUCluster; it is ignored if there is a ClusterPolicy."""
 
     def __init__(self, api: Api, world: World, settings: Settings) -> None:
         self.api = api
@@ -32,7 +32,7 @@ class ClusterController:
         self.scribe = Scribe(api, world.cluster_mirror, settings.namespace)
 
     async def run(self) -> None:
-        """Reconcile on every change that the world tells of, and now and then."""
+        """Reconcile on every change of the world, and now and then."""
         await keep_reconciling(self.world.subscribe(), self._look, LOOK_AGAIN_SECONDS)
 
     async def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""The driver's pod: the parts of the real one that somebody reads, and what is needed to run it."""
+"""The driver's pod: the parts of the real one that are read, and what is needed to run it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedu
 NODE_NAME = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
 
 VERSION_ANNOTATION = "devcluster/driver-version"
-"""Tells the simulated kubelet which driver an image given by its digest holds."""
+"""Shows the simulated kubelet which driver an image given by its digest holds."""
 
 STARTUP_PROBE = {
     "exec": {"command": ["sh", "/usr/local/bin/startup-probe.sh"]},

@@ -32,7 +32,7 @@ OPERANDS = (
 )
 
 CLIENTS = ("client",)
-"""From 26.7 on: for whoever else wants to be paused with the operands."""
+"""From 26.7 on: for others that want to be paused with the operands."""
 
 DRA_OPERANDS = ("client", "dcgm-exporter-dra", "dra-driver", "dra-validator", "driver")
 """With a GPUCluster."""
@@ -47,12 +47,12 @@ ALL_OPERANDS = {*OPERANDS, *CLIENTS, *DRA_OPERANDS, *(name for names in SANDBOX_
 
 
 def is_gpu_node(node: Object) -> bool:
-    """Tell whether node feature discovery found an NVIDIA device."""
+    """Return whether node feature discovery found an NVIDIA device."""
     return labels_of(node).get(NFD_GPU) == "true"
 
 
 def is_present(node: Object) -> bool:
-    """Tell whether the operator has taken the node for one of its own."""
+    """Return whether the operator has taken the node for one of its own."""
     return labels_of(node).get(PRESENT) == "true"
 
 
@@ -92,7 +92,7 @@ def missing_metadata(node: Object, *, auto_upgrade: bool, operands: tuple[str, .
 
 
 def missing_owner(node: Object, owner: str | None) -> Object:
-    """Return the merge patch that says which NVIDIADriver a node belongs to; empty where it says so already."""
+    """Return the merge patch that names the NVIDIADriver of a node; empty where the node has it already."""
     if labels_of(node).get(DRIVER_OWNER) == owner:
         return {}
     return {"labels": {DRIVER_OWNER: owner}}

@@ -69,15 +69,15 @@ CLUSTERS = path("nvidia.com/v1alpha1", "gpuclusters")
 
 
 def matches(thing: Object, labels: dict[str, str]) -> bool:
-    """Tell whether an object has all of these labels."""
+    """Return whether an object has all of these labels."""
     return labels.items() <= labels_of(thing).items()
 
 
 def delegates(policy: Object) -> bool:
-    """Tell whether a ClusterPolicy leaves the driver to NVIDIADrivers."""
+    """Return whether a ClusterPolicy leaves the driver to NVIDIADrivers."""
     return bool(policy["spec"]["driver"].get("useNvidiaDriverCRD", False))
 
 
 def has_sandboxes(policy: Object) -> bool:
-    """Tell whether virtual machines may get GPUs."""
+    """Return whether virtual machines may get GPUs."""
     return bool(policy["spec"].get("sandboxWorkloads", {}).get("enabled", False))

@@ -23,16 +23,16 @@ def owner_of(node: Object, drivers: Iterable[Object]) -> Object | None:
 
 
 def is_default(driver: Object) -> bool:
-    """Tell whether a driver object takes the nodes that no other selects (26.7)."""
+    """Return whether a driver object takes the nodes that no other selects (26.7)."""
     return bool(driver["spec"].get("default", False))
 
 
 def selects(driver: Object, node: Object) -> bool:
-    """Tell whether a driver object selects a node; without a selector it selects all."""
+    """Return whether a driver object selects a node; without a selector it selects all."""
     return n.matches(node, driver["spec"].get("nodeSelector", {}))
 
 
 def conflicts(drivers: Sequence[Object], nodes: Iterable[Object]) -> bool:
-    """Tell whether two driver objects select one node."""
+    """Return whether two driver objects select one node."""
     specific = [each for each in drivers if not is_default(each)]
     return any(sum(selects(each, node) for each in specific) > 1 for node in nodes if is_present(node))

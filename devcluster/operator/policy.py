@@ -38,7 +38,7 @@ class PolicyController:
         self._judged_generation: int | None = None
 
     async def run(self) -> None:
-        """Reconcile on every change that the world tells of, and now and then."""
+        """Reconcile on every change of the world, and now and then."""
         await keep_reconciling(self.world.subscribe(), self._look, LOOK_AGAIN_SECONDS)
 
     async def _look(self) -> None:

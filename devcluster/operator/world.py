@@ -25,7 +25,7 @@ class World(DriverWorld):
 
     @property
     def policy(self) -> Object | None:
-        """The oldest policy; others are ignored, and nobody writes that they are."""
+        """The oldest policy; others are ignored, and that is not written anywhere."""
         return min(self.policy_mirror.objects, key=age, default=None)
 
     @property
@@ -40,6 +40,6 @@ class World(DriverWorld):
 
     @property
     def orphans(self) -> list[Object]:
-        """The driver pods that nobody owns any more."""
+        """The driver pods without an owner."""
         pods = (each for each in self._pods.objects if n.matches(each, LABELS))
         return [each for each in pods if not each["metadata"].get("ownerReferences")]

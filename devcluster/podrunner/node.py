@@ -99,7 +99,7 @@ async def register(api: Api, port: int) -> None:
 
 
 async def keep_alive(api: Api, port: int) -> None:
-    """Renew the lease for ever, and say Ready again should someone have given us up."""
+    """Renew the lease without an end, and say Ready again should someone have given us up."""
     while True:
         await asyncio.sleep(RENEW_SECONDS)
         try:

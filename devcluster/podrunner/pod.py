@@ -79,7 +79,7 @@ class PodLife:
 
     @contextlib.asynccontextmanager
     async def _token(self) -> AsyncIterator[None]:
-        """Give the pod its ServiceAccount's token, and keep it fresh."""
+        """Write the token of the pod's ServiceAccount, and keep it fresh."""
         if account.token_source(self._pod.manifest) is None:
             yield
             return

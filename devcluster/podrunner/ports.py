@@ -29,7 +29,7 @@ Half of what one process may choose from."""
 
 
 class Ports:
-    """Gives ports to the containers of one node."""
+    """Assigns ports to the containers of one node."""
 
     def __init__(self) -> None:
         self._given: deque[int] = deque(maxlen=REMEMBERED)
@@ -54,7 +54,7 @@ def addressed(text: str, ports: Mapping[int, int]) -> str:
 
 
 def number(container: Object, port: int | str) -> int:
-    """Give the number of a container's port that something names; a name that it has not is a KeyError."""
+    """Return the number of a container's port that something names; a name that it has not is a KeyError."""
     if isinstance(port, int):
         return port
     return int({each.get("name"): each["containerPort"] for each in container.get("ports", [])}[port])

@@ -22,7 +22,7 @@ GOOD: Final = range(200, 400)
 
 
 class UnsupportedProbeError(Exception):
-    """The container has a probe that we cannot make: it is told rather than left out."""
+    """The container has a probe that we cannot make: it is reported rather than left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Probe:
             return False
 
     async def verdicts(self, session: aiohttp.ClientSession) -> AsyncIterator[bool]:
-        """Ask for ever; give each verdict once so many answers in a row agree as its threshold says."""
+        """Ask without an end; yield each verdict once so many answers in a row agree as its threshold says."""
         await asyncio.sleep(self.delay)
         last, same = False, 0
         while True:

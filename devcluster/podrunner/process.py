@@ -45,7 +45,7 @@ class Files:
         self.message.write_bytes(b"")
 
     def termination_message(self, policy: str, *, failed: bool) -> str:
-        """Read what the container says about its end, falling back to its log if its policy says so."""
+        """Read what the container says about its end, falling back to its log if its policy allows that."""
         text = self.message.read_bytes()[:MESSAGE_BYTES]
         if not text and failed and policy == "FallbackToLogsOnError":
             end = self.log.read_bytes()[-LOG_MESSAGE_BYTES:]

@@ -39,7 +39,7 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Follow the node's pods for ever."""
+        """Follow the node's pods without an end."""
         server = LogServer(self._host.state, self._find)
         port = await server.start()
         await node.register(self._api, port)
@@ -73,7 +73,7 @@ class Runner:
             life.see(event.object)
 
     def _begin(self, uid: str, life: PodLife) -> PodLife:
-        """Start a pod's life beside the others."""
+        """Start a pod's life next to the others."""
 
         def over(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)

@@ -36,7 +36,7 @@ class ContainerState:
     started: bool = True
     """Its startup probe passed, or it has none; meant only while it runs."""
     ready: bool = True
-    """Its readiness probe says so, or it has none; meant only while it runs and has started."""
+    """Its readiness probe succeeded, or it has none; meant only while it runs and has started."""
 
     @property
     def running(self) -> bool:
@@ -126,7 +126,7 @@ class Conditions:
         return list(self._known.values())
 
     def touch_ready(self) -> None:
-        """Say again that the pod is Ready, as of now: somebody else said that it is not."""
+        """Report again that the pod is Ready, as of now, because another client wrote that it is not."""
         self._known["Ready"]["lastTransitionTime"] = timestamp()
 
     def _set(self, kind: str, *, holds: bool, otherwise: tuple[str, str] = ("", "")) -> None:
@@ -145,7 +145,7 @@ class Conditions:
 
 
 def mistaken_for_lost(pod: Object) -> bool:
-    """Tell whether the node controller took Ready away while the node was silent; it moves Ready alone."""
+    """Return whether the node controller took Ready away while the node was silent; it moves Ready alone."""
     conditions = {each["type"]: each["status"] for each in pod.get("status", {}).get("conditions", [])}
     return conditions.get("Ready") == "False" and conditions.get("ContainersReady") == "True"
 

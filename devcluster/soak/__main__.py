@@ -21,7 +21,7 @@ from devcluster.soak.stage import Stage
 @click.option("--nodes", type=click.IntRange(min=1), default=200, show_default=True)
 @click.option("--cycles", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="Draws the same cycles again.")
-@click.option("--follow", is_flag=True, help="A follower that goes on all the time instead of the hook's runs.")
+@click.option("--follow", is_flag=True, help="A controller that runs all the time instead of the hook's runs.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="Keep logs and journals here.")
 def main(*, nodes: int, cycles: int, seed: int, follow: bool, evidence: Path | None) -> None:
     """Upgrade a simulated fleet over and over, with faults; the last line is the report as JSON."""

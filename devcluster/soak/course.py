@@ -20,14 +20,14 @@ class Course(ABC):
     """One soak of one cluster. Its fleet must be up (`Stage.install`)."""
 
     limit = JOB_MEBIBYTES
-    """What the chart lets the process have that goes on all the time."""
+    """What the chart lets the process have that runs all the time."""
 
     def __init__(self, stage: Stage, seed: int, name: str, say: Callable[[str], None] | None) -> None:
         self.stage, self.seed = stage, seed
         self._say = say or (lambda _line: None)
         self._runs: list[Run] = []
         self._lives: list[Waiting] = []
-        """The process that goes on all the time, or those that took turns at it."""
+        """The process that runs all the time, or those that took turns at it."""
         self._wrong: list[str] = []
         """How any of them ended that was not to end so."""
         self._folder = stage.cluster.state / f"{name}-{time.time_ns()}"
@@ -61,22 +61,22 @@ class Course(ABC):
 
     @abstractmethod
     def _begin(self) -> None:
-        """Start what goes on all the time."""
+        """Start what runs all the time."""
 
     @abstractmethod
     def _cycle(self, cycle: Cycle) -> None:
-        """Upgrade, let the fault happen, mend, and have every node served."""
+        """Upgrade, let the fault happen, repair, and have every node refreshed."""
 
     @abstractmethod
     def _end_all(self) -> None:
-        """End what goes on all the time."""
+        """End what runs all the time."""
 
     def _followers(self) -> tuple[int, ...]:
-        """Say how each follower ended, where followers serve."""
+        """Return how each controller ended, if controllers run."""
         return ()
 
     def _ask(self, cycle: Cycle) -> None:
-        """Let befall the nodes what is to, and ask for the upgrade."""
+        """Let the nodes have their faults, and ask for the upgrade."""
         if cycle.before:
             self.stage.befall(cycle.before, cycle.nodes)
         if cycle.fault is Fault.BROKEN_DRIVER:

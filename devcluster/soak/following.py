@@ -1,4 +1,4 @@
-"""The soak with a follower in place of the hook's runs: kept running as a kubelet would, it serves every cycle."""
+"""The soak with a controller in place of the hook's runs: it is kept running as a kubelet would, in every cycle."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ FOLLOWER: Final = (
     "--listen=127.0.0.1:0",
     "controller.maxUnavailable=100%",
 )
-"""One follower; ``--identity`` is added, and KUBECONFIG is in its environment."""
+"""One controller; ``--identity`` is added, and KUBECONFIG is in its environment."""
 LOST: Final = 1
-"""A follower that could not renew its Lease in time ends so, and is started again: on a busy machine that happens.
-Whatever else goes wrong with a program ends so, too; its last words tell."""
+"""A controller that could not renew its Lease in time ends so, and is started again: on a busy machine that happens.
+Whatever else goes wrong with a program ends so, too; the end of its log shows that."""
 LAST_WORDS: Final = re.compile(r"\(LeaseLost\): ")
 """How the verdict reads of one that lost its Lease."""
 UNCAUGHT: Final = "Traceback (most recent call last)"
@@ -44,7 +44,7 @@ WHOLE: Final = 1_000_000
 
 
 class FollowerSoak(Course):
-    """Each cycle is served by a follower that faults strike."""
+    """A controller that faults strike refreshes the nodes of each cycle."""
 
     limit = FOLLOWER_MEBIBYTES
 
@@ -58,7 +58,7 @@ class FollowerSoak(Course):
         super().__init__(stage, seed, "follow", say)
         self._command = command
         self._ends: list[int] = []
-        # What is forgotten shall have been so for long, after drivers had a minute to load, and more where nodes queue.
+        # A plugin counts as forgotten only after drivers had a minute to load, and more where nodes queue.
         self.cycle_seconds = NEGLECTED_SECONDS + 60 + 2 * stage.nodes
         self.sample_seconds = SAMPLE_SECONDS
 
@@ -72,7 +72,7 @@ class FollowerSoak(Course):
         return tuple(self._ends)
 
     def _cycle(self, cycle: Cycle) -> None:
-        """Upgrade, let the fault happen, mend, and wait until every node is served."""
+        """Upgrade, let the fault happen, repair, and wait until every node is refreshed."""
         began = time.time()
         self._ask(cycle)
         served = True
@@ -90,9 +90,9 @@ class FollowerSoak(Course):
         self._say(f"  served after {run.ended - began:.0f} s{''.join(f'; {one}' for one in run.broken)}")
 
     def _await(self, holds: Callable[[], bool]) -> bool:
-        """Wait for a condition of the world, and keep a follower running meanwhile; False where it broke a promise.
+        """Wait for a condition of the world, and keep a controller running meanwhile; False where it broke a promise.
 
-        Raises TooSlowError where time ran out and nothing is wrong: drivers that are late are not the follower's.
+        Raises TooSlowError where time ran out and nothing is wrong: drivers that are late are not the controller's.
         """
         known = len(self._wrong)
 
@@ -101,7 +101,7 @@ class FollowerSoak(Course):
             return len(self._wrong) > known or holds()
 
         try:
-            self.stage.until(look, "the fleet is served", self.cycle_seconds)
+            self.stage.until(look, "the fleet is refreshed", self.cycle_seconds)
         except TooSlowError:
             if not self._wrong and not self._neglected():
                 raise
@@ -132,7 +132,7 @@ class FollowerSoak(Course):
             self._start()
 
     def _living(self) -> Waiting:
-        """Give a follower that runs, started again as a kubelet would if the last one has ended by itself."""
+        """Return a controller that runs, started again as a kubelet would if the last one has ended by itself."""
         if self._lives[-1].process.over:
             self._end(self._lives[-1])
             self._start()
@@ -146,7 +146,7 @@ class FollowerSoak(Course):
         self._lives.append(Waiting(process, self.sample_seconds))
 
     def _end(self, life: Waiting, number: signal.Signals | None = None, expected: int | None = None) -> None:
-        """End a follower, unless it has ended by itself; note how."""
+        """End a controller, unless it has ended by itself; note how."""
         if number is not None:
             life.process.signal(number)
         code = life.process.wait(END_SECONDS)
@@ -159,9 +159,9 @@ class FollowerSoak(Course):
             fine = code in {expected, *([-number] if number else [])}
         if not fine:
             how = f"with {code}, not {expected}" if number else f"by itself, with {code}"
-            self._wrong.append(f"a follower ended {how}: {life.process.said(600)}")
+            self._wrong.append(f"a controller ended {how}: {life.process.said(600)}")
 
 
 def lost_its_lease(said: str) -> bool:
-    """Tell from all that a follower said whether it ended because its Lease was lost, and for nothing else."""
+    """Return from the log of a controller whether it ended because its Lease was lost, and for nothing else."""
     return bool(LAST_WORDS.search(said)) and UNCAUGHT not in said

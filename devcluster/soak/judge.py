@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from devcluster.truth import Truth
 
 RACE_SECONDS: Final = 3.0
-"""Nobody can know of what was asked of the operator, or befell a node, a moment ago: the API does not show it yet.
+"""No program can know what was asked of the operator, or happened to a node, just now: the API does not show it yet.
 A restart within it is counted by itself."""
 GROWTH_MEBIBYTES: Final = 12.0
 """What a process that waits may take on top of what it had once warm: watches that are listed anew leave some of
@@ -21,14 +21,14 @@ the allocator's memory behind, once. The chart's limit leaves more than twice as
 JOB_MEBIBYTES: Final = 128.0
 """The chart's memory limit for the Job (``resources``)."""
 FOLLOWER_MEBIBYTES: Final = 192.0
-"""The chart's memory limit for the follower (``controller.resources``)."""
+"""The chart's memory limit for the controller (``controller.resources``)."""
 WARM: Final = 3
 """So many first samples are warming up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the hook; where a follower serves, one cycle, which is to end with 0."""
+    """One run of the hook; with a controller, one cycle, which is to end with 0."""
 
     cycle: int
     began: float
@@ -44,15 +44,15 @@ class Run:
 
     @property
     def broken(self) -> list[str]:
-        """Say which promises it broke."""
+        """Return which promises it broke."""
         found = []
         if self.code not in self.expected:
             allowed = " or ".join(str(code) for code in self.expected)
             found.append(f"cycle {self.cycle}: ended with {self.code}, not {allowed}")
         if self.code == 0 and self.stale:
-            found.append(f"cycle {self.cycle}: said done with stale plugins on {_some(self.stale)}")
+            found.append(f"cycle {self.cycle}: succeeded with stale plugins on {_some(self.stale)}")
         if self.code == 0 and self.behind:
-            found.append(f"cycle {self.cycle}: said done before the driver was ready on {_some(self.behind)}")
+            found.append(f"cycle {self.cycle}: succeeded before the driver was ready on {_some(self.behind)}")
         return found
 
 
@@ -80,24 +80,24 @@ class Soaked:
     upsets: tuple[float, ...] = ()
     """When something was asked of the operator or done to nodes."""
     lives: tuple[tuple[Sample, ...], ...] = ()
-    """The memory of the process that waited all the time, or of each follower in turn."""
+    """The memory of the process that waited all the time, or of each controller in turn."""
     limit: float = JOB_MEBIBYTES
     """What the chart lets such a process have."""
     long_ended: str = ""
-    """Why the process that waited did not go on to the end, or how followers ended wrongly; empty if all is well."""
+    """Why the process that waited did not go on to the end, or how controllers ended wrongly; empty if all is well."""
     left_stale: tuple[str, ...] = field(default_factory=tuple)
     """Nodes with a stale plugin at the very end."""
     followers: tuple[int, ...] = ()
-    """How each follower ended, where followers served."""
+    """How each controller ended, if controllers ran."""
 
     def early(self) -> tuple[list[Happening], list[Happening]]:
-        """Give restarts on nodes that were not settled, and those of them that nobody could have known."""
+        """Return restarts on nodes that were not settled, and those of them that no program could have known."""
         found = self.truth.early_restarts(self.daemonset, self.since)
         raced = [each for each in found if self._is_race(each.t)]
         return [each for each in found if each not in raced], raced
 
     def needless(self) -> list[Happening]:
-        """Give restarts of plugins that were fresh, on nodes that were settled: others are early, or a race."""
+        """Return restarts of plugins that were fresh, on nodes that were settled: others are early, or a race."""
         early = {id(each) for part in self.early() for each in part}
         found = self.truth.needless_restarts(self.daemonset, self.since)
         return [each for each in found if id(each) not in early]
@@ -106,7 +106,7 @@ class Soaked:
         return any(0 <= moment - upset < RACE_SECONDS for upset in self.upsets)
 
     def stale_windows(self, until: float) -> list[float]:
-        """Give how long each spell of a stale plugin lasted."""
+        """Return how long each spell of a stale plugin lasted."""
         spells = self.truth.stale_intervals(self.daemonset).values()
         return [
             (until if end is None else end) - start
@@ -116,7 +116,7 @@ class Soaked:
         ]
 
     def growth(self) -> float:
-        """Give how much memory came after the warming up, in the life that grew most."""
+        """Return how much memory came after the warming up, in the life that grew most."""
         return max((_growth(life) for life in self.lives), default=0.0)
 
     def broken(self) -> list[str]:
@@ -132,7 +132,7 @@ class Soaked:
         if self._peak() > self.limit:
             found.append(f"the process that waits had {self._peak():.0f} MiB, its limit is {self.limit:.0f}")
         if not any(self.lives):
-            found.append("nobody saw the memory of the process that waits")
+            found.append("the memory was not seen of the process that waits")
         return found
 
     def report(self, until: float) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Fault(StrEnum):
 
 
 class Before(StrEnum):
-    """What befalls nodes before the upgrade, while every plugin is fresh."""
+    """What happens to nodes before the upgrade, while every plugin is fresh."""
 
     REBOOT = "nodes rebooted"
     CRASH = "driver containers restarted in place"

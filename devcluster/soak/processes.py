@@ -23,11 +23,11 @@ SAMPLE_SECONDS: Final = 2.0
 STOPPED: Final = 128 + signal.SIGTERM
 KILLED: Final = -signal.SIGKILL
 END_SECONDS: Final = 60.0
-"""For a process that was told to stop to report and end, also on a busy machine."""
+"""For a process that was stopped to report and end, also on a busy machine."""
 
 
 class Process:
-    """A process whose output goes to a file: nobody has to read it for it to go on."""
+    """A process whose output goes to a file: it need not be read for the process to continue."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self.log = log
@@ -58,7 +58,7 @@ class Process:
             self._file.close()
 
     def mebibytes(self) -> float | None:
-        """Give its resident memory; None once it has ended."""
+        """Return its resident memory; None once it has ended."""
         try:
             status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
         except OSError:
@@ -67,7 +67,7 @@ class Process:
         return int(found[1]) / 1024 if found else None
 
     def said(self, last: int = 4000) -> str:
-        """Give the end of what it said."""
+        """Return the end of what it said."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-last:]
 
 
@@ -79,7 +79,7 @@ def launch(command: Sequence[str], kubeconfig: Path, log: Path) -> Process:
 
 
 class Waiting:
-    """A process that is to go on until it is told to stop, with its memory at many moments."""
+    """A process that is to continue until it is stopped, with its memory at many moments."""
 
     def __init__(self, process: Process, seconds: float = SAMPLE_SECONDS) -> None:
         self.process = process
@@ -95,7 +95,7 @@ class Waiting:
         self._thread.join()
 
     def stop(self) -> str:
-        """Tell it to stop; say what is wrong with how it ended, or nothing."""
+        """Stop it; return what is wrong with how it ended, or nothing."""
         early = self.process.over
         self.look_away()
         if not early:
@@ -106,7 +106,7 @@ class Waiting:
         # Of one that had not come to its first line, the signal itself tells.
         if code in (STOPPED, -signal.SIGTERM):
             return ""
-        return f"the process that waits was told to stop, and ended with {code}"
+        return f"the process that waits was stopped, and ended with {code}"
 
     def _sample(self) -> None:
         while not self._end.wait(self._seconds):

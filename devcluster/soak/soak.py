@@ -37,14 +37,14 @@ class Commands:
     hook: Sequence[str] = HOOK
     """One run; ``--timeout`` is added, and KUBECONFIG is in its environment."""
     long: Sequence[str] = LONG
-    """A process that goes on all the time."""
+    """A process that runs all the time."""
     takes_timeout: bool = True
     impatient: Sequence[str] = ("advanced.failedGrace=8s",)
-    """Added where drivers cannot start, so that it ends once the other nodes are served."""
+    """Added where drivers cannot start, so that it ends once the other nodes are refreshed."""
 
 
 class Soak(Course):
-    """Each cycle is served by runs of the hook, beside one process that goes on all the time."""
+    """Runs of the hook refresh the nodes of each cycle, in addition to one process that runs all the time."""
 
     def __init__(
         self, stage: Stage, seed: int, commands: Commands | None = None, say: Callable[[str], None] | None = None
@@ -63,7 +63,7 @@ class Soak(Course):
             self._wrong.append(wrong)
 
     def _cycle(self, cycle: Cycle) -> None:
-        """Upgrade, run with the fault, mend, and run until all is well."""
+        """Upgrade, run with the fault, repair, and run until all is well."""
         self._ask(cycle)
         done = self._troubled(cycle)
         if cycle.fault is Fault.BROKEN_DRIVER:
@@ -87,7 +87,7 @@ class Soak(Course):
         return all(run.code == 0 for run in runs)
 
     def _goes_on(self, process: Process, seconds: float) -> bool:
-        """Let a run go on for a while; tell whether it still does."""
+        """Let a run go on for a while; return whether it still does."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not process.over:
             time.sleep(0.05)

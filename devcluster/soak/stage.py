@@ -101,7 +101,7 @@ class Stage:
         return self.truth.stale_now(DAEMONSET)
 
     def served(self) -> bool:
-        """Tell whether every node has the asked driver, Ready, and a plugin that serves on it."""
+        """Return whether every node has the asked driver, Ready, and a plugin that serves on it."""
         return not self.behind() and self._plugins() == self.nodes
 
     def until(self, holds: Callable[[], bool], what: str, seconds: float) -> None:

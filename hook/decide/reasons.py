@@ -178,7 +178,8 @@ class Reason(Row):
     # A node's plugin is not verified.
     PLUGIN_STALE = row(
         "PluginStale",
-        "The {noun} holds a driver that is gone: new pods on this node cannot use its devices.",
+        "The {noun} started before the loaded driver: new pods on this node get files of the old driver, or cannot "
+        "start.",
         Trait.STALE,
         Trait.PASSING,
         look=_DESCRIBE,
@@ -221,9 +222,10 @@ class Reason(Row):
     )
     TAINT_NOT_TOLERATED = row(
         "TaintNotTolerated",
-        "The plugin is stale, but would not be scheduled again after a restart. Add the toleration where "
-        "the {noun} is configured (the DRA driver's chart: kubeletPlugin.tolerations; a NicClusterPolicy: "
-        "spec.tolerations), or remove the taint if it is no longer needed, then run the release again.",
+        "The plugin is stale: new pods on this node get files of the old driver, or cannot start. After a restart it "
+        "would not be scheduled again. Add the toleration where the {noun} is configured (the DRA driver's chart: "
+        "kubeletPlugin.tolerations; a NicClusterPolicy: spec.tolerations), or remove the taint if it is no longer "
+        "needed, then run the release again.",
         Trait.BLOCKED,
         Trait.FAILING,
         Trait.STALE,

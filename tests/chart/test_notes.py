@@ -16,7 +16,7 @@ TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "n
 CONTROLLER: Final[Values] = {"controller.enabled": True}
 ALONE: Final[Values] = {**CONTROLLER, "job.enabled": False}
 OPEN: Final[Values] = {"rbac.admissionPolicy.enabled": False}
-PROGRAM: Final = "/opt/gpu-operator-post/bin/python -m hook"
+PROGRAM: Final = "gpu-operator-post"
 EXEC: Final = f"kubectl -n {NAMESPACE} exec deploy/{RELEASE}-controller -- {PROGRAM} status\n"
 CONTENTS: Final[tuple[tuple[Values, list[str], list[str]], ...]] = (
     ({}, ["--timeout 1620s\n", "timeout: 1620\n", "spec.timeout: 1620s", "Argo CD has no limit"], ["Caution"]),
@@ -56,8 +56,9 @@ def test_notes_contain(helm: Helm) -> None:
         notes = _notes(helm, values)
         assert [text for text in expected if text not in notes] == [], values
         assert [text for text in absent if text in notes] == [], values
-    (start,) = (line for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("ENTRYPOINT "))
-    assert " ".join(json.loads(start.removeprefix("ENTRYPOINT "))) == PROGRAM
+    image = (ROOT / "Dockerfile").read_text()
+    assert f"> /opt/gpu-operator-post/bin/{PROGRAM} " in image
+    assert "\nENV PATH=/opt/gpu-operator-post/bin:" in image
 
 
 def test_notes_warn_of_a_release_of_the_same_name(helm: Helm) -> None:

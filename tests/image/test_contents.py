@@ -70,6 +70,13 @@ def test_how_it_starts(config: dict[str, Any]) -> None:
     assert [f"/{HOME}bin/python", "-m", "hook"] == started["Entrypoint"]
     assert not started.get("Cmd")
     assert "PYTHONSAFEPATH=1" in started["Env"]
+    (path,) = (each for each in started["Env"] if each.startswith("PATH="))
+    assert path.startswith(f"PATH=/{HOME}bin:")
+
+
+def test_it_has_a_command_for_people(files: dict[str, tarfile.TarInfo]) -> None:
+    """`kubectl exec` finds it in the PATH."""
+    assert files[f"{HOME}bin/gpu-operator-post"].mode & 0o111 == 0o111
 
 
 def test_nothing_to_install_with(files: dict[str, tarfile.TarInfo]) -> None:

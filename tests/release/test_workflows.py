@@ -60,13 +60,18 @@ def test_only_publishing_may_write() -> None:
         "nvml-mock": {},
         "released": {},
         "nightly": {},
+        "scorecard": {"analysis": ["id-token"]},
         "release": {
             "image": ["packages"],
             "publish": ["attestations", "id-token", "packages"],
             "announce": ["contents"],
+            "publish-site": ["contents"],
         },
     }
-    assert all("uses" not in step for step in workflow(RELEASE)["jobs"]["announce"]["steps"])
+    changing = [step for name in ("announce", "publish-site") for step in workflow(RELEASE)["jobs"][name]["steps"]]
+    assert {step["uses"].partition("@")[0] for step in changing if "uses" in step} == {"actions/cache/restore"}
+    started = {words[0] for step in changing for words in commands(step.get("run", "")) if words}
+    assert started == {"gh", "git"}
 
 
 def test_every_job_is_required() -> None:

@@ -88,6 +88,17 @@ component and labels (of the values). A label value may not have the "+" of a ch
 {{- end -}}
 
 {{/*
+The metadata of an object in the namespace of the release. Takes a dict of root, name, and for some component and labels.
+*/}}
+{{- define "gpu-operator-post.metadata" -}}
+metadata:
+  name: {{ .name | quote }}
+  namespace: {{ .root.Release.Namespace | quote }}
+  labels:
+    {{- include "gpu-operator-post.labels" . | nindent 4 }}
+{{- end -}}
+
+{{/*
 The seconds of a duration such as 90s, 25m or 1h30m.
 */}}
 {{- define "gpu-operator-post.seconds" -}}

@@ -1,0 +1,160 @@
+"""The HTML page of ``status -o html``: one file without scripts or other files, to attach to a ticket."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from hook import __version__
+from hook.decide import freshness
+from hook.decide.fleet import live_pods
+from hook.decide.result import NodeState, headline
+from hook.format import printable, timestamp
+from hook.objects.drivers import STACKS
+from hook.run import lookup, report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from hook.decide.result import NodeStatus
+    from hook.run.view import View
+
+COLORS: Final = {
+    NodeState.FAILED: "#b3261e",
+    NodeState.STALE: "#d98200",
+    NodeState.WAITING: "#7a869a",
+    NodeState.RESTARTING: "#5b6fd6",
+    NodeState.VERIFYING: "#2a7fbf",
+    NodeState.VERIFIED: "#2e7d32",
+    NodeState.EXCLUDED: "#b8bec9",
+}
+"""The states, the most urgent first."""
+LONGEST_SPAN: Final = timedelta(days=1)
+"""Of the time axis, up to the last event: a driver that loaded earlier is at the left edge."""
+WIDTH: Final = 300
+"""Of a timeline, in pixels."""
+STYLE: Final = """
+body{font:14px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem;color:#1f2933;background:#fff}
+table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:.3rem .6rem}
+tr{border-bottom:1px solid #dde2e8}th{background:#f1f4f7}pre{white-space:pre-wrap;background:#f1f4f7;padding:.8rem}
+.grid{display:flex;flex-wrap:wrap;gap:4px;margin:1rem 0}
+.grid a,.state{color:#fff;border-radius:3px;text-decoration:none}
+.grid a{width:22px;height:22px;text-align:center;font-size:12px;line-height:22px}.state{padding:1px 6px}
+.key span{margin-right:1rem}svg{display:block}small{color:#52606d}
+"""
+
+
+def page(view: View) -> str:
+    """Return the page."""
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>gpu-operator-post: {_text(view.decision.phase)}</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<style>{STYLE}</style></head><body>
+<h1>{_text(headline(view.decision))}</h1>
+<p>{_text(report.counts_line(view.decision))}. Read at {timestamp(view.now)}, gpu-operator-post {__version__}.</p>
+{_preformatted([*(f"WARNING {each}" for each in view.decision.warnings), *filter(None, [view.problem])])}
+<div class="grid">{"".join(map(_square, _urgent_first(view)))}</div>
+<p class="key">{"".join(f"<span>{_badge(state)}</span>" for state in COLORS if view.decision.count(state))}</p>
+{_preformatted(lookup.advice(view.decision, view.found))}
+<h2>Nodes</h2>
+<p>All timelines have the same axis. Above: the driver loads (gray) and is ready (blue). Below: the plugin runs, on this
+driver (green) or on an older one (orange).</p>
+<table><tr><th>Node</th><th>State</th><th>Timeline</th><th>Detail</th></tr>
+{"".join(_rows(view))}</table>
+{_affected(view)}{_preformatted([line for line in lookup.as_lines(view.found) if line])}
+</body></html>"""
+
+
+def _text(text: str) -> str:
+    """Return a text for HTML. Names and messages come from the cluster."""
+    return escape(printable(text))
+
+
+def _preformatted(lines: Iterable[str]) -> str:
+    text = "\n".join(map(_text, lines))
+    return f"<pre>{text}</pre>" if text else ""
+
+
+def _badge(state: NodeState) -> str:
+    return f'<span class="state" style="background:{COLORS[state]}">{state}</span>'
+
+
+def _urgent_first(view: View) -> list[NodeStatus]:
+    return sorted(view.decision.statuses, key=lambda status: list(COLORS).index(status.state))
+
+
+def _square(status: NodeStatus) -> str:
+    title = _text(f"{status.node}: {status.state} ({status.reason})")
+    link = f'href="#{_text(status.node)}" title="{title}" style="background:{COLORS[status.state]}"'
+    return f"<a {link}>{status.state[0]}</a>"
+
+
+def _rows(view: View) -> Iterator[str]:
+    times = {id(status): _times(view, status) for status in view.decision.statuses}
+    known = [time for found in times.values() for time in found if time is not None]
+    last = max(known, default=view.now)
+    first = max(min(known, default=view.now), last - LONGEST_SPAN)
+    detail = report.details(view.decision)
+    for status in _urgent_first(view):
+        driver, ready, plugin = times[id(status)]
+        marks = (("driver", driver), ("ready", ready), ("plugin", plugin))
+        shown = ", ".join(f"{name} {time:%H:%M:%S}" for name, time in marks if time is not None)
+        yield (
+            f'<tr id="{_text(status.node)}"><td>{_text(status.node)}<br><small>{_text(status.plugin)}</small></td>'
+            f"<td>{_badge(status.state)}<br><small>{status.reason}</small></td>"
+            f"<td>{_timeline(status, times[id(status)], first, last)}<small>{shown}</small></td>"
+            f"<td>{_text(detail(status))}</td></tr>\n"
+        )
+
+
+Times = tuple["datetime | None", "datetime | None", "datetime | None"]
+"""When the driver container started, when the driver became ready, and when the plugin started."""
+
+
+def _times(view: View, status: NodeStatus) -> Times:
+    snapshot, stack = view.snapshots[status.stack], STACKS[status.stack]
+    drivers = [pod for pod in live_pods(snapshot.driver_pods) if pod.node == status.node]
+    plugins = [pod for pod in live_pods(snapshot.plugin_pods) if pod.node == status.node]
+    plugins = [pod for pod in plugins if str(pod) == status.subject] or plugins
+    starts = [each.started_at for pod in plugins for each in pod.containers if each.started_at is not None]
+    driver, ready = None, None
+    if len(drivers) == 1:
+        driver = freshness.driver_started(drivers[0], stack)
+        ready = freshness.ready_since(drivers[0], stack.driver.container)
+    return driver, ready, min(starts, default=None)
+
+
+def _timeline(status: NodeStatus, times: Times, first: datetime, last: datetime) -> str:
+    """Return a picture of a node's driver and plugin. It ends some time after the last event of the fleet."""
+    span = max((last - first).total_seconds(), 1.0) * 1.1
+
+    def bar(start: datetime | None, end: datetime | None, top: int, color: str) -> str:
+        if start is None:
+            return ""
+        left, right = (max(0.0, (at - first).total_seconds() / span * WIDTH) for at in (start, end or start))
+        right = right if end is not None else float(WIDTH)
+        return f'<rect x="{left:.1f}" y="{top}" width="{max(right - left, 1.0):.1f}" height="8" fill="{color}"/>'
+
+    driver, ready, plugin = times
+    stale = status.stale_pod is not None
+    bars = (
+        bar(driver, ready, 1, COLORS[NodeState.WAITING]),
+        bar(ready, None, 1, COLORS[NodeState.VERIFYING]),
+        bar(plugin, None, 12, COLORS[NodeState.STALE if stale else NodeState.VERIFIED]),
+    )
+    return f'<svg width="{WIDTH}" height="22" role="img" aria-label="timeline">{"".join(bars)}</svg>'
+
+
+def _affected(view: View) -> str:
+    """Return the table of the pods that may hold files of an old driver."""
+    if not view.affected.pods:
+        return f"<p>Pods that may hold files of an old driver: {_text(view.affected.unknown or 'none')}.</p>"
+    rows = [
+        f"<tr><td>{_text(str(pod))}</td><td>{_text(pod.node)}</td><td>{_text(pod.exposure.text)}</td>"
+        f"<td>{timestamp(pod.started)}</td><td>{_text(', '.join(pod.claims))}</td></tr>\n"
+        for pod in view.affected.ordered
+    ]
+    head = "<tr><th>Pod</th><th>Node</th><th>Claims were</th><th>Started</th><th>Claims</th></tr>"
+    return f"<h2>Pods that may hold files of an old driver</h2><table>{head}\n{''.join(rows)}</table>\n"

@@ -1,0 +1,118 @@
+"""The view of the fleet that the command ``status`` shows: once, or again whenever it changes."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from hook.decide.decide import decide_all
+from hook.decide.result import headline
+from hook.format import shortened
+from hook.run import lookup, report, workloads
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hook.config import Settings
+    from hook.decide.decide import Snapshots
+    from hook.decide.result import Decision
+    from hook.decide.workloads import Affected
+    from hook.kube.client import Api
+
+CLEAR: Final = "\x1b[H\x1b[2J"
+"""Moves the cursor of a terminal to the top and erases the screen."""
+SHORTEST_SECONDS: Final = 1.0
+"""Between two views. Hundreds of objects change per second while a large fleet reloads."""
+LONGEST_SECONDS: Final = 10.0
+"""Between two views of a fleet that does not change, because a controller may have renewed its Lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One evaluation of the fleet, without memory, so no grace period has passed."""
+
+    now: datetime
+    snapshots: Snapshots
+    decision: Decision
+    affected: Affected
+    found: lookup.Lookup
+    problem: str = ""
+    """What cannot be read now. The view is of the time before."""
+
+    def summary(self) -> tuple[str, ...]:
+        """Return what changes only if the fleet changes."""
+        tables = (report.table(self.decision), *workloads.as_lines(self.affected))
+        return *tables, headline(self.decision), "out of sync" if self.problem else ""
+
+    def as_lines(self) -> list[str]:
+        """Return the lines for a terminal: tables, verdict, advice, and the state of the controller."""
+        ending = report.ending(self.decision, lookup.advice(self.decision, self.found))
+        unknown = f"affected workloads are not known: {self.affected.unknown}" if self.affected.unknown else ""
+        lines = (report.table(self.decision), *ending, *workloads.as_lines(self.affected), unknown)
+        return list(filter(None, (*lines, *lookup.as_lines(self.found), self.problem and f"WARNING {self.problem}")))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything, for programs."""
+        parts = {"affectedWorkloads": workloads.as_json(self.affected), "controller": lookup.as_json(self.found)}
+        return {**report.as_json(self.decision), **parts}
+
+
+class Viewer:
+    """Reads the fleet, follows its changes, and evaluates it."""
+
+    def __init__(self, api: Api, settings: Settings) -> None:
+        self._api, self._settings = api, settings
+        self._cache = lookup.read_cache(api, settings, workloads=True)
+
+    def look(self) -> View:
+        """Evaluate the fleet as it is now."""
+        self._cache.watch_plugins()
+        found = lookup.find_controller(self._api, self._settings)
+        snapshots, now, lost = self._cache.snapshot(), self._api.now(), self._cache.out_of_sync
+        decision, memories = decide_all(snapshots, {}, self._settings, now)
+        known = {}
+        if not workloads.why_not(self._settings):
+            known = workloads.read_refreshes(self._api, found.lease, self._settings.rbac.namespaces)
+        affected, _refreshes = workloads.evaluate(self._cache, self._settings, snapshots, memories, known)
+        problem = str(lost) if lost is not None and lost.seconds >= report.LOST_SECONDS else ""
+        return View(now, snapshots, decision, affected, found, problem)
+
+    def wait(self) -> None:
+        """Wait until something has changed, at most for some seconds."""
+        time.sleep(SHORTEST_SECONDS)
+        self._cache.wait(LONGEST_SECONDS - SHORTEST_SECONDS)
+
+    def stop(self) -> None:
+        """Stop following the fleet."""
+        self._cache.stop()
+
+
+def watch(viewer: Viewer) -> NoReturn:
+    """Show the fleet until an interrupt. A terminal shows one view; a file gets one more whenever the fleet changes."""
+    before: tuple[str, ...] = ()
+    while True:
+        view = viewer.look()
+        moment = f"{view.now:%H:%M:%S} UTC"
+        if sys.stdout.isatty():
+            _print(CLEAR + "\n".join(_fitting([f"{moment}, Ctrl-C ends it", *view.as_lines()])))
+        elif (summary := view.summary()) != before:
+            _print("\n".join([moment, *view.as_lines(), ""]))
+            before = summary
+        viewer.wait()
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _fitting(lines: list[str]) -> list[str]:
+    """Cut lines to the size of the terminal. The table comes first, so its beginning is what stays."""
+    columns, rows = shutil.get_terminal_size()
+    lines = [line for text in lines for line in text.splitlines()]
+    left_out = len(lines) - (rows - 1)
+    shown = lines if left_out <= 0 else [*lines[: rows - 2], f"({left_out + 1} more lines)"]
+    return [shortened(line, columns) for line in shown]
