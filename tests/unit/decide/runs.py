@@ -20,6 +20,7 @@ DRIVER: Final = "nvidia-driver-daemonset"
 EXPORTER: Final = DriverClient("gpu", "monitoring", "dcgm-exporter")
 JOB: Final = Settings()
 TOOLKIT: Final = Settings(refresh_after=("toolkit",))
+MIG: Final = Settings(refresh_after=("mig",))
 
 
 @dataclass
