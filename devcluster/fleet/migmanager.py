@@ -78,5 +78,5 @@ class MigManagerLife(Life):
 
 
 def is_mig_manager(pod: dict[str, Any]) -> bool:
-    """Tell a MIG manager's pod from all others."""
+    """Return whether a pod is one of the MIG manager."""
     return any(each["name"] == CONTAINER for each in pod["spec"]["containers"])
