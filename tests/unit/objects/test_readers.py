@@ -57,6 +57,23 @@ def test_only_a_true_condition_makes_a_node_ready() -> None:
         assert not readers.node(obj("node", patch)).ready, patch
 
 
+def test_the_time_of_a_label_is_kept_only_if_it_is_wanted() -> None:
+    """The last write of any manager of the label counts. Thousands of nodes have large `managedFields`."""
+    owned = "fieldsV1: {'f:metadata': {'f:labels': {'f:mig': {}}}}"
+    time = "time: '2026-01-01T10:00:0"
+    read = readers.node_with_writes(["mig", "other"])
+    for writes, expected in (
+        (f"[{{{time}5Z', {owned}}}, {{{time}7.9Z', {owned}}}, {{{time}6Z', {owned}}}]", {"mig": at(7)}),
+        (f"[{{{time}9Z', fieldsV1: {{'f:metadata': {{'f:labels': {{'f:more': {{}}}}}}}}}}]", {}),
+        (f"[{{{time}9Z', fieldsV1: {{'f:metadata': {{}}}}}}, {{{time}9Z', fieldsV1: {{}}}}, {{{time}9Z'}}]", {}),
+        (f"[{{{owned}}}]", {}),
+        ("null", {}),
+    ):
+        node = obj("node", f"metadata: {{managedFields: {writes}}}")
+        assert expected == read(node).written, writes
+        assert {} == readers.node(node).written
+
+
 def test_a_driver_daemonset_is_read() -> None:
     """Generation, counts, selector, template label and images."""
     found = readers.daemonset(obj("driver-daemonset", "status: {updatedNumberScheduled: 0}"))
