@@ -117,21 +117,25 @@ class WorkloadObserver:
 
     def observe(self, snapshots: Snapshots, memories: Memories, *, now: bool = False) -> Affected:
         """Evaluate and report, if that is due or wanted `now`. Return the latest result."""
+        began = time.monotonic()
+        if not now and began < self._next:
+            return self.affected
+        self._next = began + EVALUATE_SECONDS
         if why_not(self._settings):
             self._show({})
-        elif now or time.monotonic() >= self._next:
-            if now:
-                self._await()
-            self._load()
+            return self.affected
+        if now:
+            self._await()
             began = time.monotonic()
-            self.affected, self._refreshes = evaluate(self._cache, self._settings, snapshots, memories, self._refreshes)
-            ended = time.monotonic()
-            self._next = ended + max(EVALUATE_SECONDS, EVALUATE_FACTOR * (ended - began))
-            if not self.affected.unknown:
-                self._known_at = ended
-                self._record(self.affected.certain)
-            if not self.affected.unknown or now or ended - self._known_at > UNKNOWN_SECONDS:
-                self._show(status_keys(self.affected, self._refreshes))
+        self._load()
+        self.affected, self._refreshes = evaluate(self._cache, self._settings, snapshots, memories, self._refreshes)
+        ended = time.monotonic()
+        self._next = ended + max(EVALUATE_SECONDS, EVALUATE_FACTOR * (ended - began))
+        if not self.affected.unknown:
+            self._known_at = ended
+            self._record(self.affected.certain)
+        if not self.affected.unknown or now or ended - self._known_at > UNKNOWN_SECONDS:
+            self._show(status_keys(self.affected, self._refreshes))
         return self.affected
 
     def shutdown(self, left: float) -> None:
