@@ -10,7 +10,7 @@ from hook.config import DriverClient, Settings
 from hook.decide.decide import chosen
 from hook.objects.drivers import NETWORK_OPERATOR
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
-from tests.fixtures.modes import network, openshift, pooled, rdma_pod, with_exporter, with_mig, with_ofed, with_toolkit
+from tests.fixtures.modes import network, openshift, pooled, rdma_pod, with_exporter, with_ofed, with_toolkit
 from tests.fixtures.objects import driver_pod, obj, plugin_pod, stamp
 
 if TYPE_CHECKING:
@@ -110,7 +110,6 @@ SCENES: Final = {
                    unfinished=True),
     "openshift": Scene(lambda: openshift("a", "b").put("plugin-pod", stale_plugin("a")), frozenset({"plugin-a-uid"}),
                        unfinished=True),
-    "mig": Scene(lambda: with_mig(cluster("a", "b")), settings=Settings(refresh_after=("mig",))),
     "toolkit": Scene(lambda: with_toolkit(cluster("a", "b")), settings=Settings(refresh_after=("toolkit",))),
     "exporter": Scene(lambda: with_exporter(cluster("a", "b"), 5), frozenset({"exporter-a-uid", "exporter-b-uid"}),
                       unfinished=True, settings=Settings(driver_clients=(EXPORTER,))),
