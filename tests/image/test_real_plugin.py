@@ -80,8 +80,8 @@ def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
     classes = reported(lab)
     assert classes.pop("before") == "PreparedBeforeUpgrade"
     # A claim that was refused was prepared after the restart, if it is already.
-    refused = ({}, {"between": "PossiblyAffected"})
-    assert classes in (({"between": "PreparedWhileStale"},) if lab.failed("between", MISSING) else refused)
+    refused = [{}, {"between": "PossiblyAffected"}]
+    assert classes in ([{"between": "PreparedWhileStale"}] if lab.failed("between", MISSING) else refused)
     lab.deploy()
     assert ["delete pods"] == lab.writes()
 
