@@ -27,6 +27,7 @@ class Happening:
     load: int | None = None
     node_load: int | None = None
     toolkit: int = 0
+    mig: int = 0
     stale: bool = False
     drained: bool = False
     driver_ready: bool = False

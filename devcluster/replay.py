@@ -28,6 +28,7 @@ class Node:
     load: int | None = None
     version: str = ""
     toolkit: int = 0
+    mig: int = 0
     driver_ready: bool = False
     plugins: dict[str, Happening] = field(default_factory=dict)
     """How each running plugin started, by pod UID."""
@@ -45,6 +46,8 @@ class Node:
                 self.driver_ready = False
             case "toolkit-ready":
                 self.toolkit = now.toolkit
+            case "mig-reconfigured":
+                self.mig = now.mig
             case "plugin-started":
                 self.plugins[now.uid] = now
             case "plugin-gone":
@@ -65,6 +68,7 @@ class Node:
             return False
         return any(p.load != self.load for p in self.plugins.values() if p.concerns(daemonset))
 
-    def behind_toolkit(self, daemonset: str | None) -> bool:
-        """Return whether a plugin here started before the container toolkit's last installation."""
-        return any(p.toolkit != self.toolkit for p in self.plugins.values() if p.concerns(daemonset))
+    def behind(self, daemonset: str | None) -> bool:
+        """Return whether a plugin here started before the container toolkit was installed or MIG reconfigured last."""
+        now = self.toolkit, self.mig
+        return any((p.toolkit, p.mig) != now for p in self.plugins.values() if p.concerns(daemonset))

@@ -6,7 +6,8 @@ has the journal's lines, `replay` what they make of a node; all is pure apart fr
 A plugin is *stale* while a driver is loaded on its node that is not the one it started on: not
 the same *load*, a number that grows with each load and each remount of the driver's root file
 system. While no driver is loaded at all, nothing can be fresh, and nothing counts as stale.
-Where a container toolkit runs, a plugin that started before its last installation is *behind* it.
+A plugin that started before the last installation of the container toolkit, or before the last MIG
+reconfiguration, is *behind*.
 
 What is said of plugins holds for every pod that holds the driver, such as a standalone exporter.
 """
@@ -92,10 +93,10 @@ class Truth:
         ends = self._replay()
         return tuple(name for name in self.nodes if ends[name].stale(daemonset))
 
-    def behind_toolkit_now(self, daemonset: str | None = None) -> tuple[str, ...]:
-        """Name the nodes whose plugin started before the container toolkit's last installation."""
+    def behind_now(self, daemonset: str | None = None) -> tuple[str, ...]:
+        """Name the nodes whose plugin started before the container toolkit was installed or MIG reconfigured last."""
         ends = self._replay()
-        return tuple(name for name in self.nodes if ends[name].behind_toolkit(daemonset))
+        return tuple(name for name in self.nodes if ends[name].behind(daemonset))
 
     def loaded_now(self) -> dict[str, str]:
         """Return which driver version is loaded on each node; empty where none is."""

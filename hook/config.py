@@ -320,7 +320,10 @@ class Settings(Section, frozen=True):
     ] = ()
     refresh_after: Annotated[
         tuple[Prerequisite, ...],
-        Meta(description="Components that a plugin must start after, in addition to the driver."),
+        Meta(
+            description="Components that a plugin must start after, in addition to the driver: `toolkit` (container "
+            "toolkit), `mig` (MIG manager)."
+        ),
     ] = ()
     strategy: Annotated[
         Strategy,

@@ -17,6 +17,7 @@ the same for the network card's driver and its device plugins.
     plugin.py     the life of a DRA plugin pod, which holds it and publishes devices
     nicplugin.py  the life of a network device plugin pod
     toolkit.py    the life of a container toolkit pod
+    migmanager.py the life of a MIG manager's pod
     workload.py   the lives of all other pods, and of the GPU probe
     slices.py     the ResourceSlices of one node
     kubelet.py    watches the API server and starts lives

@@ -45,6 +45,8 @@ class Held:
     """The DRA driver that it registers, such as gpu.nvidia.com; empty for what registers none."""
     toolkit: int = 0
     """The container toolkit's installation that it started after."""
+    mig: int = 0
+    """The MIG reconfiguration that it started after."""
 
 
 @dataclass(slots=True)
@@ -63,6 +65,13 @@ class Bay:
     loads: int = 0
     toolkit: int = 0
     """Grows with each installation of the container toolkit on this node; 0 where there is none."""
+    mig: int = 0
+    """Grows with each MIG reconfiguration on this node."""
+    layout: str = ""
+    """The MIG layout that was applied last, whole."""
+
+    claims: dict[str, tuple[Held, set[str]]] = field(default_factory=dict)
+    """By claim: the plugin that prepared it, and the UIDs of the pods that have it. The plugin's checkpoint."""
 
     closed: bool = False
     """The node is no more, and nothing is written about it."""
@@ -107,9 +116,18 @@ class Bay:
         self.write("toolkit-ready", uid=uid, toolkit=self.toolkit)
         self.wake()
 
+    def divide(self, layout: str) -> None:
+        """Let the MIG manager change the devices; what started before knows the old ones."""
+        self.mig += 1
+        self.layout = layout
+        self.write("mig-reconfigured", mig=self.mig)
+        self.wake()
+
     def is_stale(self, held: Held) -> bool:
         """Return whether a plugin holds something else than what is loaded and installed."""
-        return self.loaded is None or held.load != self.loaded.load or held.toolkit != self.toolkit
+        if self.loaded is None or held.load != self.loaded.load:
+            return True
+        return held.toolkit != self.toolkit or held.mig != self.mig
 
     def lose(self) -> None:
         """Lose the driver and everybody's hold on it with the node's power."""

@@ -40,6 +40,7 @@ OPERAND_LABELS = tuple(
         "gpu-feature-discovery",
         "dcgm",
         "dcgm-exporter",
+        "mig-manager",
         "client",
         "dra-driver",
     )

@@ -63,8 +63,9 @@ class HolderLife(Life):
                 main.run()
             driver = self.bay.loaded
             if driver is not None and self.node.fault(k.PLUGIN_FAULT) != "crash-loop":
-                self.bay.hold(self.uid, Held(driver.load, driver.version, self.resource_driver, self.bay.toolkit))
-                self.tell("plugin-started", load=driver.load, version=driver.version, toolkit=self.bay.toolkit)
+                parts = {"toolkit": self.bay.toolkit, "mig": self.bay.mig}
+                self.bay.hold(self.uid, Held(driver.load, driver.version, self.resource_driver, **parts))
+                self.tell("plugin-started", load=driver.load, version=driver.version, **parts)
                 await self.report()
                 return driver
             await self.report()

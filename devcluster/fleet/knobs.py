@@ -65,6 +65,8 @@ class Knobs:
     """A deleted pod's Ready turns false to the pod is gone."""
     stale_success_seconds: float = 300.0
     """For so long after a reload, a stale plugin prepares claims with the old driver's files; then it fails."""
+    mig_seconds: float = 1.5
+    """The MIG manager pauses GPU clients, applies a layout and resumes them; half a minute to minutes in reality."""
     slice_wipe_seconds: float = 5.0
     """The kubelet wipes the slices of a driver that stays unregistered; 30 s in reality."""
     reboot_seconds: float = 1.0

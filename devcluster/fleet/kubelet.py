@@ -14,6 +14,7 @@ from devcluster.fleet.driver import DriverLife, is_driver
 from devcluster.fleet.holder import HolderLife, is_holder
 from devcluster.fleet.life import Life, Place, say_if_it_broke
 from devcluster.fleet.loader import LoaderLife
+from devcluster.fleet.migmanager import MigManagerLife, is_mig_manager
 from devcluster.fleet.mofed import MofedLife, is_mofed
 from devcluster.fleet.nicplugin import NicHolderLife, is_nic_holder
 from devcluster.fleet.node import Node
@@ -46,6 +47,7 @@ KINDS: tuple[tuple[Callable[[Object], bool], type[Life]], ...] = (
     (is_mofed, MofedLife),
     (is_plugin, PluginLife),
     (is_toolkit, ToolkitLife),
+    (is_mig_manager, MigManagerLife),
     (is_nic_holder, NicHolderLife),
     (is_holder, HolderLife),
     (is_probe, ProbeLife),

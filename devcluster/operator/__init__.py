@@ -12,7 +12,7 @@ controller among it, is in `devcluster.controller`.
     pools.py      pure: which nodes get the same driver DaemonSet, under which image
     driverpod.py  pure: the driver's pod
     render.py     pure: ClusterPolicy and NVIDIADriver -> driver DaemonSets
-    operands.py   pure: the container toolkit, and the DRA plugin of a GPUCluster
+    operands.py   pure: toolkit, MIG manager, and the DRA plugin of a GPUCluster
     readiness.py  pure: is the policy ready? The answers of 26.3 and 26.7
     conditions.py what statuses say, and how they are written
     policy.py     the ClusterPolicy controller

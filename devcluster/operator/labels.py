@@ -31,6 +31,9 @@ OPERANDS = (
     "operator-validator",
 )
 
+MIG_MANAGER = "mig-manager"
+"""Where the policy wants one. The real operator labels the nodes whose GPUs can be divided."""
+
 CLIENTS = ("client",)
 """From 26.7 on: for others that want to be paused with the operands."""
 
@@ -43,7 +46,9 @@ SANDBOX_OPERANDS = {
 }
 """By workload, where virtual machines get the GPUs: none of them is a driver for containers."""
 
-ALL_OPERANDS = {*OPERANDS, *CLIENTS, *DRA_OPERANDS, *(name for names in SANDBOX_OPERANDS.values() for name in names)}
+ALL_OPERANDS = {
+    *OPERANDS, MIG_MANAGER, *CLIENTS, *DRA_OPERANDS, *(name for names in SANDBOX_OPERANDS.values() for name in names)
+}  # fmt: skip
 
 
 def is_gpu_node(node: Object) -> bool:
@@ -63,7 +68,8 @@ def operands_for(node: Object, policy: Object, *, clients: bool) -> tuple[str, .
         workload = labels_of(node).get(WORKLOAD, sandboxes.get("defaultWorkload", CONTAINER))
         if workload in SANDBOX_OPERANDS:
             return SANDBOX_OPERANDS[workload]
-    return OPERANDS + (CLIENTS if clients else ())
+    mig = (MIG_MANAGER,) if policy["spec"].get("migManager", {}).get("enabled", False) else ()
+    return OPERANDS + mig + (CLIENTS if clients else ())
 
 
 def missing_metadata(node: Object, *, auto_upgrade: bool, operands: tuple[str, ...] = OPERANDS) -> Object:

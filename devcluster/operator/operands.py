@@ -1,4 +1,4 @@
-"""The operands besides the driver: the container toolkit of a ClusterPolicy, the DRA plugin of a GPUCluster."""
+"""The operands besides the driver: toolkit and MIG manager of a ClusterPolicy, the DRA plugin of a GPUCluster."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 TOOLKIT = "nvidia-container-toolkit-daemonset"
+MIG_MANAGER = "nvidia-mig-manager"
 PLUGIN = "nvidia-dra-driver-kubelet-plugin"
 
 
-def toolkits(policy: Object, settings: Settings) -> list[Object]:
-    """Render the container toolkit, where a ClusterPolicy wants it."""
-    toolkit = policy["spec"].get("toolkit", {})
-    if not toolkit.get("enabled", False):
-        return []
-    labels = {"app": TOOLKIT} | user_labels(policy["spec"])
-    main = {
-        "name": "nvidia-container-toolkit-ctr",
-        "image": f"{toolkit['repository']}/{toolkit['image']}:{toolkit['version']}",
-        "command": ["/bin/sh", "-c"],
-        "args": ["/bin/entrypoint.sh"],
-        "securityContext": {"privileged": True},
-    }
-    pod = _pod("nvidia-container-toolkit", "container-toolkit", settings, [main])
-    spec = _spec({"app": TOOLKIT}, labels, pod, "1")
-    return [owned_daemonset(policy, settings.namespace, TOOLKIT, labels, spec)]
+def operands(policy: Object, settings: Settings) -> list[Object]:
+    """Render the container toolkit and the MIG manager, where a ClusterPolicy wants them."""
+    wanted = (("toolkit", TOOLKIT, "nvidia-container-toolkit", "container-toolkit", "nvidia-container-toolkit-ctr"),
+              ("migManager", MIG_MANAGER, MIG_MANAGER, "mig-manager", MIG_MANAGER))  # fmt: skip
+    found = []
+    for key, name, account, operand, container in wanted:
+        spec = policy["spec"].get(key, {})
+        if spec.get("enabled", False):
+            labels = {"app": name} | user_labels(policy["spec"])
+            image = f"{spec['repository']}/{spec['image']}:{spec['version']}"
+            main = {"name": container, "image": image, "securityContext": {"privileged": True}}
+            pod = _pod(account, operand, settings, [main])
+            rendered = _spec({"app": name}, labels, pod, "1")
+            found.append(owned_daemonset(policy, settings.namespace, name, labels, rendered))
+    return found
 
 
 def dra_plugin(cluster: Object, settings: Settings) -> Object:

@@ -10,7 +10,7 @@ from devcluster.controller.loop import keep_reconciling
 from devcluster.operator import names as n
 from devcluster.operator.conditions import NO_GPU_NODES, NOT_READY, READY, Scribe, Verdict
 from devcluster.operator.labels import is_gpu_node, missing_metadata, operands_for
-from devcluster.operator.operands import toolkits
+from devcluster.operator.operands import operands
 from devcluster.operator.owners import owner_of
 from devcluster.operator.readiness import is_quiet, is_ready
 from devcluster.operator.render import daemonsets
@@ -49,7 +49,7 @@ class PolicyController:
     async def _reconcile(self, policy: Object) -> None:
         await self._label_nodes(policy)
         wanted = daemonsets(policy, self.world.nodes, self.settings)
-        wanted += toolkits(policy, self.settings)
+        wanted += operands(policy, self.settings)
         await self.applier.apply(policy, wanted, orphan=n.delegates(policy))
         generation = policy["metadata"]["generation"]
         if generation != self._judged_generation:
@@ -64,8 +64,8 @@ class PolicyController:
     def _missing(self, node: Object, policy: Object) -> Object:
         limits = policy["spec"]["driver"].get("upgradePolicy", {})
         auto = limits.get("autoUpgrade", False) and not n.has_sandboxes(policy)
-        operands = operands_for(node, policy, clients=self.settings.assigns_owners)
-        return missing_metadata(node, auto_upgrade=auto, operands=operands)
+        labels = operands_for(node, policy, clients=self.settings.assigns_owners)
+        return missing_metadata(node, auto_upgrade=auto, operands=labels)
 
     async def _label(self, node: str, metadata: Object) -> None:
         self.world.node_mirror.put(await self.api.patch(f"{n.NODES}/{node}", {"metadata": metadata}))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from hook.decide.explain import Trait
 from hook.decide.fleet import live_pods
+from hook.decide.plugins import moments
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
 from hook.decide.state import Observation
@@ -120,14 +121,10 @@ def _observations(statuses: Iterable[NodeStatus], fleet: Fleet) -> dict[str, Obs
 
 
 def _load(view: NodeView, context: Context) -> str:
-    """Return an identifier of the loaded driver and the prerequisites that depends on no clock: UIDs and restarts."""
+    """Return an identifier of the loaded driver and the prerequisites that depends on no kubelet's clock."""
     driver, name = live_pods(view.driver_pods)[0], context.stack.driver.container
     restarts = sum(container.restarts for container in driver.containers if container.name == name)
-    others = (
-        f"{pod.uid}/{sum(container.restarts for container in pod.containers)}"
-        for pod in live_pods(view.prerequisite_pods)
-    )
-    return ",".join([f"{driver.uid}/{restarts}", *others])
+    return ",".join([f"{driver.uid}/{restarts}", *(moment.run for moment in moments(view, context))])
 
 
 def _is_unexplained(observation: Observation, before: Observation | None) -> bool:

@@ -115,7 +115,6 @@ def explained(reason: Row, node: str = "", subject: str = "", stack: Stack = GPU
 def words(stack: Stack) -> dict[str, str]:
     """Return the words for the parts of a driver stack in explanations."""
     prior = STACKS.get(stack.after, stack)
-    prerequisites = (prerequisite.label for prerequisite in stack.prerequisites.values())
     return {
         "operator": stack.operator.title,
         "operator_labels": stack.operator.selector,
@@ -127,7 +126,6 @@ def words(stack: Stack) -> dict[str, str]:
         "lease": stack.operator.lease,
         "drivers": selector(stack.driver.label),
         "prior_drivers": selector(prior.driver.label),
-        "providers": ",".join(selector(label) for label in prerequisites),
         "noun": stack.plugin.noun,
         "device": stack.device,
     }

@@ -9,10 +9,11 @@ it is stale:
   before D;
 * by time: every main container started after R.
 
-If the settings name a provider (the container toolkit), every main container must also have started after the
-``ContainersReady`` transition of the provider.
+If the settings name a prerequisite, every main container must also have started after that: after the
+``ContainersReady`` transition of the container toolkit, or after the last write of the state label of the MIG manager.
 
-All times of one node come from one kubelet, in whole seconds. Equal times prove nothing.
+All times of one node come from one kubelet, in whole seconds. Equal times prove nothing. Only the time of a label comes
+from the API server.
 """
 
 from __future__ import annotations
@@ -43,6 +44,17 @@ class Freshness(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """Moment that plugins must start after, in addition to that of the driver."""
+
+    event: str
+    at: datetime | None
+    """None if it is not known. Then no start proves anything."""
+    run: str
+    """Identifier of what happened. Another one means that it happened again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """A freshness with the observation that shows it."""
 
@@ -51,7 +63,7 @@ class Evidence:
     same_second: bool = False
     """Stale, but the pod started in the same second in which the driver became ready, so the times prove nothing."""
     prerequisite: bool = False
-    """Stale, because the pod did not start after a provider."""
+    """Stale, because the pod did not start after a prerequisite."""
 
     @property
     def cause(self) -> Cause:
@@ -61,11 +73,11 @@ class Evidence:
         return Cause.DOUBT if self.same_second else Cause.DRIVER
 
 
-def evaluate(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, prerequisites: Sequence[Pod] = ()) -> Evidence:
-    """Return the freshness of a plugin on its node's ready driver and providers."""
+def evaluate(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, moments: Sequence[Moment] = ()) -> Evidence:
+    """Return the freshness of a plugin on its node's ready driver, and after these moments."""
     starts = [container.started_at for container in plugin.containers if container.started_at is not None]
     ready = driver.containers_ready_since
-    if old := _older_than_provider(plugin, prerequisites):
+    if old := _older_than_prerequisite(plugin, moments):
         return Evidence(Freshness.STALE, old, prerequisite=True)
     if old := _older_than_driver(plugin, kind, driver, stack):
         # A driver that loads quickly is ready in the same second in which its container started.
@@ -157,13 +169,14 @@ def driver_run(driver: Pod, stack: Stack) -> str:
     return f"{container.started_at.isoformat()}/{container.restarts}"
 
 
-def _older_than_provider(plugin: Pod, prerequisites: Sequence[Pod]) -> str:
-    """Return which provider became ready after a container of the plugin had started, or ""."""
-    for prerequisite in prerequisites:
-        ready = provided_since(prerequisite)
+def _older_than_prerequisite(plugin: Pod, moments: Sequence[Moment]) -> str:
+    """Return which moment a container of the plugin did not start after, or ""."""
+    for moment in moments:
         for container in plugin.containers:
-            if ready is not None and container.started_at is not None and container.started_at <= ready:
-                return f"its container {container.name} did not start after {prerequisite.name} was ready"
+            if container.started_at is not None and moment.at is None:
+                return f"the time at which {moment.event} is not known"
+            if container.started_at is not None and moment.at is not None and container.started_at <= moment.at:
+                return f"its container {container.name} did not start after {moment.event}"
     return ""
 
 

@@ -396,4 +396,8 @@ def _prerequisite_blocker(view: NodeView, context: Context) -> NodeBlocker | Non
         if len(live) != 1 or freshness.provided_since(live[0]) is None or replaced:
             message = f"its {prerequisite.title} pod is missing, not ready or about to be replaced"
             return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
+        change = prerequisite.change
+        if change is not None and (state := view.label(change.label)) not in ("", *change.ended):
+            message = f"its {change.title} has not ended ({change.label}={state})"
+            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
     return None

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from hook.decide import freshness, rollout
 from hook.decide.fleet import live_pods
-from hook.decide.freshness import CRASH_LOOP_RESTARTS, Freshness
+from hook.decide.freshness import CRASH_LOOP_RESTARTS, Freshness, Moment
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, NodeStatus, Patience, StalePod
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from hook.decide.fleet import Context, NodeView
@@ -37,18 +37,18 @@ class SettledNode:
     view: NodeView
     context: Context
     driver: Pod
-    prerequisites: Sequence[Pod]
-    """Live pods that plugins must start after in addition to the driver."""
+    moments: Sequence[Moment]
+    """What plugins must start after in addition to the driver."""
     run: str
-    """Identifier of the driver run, and of the runs of the prerequisites."""
+    """Identifier of the driver run, and of those of the prerequisites."""
 
     @classmethod
     def of(cls, view: NodeView, context: Context) -> SettledNode:
         """Return the settled node with its live driver pod."""
-        driver, prerequisites = live_pods(view.driver_pods)[0], live_pods(view.prerequisite_pods)
-        runs = (f"/{pod.uid}/{sum(container.restarts for container in pod.containers)}" for pod in prerequisites)
+        driver, after = live_pods(view.driver_pods)[0], list(moments(view, context))
+        runs = (f"/{moment.run}" for moment in after)
         run = f"{driver.uid}/{freshness.driver_run(driver, context.stack)}{''.join(runs)}"
-        return cls(view, context, driver, prerequisites, run)
+        return cls(view, context, driver, after, run)
 
     @property
     def name(self) -> str:
@@ -59,6 +59,20 @@ class SettledNode:
     def stack(self) -> str:
         """Return the name of the driver stack."""
         return self.context.stack.name
+
+
+def moments(view: NodeView, context: Context) -> Iterator[Moment]:
+    """Yield what the plugins of a node must start after in addition to the driver."""
+    for prerequisite, owners in context.prerequisites.items():
+        change = prerequisite.change
+        if change is None:
+            for pod in live_pods(view.prerequisite_pods):
+                if pod.owner_uid in owners:
+                    run = f"{pod.uid}/{sum(container.restarts for container in pod.containers)}"
+                    yield Moment(f"{pod.name} was ready", freshness.provided_since(pod), run)
+        elif view.node is not None and view.label(change.label) and view.label(prerequisite.deploy_label) == "true":
+            at = view.node.written.get(change.label)
+            yield Moment(f"the {change.title} of its node ended", at, f"{change.label}/{at}")
 
 
 def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> NodeStatus:
@@ -133,7 +147,7 @@ def _evidence(pod: Pod, kind: PluginKind, node: SettledNode) -> Evidence:
     """Return whether a pod is fresh, with the observation. A pod that was proven under this driver run stays fresh."""
     if node.view.proven.get(pod.uid) == node.run:
         return freshness.running(pod)
-    return freshness.evaluate(pod, kind, node.driver, node.context.stack, node.prerequisites)
+    return freshness.evaluate(pod, kind, node.driver, node.context.stack, node.moments)
 
 
 def _is_successor(pod: Pod, evidence: Evidence, node: SettledNode) -> bool:

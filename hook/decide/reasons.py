@@ -170,9 +170,10 @@ class Reason(Row):
     )
     PREREQUISITE_NOT_READY = row(
         "PrerequisiteNotReady",
-        "A plugin that starts before the container toolkit prepares claims with empty device edits.",
+        "A component in `refreshAfter` is not ready, or a MIG reconfiguration has not ended "
+        f"({names.MIG_STATE_LABEL}). A plugin that starts before that prepares claims with outdated devices.",
         Trait.BLOCKED,
-        look="kubectl get pods -A -l {providers} -o wide",
+        look="kubectl describe node {node}",
     )
 
     # A node's plugin is not verified.

@@ -26,6 +26,7 @@ def of(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
     yield from _about_manual_upgrades(statuses, fleet.context)
     yield from _about_labels(statuses)
     yield from _about_cordoned(fleet, statuses)
+    yield from _about_failed_changes(fleet)
 
 
 def unnamed(context: Context) -> str:
@@ -135,3 +136,14 @@ def _about_cordoned(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[st
     cordoned = [name for name, node in nodes if node is not None and node.cordoned]
     if waiting and cordoned:
         yield f"cordoned, and so counted against the policy's maxUnavailable: {some(cordoned)}"
+
+
+def _about_failed_changes(fleet: Fleet) -> Iterator[str]:
+    """Yield a warning about nodes on which a prerequisite failed. It may have changed the devices before that."""
+    for prerequisite in fleet.context.prerequisites:
+        change = prerequisite.change
+        if change is not None:
+            failed = [view.name for view in fleet.nodes.values() if view.label(change.label) == change.failed]
+            if failed:
+                what = f"{change.title} failed ({change.label}={change.failed}): {some(failed)}"
+                yield f"{what}. The log of the {prerequisite.title} names the step"

@@ -22,19 +22,26 @@ With D, the start of the driver container, and P, the start of the first plugin 
 P is known if this program restarted the plugin, or if the plugin waited for this driver in its init container. Any
 other plugin may have replaced a fresh one, so it only shows that P is not later. Then B < P proves nothing either,
 except for B < D.
+
+A claim that several pods of a node share is prepared once, for the first of them. The plugin answers for the others
+from its checkpoint, with the same files, also after it was restarted (measured). So what holds for one of these pods
+holds for all of them, with the same certainty.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from hook.decide import freshness
 from hook.decide.fleet import live_pods
 from hook.decide.freshness import Freshness
 from hook.decide.state import restart_key
+from hook.objects.decoding import Text, Time  # noqa: TC001 - msgspec reads them when it first decodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -48,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class Exposure(StrEnum):
-    """Why a pod may hold the files of an old driver. A label of metrics."""
+    """Why a pod may hold the files of an old driver, the worst first. A label of metrics."""
 
     BEFORE_UPGRADE = "PreparedBeforeUpgrade"
     WHILE_STALE = "PreparedWhileStale"
@@ -72,14 +79,13 @@ _TEXTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Refresh:
-    """When the plugin of a node was refreshed for one driver run."""
+class Refresh(msgspec.Struct, rename="camel", frozen=True):
+    """When the plugin of a node was refreshed for one driver run. The status object keeps it."""
 
-    driver_run: str
-    by: datetime
+    driver_run: Text
+    by: Time
     """All containers of a fresh plugin had started. So P is not later."""
-    first: datetime | None = None
+    first: Time | None = None
     """P, when the first container of the first fresh plugin started. None if unknown."""
 
     def better(self, other: Refresh | None) -> Refresh:
@@ -106,7 +112,9 @@ class AffectedPod:
     exposure: Exposure
     started: datetime
     claims: tuple[str, ...]
-    """Names of its claims, which have the namespace of the pod."""
+    """Names of the claims that make it affected. They have the namespace of the pod."""
+    driver_run: str = ""
+    """Run of the driver that is loaded now."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -141,6 +149,7 @@ class Plugins:
 class _LoadedDriver:
     """The driver that is loaded on a node, and when the plugin was refreshed for it."""
 
+    run: str
     started: datetime
     refresh: Refresh | None
     stale: bool
@@ -167,6 +176,7 @@ class Affected:
     """The affected pods of a cluster."""
 
     pods: tuple[AffectedPod, ...] = ()
+    """The certainly affected ones first: a reader may see only the beginning."""
     unknown: str = ""
     """Why they are not known; empty if they are."""
 
@@ -174,11 +184,6 @@ class Affected:
     def certain(self) -> list[AffectedPod]:
         """Return the pods whose claims a plugin prepared that was not fresh."""
         return [pod for pod in self.pods if pod.exposure.certain]
-
-    @property
-    def ordered(self) -> list[AffectedPod]:
-        """Return the certainly affected pods first: a reader may see only the beginning."""
-        return sorted(self.pods, key=lambda pod: not pod.exposure.certain)
 
     def counts(self) -> dict[Exposure, int]:
         """Return the number of pods of each class."""
@@ -195,15 +200,28 @@ def affected_pods(
     """
     nodes = {pod.node for pod, _claims in holders} | {key.partition("/")[2] for key in plugins.memory.restarts}
     loaded = dict(_loaded_drivers(nodes, plugins, before))
-    found = [
-        AffectedPod(pod.namespace, pod.name, pod.uid, pod.node, exposure, pod.started, claims)
-        for pod, claims in holders
-        if pod.node in loaded and (exposure := _exposure(pod, loaded[pod.node])) is not None
-    ]
+    worst: dict[tuple[str, str, str], Exposure] = {}
+    for pod, claims in holders:
+        if pod.node in loaded and (exposure := _exposure(pod, loaded[pod.node])) is not None:
+            for claim in claims:
+                place = pod.node, pod.namespace, claim
+                worst[place] = _worst((exposure, worst.get(place, exposure)))
+    found: list[AffectedPod] = []
+    for pod, claims in holders:
+        old = {claim: worst[place] for claim in claims if (place := (pod.node, pod.namespace, claim)) in worst}
+        if old:
+            what = (pod.node, _worst(old.values()), pod.started, tuple(old), loaded[pod.node].run)
+            found.append(AffectedPod(pod.namespace, pod.name, pod.uid, *what))
     known = {node: driver.refresh for node, driver in loaded.items() if driver.refresh is not None}
     # While a driver reloads, nothing is evaluated there. What is known of it may still hold after that.
     kept = {node: before[node] for node in nodes - loaded.keys() if node in before}
-    return sorted(found, key=lambda pod: (pod.node, pod.namespace, pod.name)), kept | known
+    found.sort(key=lambda pod: (not pod.exposure.certain, pod.node, pod.namespace, pod.name))
+    return found, kept | known
+
+
+def _worst(exposures: Iterable[Exposure]) -> Exposure:
+    """Return the class that comes first in the enumeration."""
+    return min(exposures, key=list(Exposure).index)
 
 
 def _exposure(pod: ClaimPod, driver: _LoadedDriver) -> Exposure | None:
@@ -240,7 +258,7 @@ def _loaded_drivers(
             refresh = known.better(refresh) if known.driver_run == run else refresh
         stale = refresh is None and (ours or any(plugins.evidence(pod, drivers[0]) is Freshness.STALE for pod in live))
         old = all(freshness.predates(pod, drivers[0], plugins.stack) for pod in live)
-        yield node, _LoadedDriver(started, refresh, stale, proven=stale and old and (ours or bool(live)))
+        yield node, _LoadedDriver(run, started, refresh, stale, proven=stale and old and (ours or bool(live)))
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
@@ -262,9 +280,9 @@ def _refreshed(live: Iterable[Pod], driver: Pod, run: str, plugins: Plugins, *, 
         starts = [container.started_at for container in pod.containers if container.started_at is not None]
         if not starts or not plugins.fresh(pod, driver, run):
             continue
-        refresh = Refresh(run, by=max(starts))
         once = not any(container.restarts for container in pod.containers)
-        return replace(refresh, first=min(starts)) if once and (ours or _waited(pod, driver, plugins)) else refresh
+        known = once and (ours or _waited(pod, driver, plugins))
+        return Refresh(run, max(starts), min(starts) if known else None)
     return None
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hook.kube.informer import OutOfSync
     from hook.objects.decoding import Reader
     from hook.objects.drivers import Stack
-    from hook.objects.views import DaemonSet
+    from hook.objects.views import DaemonSet, Node
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +88,13 @@ def _unique(views: Iterable[Any]) -> tuple[Any, ...]:
     return tuple({getattr(view, "uid", view): view for view in views}.values())
 
 
+def _node_reader(stacks: Iterable[Stack], settings: Settings) -> Reader[Node]:
+    """Return the reader of nodes. It keeps the times of labels only if the settings need them."""
+    known = [stack.prerequisites.get(name) for stack in stacks for name in settings.refresh_after]
+    labels = [each.change.label for each in known if each is not None and each.change is not None]
+    return readers.node_with_writes(labels) if labels else readers.node
+
+
 class Cache:
     """Informers of everything that matters for the driver stacks. Stacks share informers.
 
@@ -98,6 +105,7 @@ class Cache:
     def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings, policy: retry.RetryPolicy) -> None:
         self._api, self._stacks, self._settings, self._policy = api, stacks, settings, policy
         self._namespaces = settings.rbac.namespaces or ("",)
+        self._read_node = _node_reader(stacks, settings)
         self._informers: dict[ListWatch, Informer] = {}
         self._fields: dict[str, dict[ListWatch, str]] = {}
         """By stack: the field of its snapshot that a ListWatch fills."""
@@ -134,7 +142,8 @@ class Cache:
         for stack in self._stacks:
             self._watch_drivers(stack)
             operator = stack.operator
-            self._add(stack, NODES, [ListWatch(ListOptions(requests.NODES, labels=stack.nodes.present), readers.node)])
+            nodes = ListOptions(requests.NODES, labels=stack.nodes.present)
+            self._add(stack, NODES, [ListWatch(nodes, self._read_node)])
             for part, resource, read in (
                 (DEPLOYMENTS, requests.DEPLOYMENTS, readers.deployment),
                 (REPLICA_SETS, requests.REPLICA_SETS, readers.replicaset),

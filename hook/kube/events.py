@@ -18,7 +18,15 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, UnreachableError
+from hook.errors import (
+    ClusterError,
+    ConflictError,
+    LeaseLostError,
+    NotFoundError,
+    PermissionDeniedError,
+    RejectedError,
+    UnreachableError,
+)
 from hook.format import printable
 from hook.kube import retry
 from hook.kube.client import READ_SECONDS
@@ -208,10 +216,12 @@ class EventRecorder:
 
     A thread writes the Events in order, so that restarts do not wait for them. Event targets have another thread:
     to find one, or to write an Event on it, may hang.
+
+    With `persistent`, an Event is tried again until it is written or refused, and a refused one delays no other.
     """
 
-    def __init__(self, api: Api, run_id: str, *, silent: bool) -> None:
-        self._api, self._run_id, self._silent = api, run_id, silent
+    def __init__(self, api: Api, run_id: str, *, silent: bool, persistent: bool = False) -> None:
+        self._api, self._run_id, self._silent, self._persistent = api, run_id, silent, persistent
         self._own, self._targets = _Worker(), _Worker()
         self._counts: OrderedDict[str, int] = OrderedDict()
         """By name of an Event: how often it occurred. Each name is used by one thread."""
@@ -245,9 +255,9 @@ class EventRecorder:
         self._targets.submit(self._unusable.clear)
 
     def shutdown(self, left: float) -> None:
-        """Write the last Events, those on event targets only as long as the process has time `left`."""
+        """Write the last Events, while the process has time `left`, and those on event targets last."""
         end = time.monotonic() + left - EXIT_SECONDS
-        self._own.flush(FLUSH_SECONDS)
+        self._own.flush(max(0.0, min(FLUSH_SECONDS, end - time.monotonic())))
         self._targets.flush(max(0.0, min(TARGET_FLUSH_SECONDS, end - time.monotonic())))
 
     def stop(self) -> None:
@@ -266,7 +276,9 @@ class EventRecorder:
         count = self._counts.pop(name, 0) + 1
         fields = {**fields, "count": count}
         request = _create(reference, name, fields) if count == 1 else _update(reference, name, fields)
-        self._counts[name] = count if self._send(request, target) else 0
+        while (exists := self._send(request, target)) is None:
+            time.sleep(max(0.0, self._paused_until - time.monotonic()))
+        self._counts[name] = count if exists else 0
         if len(self._counts) > COUNTS_LIMIT:
             self._counts.popitem(last=False)
 
@@ -279,8 +291,8 @@ class EventRecorder:
             self._unusable.add(target)
         return reference
 
-    def _send(self, request: Request, target: Target) -> bool:
-        """Write an Event. Return whether it exists now."""
+    def _send(self, request: Request, target: Target) -> bool | None:
+        """Write an Event. Return whether it exists now, or None to try again after the pause."""
         try:
             self._api.send(request, WRITE_SECONDS)
         except ConflictError:
@@ -289,21 +301,24 @@ class EventRecorder:
             log.debug("Event %s has expired; the next one is new", request.name)
             return False
         except ClusterError as error:
-            self._pause(error, target)
+            refused = self._persistent and isinstance(error, PermissionDeniedError | RejectedError)
+            self._pause(error, target, briefly=refused)
             level = logging.DEBUG if self._logged else logging.WARNING
             self._logged = True
             log.log(level, "cannot write Kubernetes Events, continuing without them: %s", error)
-            return False
+            return None if self._persistent and not refused else False
         except LeaseLostError:
             return False  # this process is about to exit, and the new leader reports
         return True
 
-    def _pause(self, error: ClusterError, target: Target) -> None:
-        """Write no Events for some time after an error. If only an event target refuses them, only obey Retry-After."""
+    def _pause(self, error: ClusterError, target: Target, *, briefly: bool) -> None:
+        """Write no Events for some time after an error. If only some Events are refused, only obey Retry-After."""
         now = time.monotonic()
         self._retry_after_until = now + retry.retry_after(error)
         if isinstance(target, TargetResolver):
             self._unusable.add(target)
+            briefly = True
+        if briefly:
             self._paused_until = max(self._paused_until, self._retry_after_until)
         else:
             self._paused_until = max(now + PAUSE_SECONDS, self._retry_after_until)

@@ -1,17 +1,19 @@
 """Informers of claims and of the pods that hold them, apart from those that decisions need.
 
-A run never fails because of them, and waits for them a few seconds at most: they only serve the report of affected
-workloads. Pods are
-listed once there is a claim of one of the drivers. A cluster without one costs no list of all its pods.
+They only serve the report of affected workloads. A run never fails because of them, and waits for them a few seconds
+at most. Without the permission to list claims or pods, they are tried again from time to time, and the program works
+without the report. Pods are listed once there is a claim of one of the drivers, so a cluster without one costs little.
 """
 
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.decide.workloads import joined
-from hook.kube import requests
+from hook.kube import requests, retry
 from hook.kube.informer import Informer
 from hook.kube.listing import ListWatch
 from hook.kube.requests import ListOptions
@@ -21,38 +23,58 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hook.decide.workloads import Holders
-    from hook.kube import retry
     from hook.kube.client import Api
     from hook.kube.requests import GroupVersionResource
 
 View = TypeVar("View")
 
+log = logging.getLogger(__name__)
+
 NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
 NOT_READ: Final = "claims and pods have not been read yet"
+AGAIN_SECONDS: Final = 600.0
+"""Time until informers that ended are started again. An administrator may add a missing permission."""
 
 
 class WorkloadCache:
     """The pods of the cluster that hold prepared claims of the given DRA drivers."""
 
     def __init__(self, api: Api, drivers: Sequence[str], policy: retry.RetryPolicy) -> None:
-        self._api, self._drivers, self._policy = api, drivers, policy
+        # A controller tries forever what decisions need. What a report lacks must not look like an outage.
+        self._policy = retry.JOB if policy is retry.CONTROLLER else policy
+        self._api, self._drivers = api, drivers
         self._served: GroupVersionResource | None = None
         self._claims: Informer | None = None
         self._pods: Informer | None = None
         self._unserved = False
+        self._ended_at: float | None = None
+        """When an informer was seen to have ended, by the monotonic clock."""
+        self._logged = ""
 
     def watch(self, slices: GroupVersionResource | None, *, discovered: bool) -> None:
         """Watch claims in the version in which the API server has ResourceSlices, then the pods."""
         self._unserved = discovered and slices is None
         if not self._drivers or slices is None:
             return
-        if slices != self._served:
+        if slices != self._served or self._is_retry_due():
             self.stop()
             self._served = slices
             resource = replace(requests.RESOURCE_CLAIMS, version=slices.version)
             self._claims = self._start(ListWatch(ListOptions(resource), claim_reader(self._drivers)))
         if self._pods is None and self._claims is not None and any(self._views(self._claims, Claim)):
             self._pods = self._start(ListWatch(ListOptions(requests.PODS, fields=NOT_OVER), claim_pod))
+
+    def _is_retry_due(self) -> bool:
+        """Return whether an informer ended some time ago. Log once why it ended."""
+        ended = next((each.problem for each in (self._claims, self._pods) if each is not None and each.problem), None)
+        if ended is None:
+            return False
+        if self._ended_at is None:
+            self._ended_at = time.monotonic()
+            level = logging.DEBUG if str(ended) == self._logged else logging.WARNING
+            log.log(level, "continuing without the report of affected workloads: %s", ended)
+            self._logged = str(ended)
+        return time.monotonic() - self._ended_at >= AGAIN_SECONDS
 
     @property
     def problem(self) -> str:
@@ -82,8 +104,7 @@ class WorkloadCache:
         """Stop the informers."""
         for informer in filter(None, (self._claims, self._pods)):
             informer.stop()
-        self._claims = self._pods = None
-        self._served = None
+        self._claims = self._pods = self._served = self._ended_at = None
 
     def _start(self, list_watch: ListWatch) -> Informer:
         informer = Informer(self._api, list_watch, _ignore, self._policy)

@@ -61,6 +61,19 @@ class PluginKind:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeChange:
+    """Change of a node's devices, as a node label shows it."""
+
+    title: str
+    label: str
+    """State of the change. A node without the label was never changed."""
+    ended: frozenset[str]
+    """Values after the change. With all others it is in progress."""
+    failed: str
+    """The one of them that means that it failed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Prerequisite:
     """Component in addition to the driver that plugins must start after, if the settings name it."""
 
@@ -69,6 +82,8 @@ class Prerequisite:
     """Label of its DaemonSet, pods and revisions."""
     deploy_label: str
     """It is deployed to nodes on which this label is ``true``."""
+    change: NodeChange | None = None
+    """Plugins must start after this change that it makes, not after its pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +251,15 @@ GPU_OPERATOR: Final = Stack(
             title="container toolkit",
             label=(names.TOOLKIT_LABEL, names.TOOLKIT_APP),
             deploy_label=names.DEPLOY_TOOLKIT_LABEL,
-        )
+        ),
+        "mig": Prerequisite(
+            title="MIG manager",
+            label=(names.MIG_MANAGER_LABEL, names.MIG_MANAGER_APP),
+            deploy_label=names.DEPLOY_MIG_MANAGER_LABEL,
+            change=NodeChange(
+                "MIG reconfiguration", names.MIG_STATE_LABEL, names.MIG_STATES_ENDED, names.MIG_STATE_FAILED
+            ),
+        ),
     },
     # GO documentation, troubleshooting a failed upgrade.
     failed_upgrade_command="kubectl label node {node} {state_label}=upgrade-required --overwrite",

@@ -62,12 +62,18 @@ OFED_SKIP_LABEL: Final = "nvidia.com/ofed-driver-upgrade.skip"
 OFED_SAFE_LOAD_ANNOTATION: Final = "nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load"
 """LIB: while a node has it, its new driver waits until the node is cordoned and drained."""
 
+MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
+"""NVIDIA/mig-parted ``pkg/mig/reconfigure/reconfigure.go``: ``pending`` or ``rebooting`` before one of these."""
+MIG_STATE_FAILED: Final = "failed"
+MIG_STATES_ENDED: Final = frozenset({"success", MIG_STATE_FAILED})
+
 NODE_LABEL_PREFIXES: Final = (
     "nvidia.com/gpu.",
     "nvidia.com/gpu-driver-upgrade",
     DRIVER_OWNER_LABEL,
     "nvidia.com/ofed-driver-upgrade",
     "nvidia.com/dra",
+    MIG_STATE_LABEL,
     "network.nvidia.com/",
     NIC_PRESENT_LABEL,
 )
@@ -111,6 +117,10 @@ TOOLKIT_LABEL: Final = "app"
 TOOLKIT_APP: Final = "nvidia-container-toolkit-daemonset"
 """GO ``assets/state-container-toolkit/0500_daemonset.yaml``: DaemonSet name, label and selector."""
 DEPLOY_TOOLKIT_LABEL: Final = DEPLOY_LABEL_PREFIX + "container-toolkit"
+MIG_MANAGER_LABEL: Final = "app"
+MIG_MANAGER_APP: Final = "nvidia-mig-manager"
+"""GO ``assets/state-mig-manager/0600_daemonset.yaml``: DaemonSet name, label and selector."""
+DEPLOY_MIG_MANAGER_LABEL: Final = DEPLOY_LABEL_PREFIX + "mig-manager"
 OFED_DRIVER_LABEL: Final = "nvidia.com/ofed-driver"
 """NO ``manifests/state-ofed-driver``: with an empty value, on the DaemonSet and its pods."""
 OFED_DRIVER_OWNERS: Final = frozenset({"NicClusterPolicy", "NicNodePolicy"})

@@ -14,6 +14,8 @@ from sys import intern
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from msgspec.structs import replace
+
 from hook.objects import decoding, names, views, wire
 from hook.objects.decoding import Key, MalformedObjectError, interned, moment, reads, utc
 
@@ -71,6 +73,16 @@ def node(decoded: wire.Node) -> views.Node:
         annotations={names.OFED_SAFE_LOAD_ANNOTATION: safe_load} if safe_load is not None else views.NONE,
         gpus=small_number((status.capacity or {}).get(names.GPU_RESOURCE)),
     )
+
+
+def node_with_writes(labels: Iterable[str]) -> Reader[views.Node]:
+    """Return a reader of Nodes that keeps in addition when these labels were written; unknown if it is not recorded."""
+
+    def build(decoded: wire.ManagedNode) -> views.Node:
+        times = {label: max(map(utc, decoded.metadata.written(label)), default=None) for label in labels}
+        return replace(node.build(decoded), written={label: time for label, time in times.items() if time is not None})
+
+    return decoding.Reader(wire.ManagedNode, build)
 
 
 @reads(wire.Controller)

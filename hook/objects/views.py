@@ -55,6 +55,8 @@ class Node(View, frozen=True):
     cordoned: bool = False
     annotations: Mapping[str, str] = NONE
     """Only those of ``wire.Annotations``."""
+    written: Mapping[str, datetime] = NONE
+    """When the last writer of a label wrote, of the labels that the settings need it for (``managedFields``)."""
     gpus: int | None = None
     """What its device plugin reports (``status.capacity``); None without one, as with DRA alone."""
 

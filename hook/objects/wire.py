@@ -16,6 +16,7 @@ from hook.objects.decoding import Count, Key, Labels, MalformedObjectError, Name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
 CONDITION_STATUSES: Final = ("True", "False", "Unknown")
 
@@ -118,6 +119,32 @@ class Node(Object):
 
     spec: Spec | None = None
     status: Status | None = None
+
+
+class ManagedNode(Node):
+    """A node with ``managedFields``, which are large. They are read only if a setting needs them."""
+
+    class Labels(Part):
+        labels: dict[str, Any] | None = msgspec.field(name="f:labels", default=None)
+
+    class Fields(Part):
+        metadata: ManagedNode.Labels | None = msgspec.field(name="f:metadata", default=None)
+
+    class Write(Part):
+        time: Time | None = None
+        fields_v1: ManagedNode.Fields | None = None
+
+    class Meta(Metadata, kw_only=True):
+        managed_fields: list[ManagedNode.Write] | None = None
+
+        def written(self, label: str) -> Iterable[datetime]:
+            """Yield when managers of a label wrote last: the label, or another field after it."""
+            for write in self.managed_fields or ():
+                fields = write.fields_v1.metadata if write.fields_v1 is not None else None
+                if write.time is not None and fields is not None and f"f:{label}" in (fields.labels or ()):
+                    yield write.time
+
+    metadata: Meta
 
 
 class Container(Part):

@@ -23,10 +23,12 @@ from hook.decide.result import NodeState, Phase
 from hook.errors import ClusterError
 from hook.format import printable, timestamp
 from hook.kube import retry
-from hook.kube.requests import CONFIG_MAPS, apply_patch
+from hook.kube.requests import CONFIG_MAPS, ListOptions, Request, apply_patch
+from hook.objects import decoding
+from hook.objects.names import OWN_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from hook.config import Settings
@@ -50,6 +52,12 @@ RUN_MANAGER: Final = "gpu-operator-post-run"
 """Field manager of what is known of runs."""
 WORKLOADS_MANAGER: Final = "gpu-operator-post-workloads"
 """Field manager of what is known of affected pods. The next process reads it before it writes."""
+AFFECTED, POSSIBLE, FIRST_PODS, REFRESHES = "affectedPods", "possiblyAffectedPods", "firstAffectedPods", "refreshTimes"
+"""Keys of that manager."""
+LABELS: Final = f"app.kubernetes.io/name={OWN_NAME},app.kubernetes.io/component=status"
+"""Selector of all status objects."""
+READ_SECONDS: Final = 5.0
+"""Timeout of a read of status objects."""
 
 
 class StatusPhase(StrEnum):
@@ -102,11 +110,12 @@ class StatusObject:
         self._write_run(seconds)
 
     def note_workloads(self, keys: Mapping[str, str]) -> None:
-        """Write what is known of affected pods, if the object shows something else.
+        """Write what is known of affected pods, if the object shows something else. Keys that are left out are removed.
 
         Write nothing before the object was read with the first state: it may hold what another process knows.
         """
-        if self.data and any(self.data.get(key) != text for key, text in keys.items()):
+        known = (AFFECTED, POSSIBLE, FIRST_PODS, REFRESHES)
+        if self.data and {key: self.data[key] for key in known if key in self.data} != keys:
             self._apply(WORKLOADS_MANAGER, keys, TIMEOUT_SECONDS)
 
     def show(self, decision: Decision, snapshots: Snapshots, settings: Settings, *, heartbeat: bool = False) -> bool:
@@ -150,6 +159,24 @@ class StatusObject:
         data = answer.get("data")
         self.data = data if isinstance(data, dict) else {}
         return True
+
+
+class _ConfigMap(msgspec.Struct):
+    data: dict[str, str] | None = None
+
+
+def read_all(api: Api, namespace: str, name: str, namespaces: Sequence[str]) -> list[dict[str, str]]:
+    """Return the content of one status object, or without a name of all of them.
+
+    Raises ClusterError and MalformedObjectError.
+    """
+    bodies: list[object]
+    if name:
+        bodies = [api.send(Request("get", CONFIG_MAPS, namespace, name), READ_SECONDS)]
+    else:
+        pages = (ListOptions(CONFIG_MAPS, each, LABELS).page() for each in namespaces or ("",))
+        bodies = [body for page in pages for body in api.list_page(page, READ_SECONDS)[1]]
+    return [decoding.read(_ConfigMap, body).data or {} for body in bodies]
 
 
 def _phase(decision: Decision) -> StatusPhase:

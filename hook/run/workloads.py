@@ -19,13 +19,12 @@ from hook.decide.workloads import Affected, Exposure, Plugins, Refresh, affected
 from hook.errors import ClusterError
 from hook.format import aligned, printable, timestamp
 from hook.kube.events import EventRecorder, ObjectReference
-from hook.kube.requests import CONFIG_MAPS, ListOptions, Request
 from hook.objects import decoding
-from hook.objects.decoding import LONGEST_TEXT, MalformedObjectError, Text, Time, moment, utc
-from hook.objects.names import OWN_NAME
+from hook.objects.decoding import MalformedObjectError, Name
+from hook.run import statusobject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hook.config import Settings
     from hook.decide.decide import Memories, Snapshots
@@ -46,30 +45,36 @@ AWAIT_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.1
 MOST_EVENTS: Final = 100
 """Pods with an Event. A reader of more of them needs the table."""
+MOST_REPORTED: Final = 4096
+"""Latest pods with an Event, so that the memory of the controller does not grow."""
 MOST_ROWS: Final = 50
+MOST_LISTED: Final = 100
+"""Pods in a JSON report. The counts are of all."""
+MOST_CLAIMS: Final = 10
+"""Claims of one pod."""
 FIRST: Final = 10
 """Pods in the status object."""
 MOST_STORED: Final = 100
 """Nodes whose refresh is in the status object: some 20 KiB."""
 PAGE: Final = "docs/affected-workloads.md"
 HEADINGS: Final = ("POD", "NODE", "AFFECTED", "STARTED", "CLAIMS")
-READ_SECONDS: Final = 5.0
-"""Timeout of a read of status objects."""
-STATUS_LABELS: Final = f"app.kubernetes.io/name={OWN_NAME},app.kubernetes.io/component=status"
-COUNT, POSSIBLE, PODS, REFRESHES = "affectedPods", "possiblyAffectedPods", "firstAffectedPods", "refreshTimes"
-"""Keys of the status object."""
+UNKNOWN_SECONDS: Final = 60.0
+"""Time after which the status object no longer shows pods that are not known any more."""
 
 
 def evaluate(
     cache: Cache, settings: Settings, snapshots: Snapshots, memories: Memories, before: Mapping[str, Refresh]
 ) -> tuple[Affected, Refreshes]:
-    """Evaluate the pods with claims, and return in addition when the plugins of their nodes were refreshed."""
-    lost = cache.out_of_sync
-    if reason := why_not(settings) or cache.workloads.problem or (str(lost) if lost is not None else ""):
+    """Evaluate the pods with claims, and return in addition when the plugins of their nodes were refreshed.
+
+    A refresh is recorded also while the pods are not known: nothing shows its time later.
+    """
+    if reason := why_not(settings):
         return Affected(unknown=reason), dict(before)
+    unknown = cache.workloads.problem or str(cache.out_of_sync or "")
+    holders = [] if unknown else cache.workloads.holders()
     pods: list[AffectedPod] = []
-    refreshes: Refreshes = {}
-    holders = cache.workloads.holders()
+    refreshes: Refreshes = dict(before) if unknown else {}
     for stack in chosen(settings):
         if stack.plugin.claim_drivers:
             snapshot = snapshots[stack.name]
@@ -78,7 +83,7 @@ def evaluate(
             affected, known = affected_pods(holders, plugins, before)
             pods += affected
             refreshes |= known
-    return Affected(tuple(pods)), refreshes
+    return Affected(tuple(pods), unknown), refreshes
 
 
 def why_not(settings: Settings) -> str:
@@ -100,28 +105,37 @@ class WorkloadObserver:
     ) -> None:
         self._cache, self._settings, self._status_object = cache, settings, status_object
         # A recorder of its own: namespaces of workloads may refuse Events, and that must not delay other Events. The
-        # name of an Event depends on the pod alone, so that the next process does not repeat it.
-        self._recorder = EventRecorder(api, "affected-workloads", silent=silent)
-        self._reported: set[str] = set()
+        # name of an Event depends on pod and driver run alone, so that the next process does not repeat it.
+        self._recorder = EventRecorder(api, "affected-workloads", silent=silent, persistent=True)
+        self._reported: dict[tuple[str, str], None] = {}
+        """Pods with an Event, by UID and driver run, in this order."""
         self._refreshes: Refreshes = {}
         self._stored = ""
         self._next = float("-inf")
+        self._known_at = time.monotonic()
         self.affected = Affected(unknown=why_not(settings) or "the fleet was not evaluated")
 
     def observe(self, snapshots: Snapshots, memories: Memories, *, now: bool = False) -> Affected:
         """Evaluate and report, if that is due or wanted `now`. Return the latest result."""
-        if not why_not(self._settings) and (now or time.monotonic() >= self._next):
-            if now:
-                self._await()
-            self._load()
+        began = time.monotonic()
+        if not now and began < self._next:
+            return self.affected
+        self._next = began + EVALUATE_SECONDS
+        if why_not(self._settings):
+            self._show({})
+            return self.affected
+        if now:
+            self._await()
             began = time.monotonic()
-            self.affected, self._refreshes = evaluate(self._cache, self._settings, snapshots, memories, self._refreshes)
-            ended = time.monotonic()
-            self._next = ended + max(EVALUATE_SECONDS, EVALUATE_FACTOR * (ended - began))
-            if not self.affected.unknown:
-                self._record(self.affected.certain)
-                if self._status_object is not None:
-                    self._status_object.note_workloads(status_keys(self.affected, self._refreshes))
+        self._load()
+        self.affected, self._refreshes = evaluate(self._cache, self._settings, snapshots, memories, self._refreshes)
+        ended = time.monotonic()
+        self._next = ended + max(EVALUATE_SECONDS, EVALUATE_FACTOR * (ended - began))
+        if not self.affected.unknown:
+            self._known_at = ended
+            self._record(self.affected.certain)
+        if not self.affected.unknown or now or ended - self._known_at > UNKNOWN_SECONDS:
+            self._show(status_keys(self.affected, self._refreshes))
         return self.affected
 
     def shutdown(self, left: float) -> None:
@@ -142,25 +156,37 @@ class WorkloadObserver:
     def _load(self) -> None:
         """Take over what another process knows, such as a Job that restarted a plugin next to this controller."""
         data = self._status_object.data if self._status_object is not None else {}
-        if (text := data.get(REFRESHES, "")) != self._stored:
+        if (text := data.get(statusobject.REFRESHES, "")) != self._stored:
             self._stored = text
             self._refreshes = with_better(self._refreshes, stored_refreshes(text))
 
-    def _record(self, pods: Iterable[AffectedPod]) -> None:
-        """Record one Event per pod, for a bounded number of pods."""
-        found = {pod.uid: pod for pod in pods}
-        self._reported &= found.keys()
-        for uid in [uid for uid in found if uid not in self._reported][: MOST_EVENTS - len(self._reported)]:
-            self._reported.add(uid)
-            pod = found[uid]
+    def _show(self, keys: Mapping[str, str]) -> None:
+        if self._status_object is not None:
+            self._status_object.note_workloads(keys)
+
+    def _record(self, pods: Sequence[AffectedPod]) -> None:
+        """Record one Event per pod and driver run, for a bounded number of pods at a time."""
+        for pod in pods[:MOST_EVENTS]:
+            key = pod.uid, pod.driver_run
+            if key in self._reported:
+                continue
+            self._reported[key] = None
+            if len(self._reported) > MOST_REPORTED:
+                del self._reported[next(iter(self._reported))]
             log.warning("pod %s on node %s: %s", pod, pod.node, _why(pod))
             reference = ObjectReference("v1", "Pod", pod.namespace, pod.name, pod.uid)
-            self._recorder.event(reference, EventReason.AFFECTED_WORKLOAD, _advice(pod), warning=True)
+            about, reason = pod.driver_run, EventReason.AFFECTED_WORKLOAD
+            self._recorder.event(reference, reason, _advice(pod), about=about, warning=True)
+
+
+def _claims(pod: AffectedPod) -> str:
+    more = len(pod.claims) - MOST_CLAIMS
+    return ", ".join(pod.claims[:MOST_CLAIMS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _why(pod: AffectedPod) -> str:
     claims = "claim" if len(pod.claims) == 1 else "claims"
-    return f"it may hold files of an old driver: {claims} {', '.join(pod.claims)} {pod.exposure.text}"
+    return f"it may hold files of an old driver: {claims} {_claims(pod)} {pod.exposure.text}"
 
 
 def _advice(pod: AffectedPod) -> str:
@@ -171,43 +197,27 @@ def _advice(pod: AffectedPod) -> str:
 # The status object.
 
 
-class _ConfigMap(msgspec.Struct):
-    """The content of a status object."""
-
-    data: dict[str, str] | None = None
-
-
-class _Stored(msgspec.Struct, rename="camel", frozen=True):
-    """A refresh in the status object."""
-
-    run: Text
-    by: Time
-    first: Time | None = None
-
-
 def status_keys(affected: Affected, refreshes: Refreshes) -> dict[str, str]:
-    """Return the keys of the status object. Refreshes are stored only for nodes with affected pods."""
-    counts = affected.counts()
-    ordered = affected.ordered
-    nodes = [node for node in dict.fromkeys(pod.node for pod in ordered) if node in refreshes][:MOST_STORED]
-    stored = {node: _Stored(refreshes[node].driver_run, refreshes[node].by, refreshes[node].first) for node in nodes}
-    return {
-        COUNT: str(len(affected.certain)),
-        POSSIBLE: str(counts[Exposure.POSSIBLE]),
-        PODS: msgspec.json.encode([_as_json(pod) for pod in ordered[:FIRST]]).decode(),
-        REFRESHES: msgspec.json.encode(stored, order="sorted").decode(),
+    """Return the keys of the status object. While the pods are not known, only refreshes.
+
+    Refreshes are stored only for nodes with affected pods, unless these are not known.
+    """
+    concerned = refreshes if affected.unknown else dict.fromkeys(pod.node for pod in affected.pods)
+    stored = {node: refreshes[node] for node in [node for node in concerned if node in refreshes][:MOST_STORED]}
+    keys = {statusobject.REFRESHES: msgspec.json.encode(stored, order="sorted").decode()}
+    if affected.unknown:
+        return keys
+    return keys | {
+        statusobject.AFFECTED: str(len(affected.certain)),
+        statusobject.POSSIBLE: str(affected.counts()[Exposure.POSSIBLE]),
+        statusobject.FIRST_PODS: msgspec.json.encode([_as_json(pod) for pod in affected.pods[:FIRST]]).decode(),
     }
 
 
 def stored_refreshes(text: str) -> Refreshes:
     """Return the refreshes of a status object; none from a text that is not valid."""
     try:
-        found = decoding.read(dict[str, _Stored], text.encode()) if text else {}
-        return {
-            node: Refresh(refresh.run, utc(refresh.by), moment(refresh.first))
-            for node, refresh in found.items()
-            if len(node) <= LONGEST_TEXT
-        }
+        return decoding.read(dict[Name, Refresh], text.encode()) if text else {}
     except MalformedObjectError as error:
         log.debug("the refresh times in the status object cannot be read: %s", error)
         return {}
@@ -220,22 +230,11 @@ def read_refreshes(api: Api, lease: LeaseStatus | None, namespaces: Sequence[str
     """
     known: Refreshes = {}
     try:
-        if lease is not None:
-            name = f"{lease.name}-status"
-            found = [
-                decoding.read(_ConfigMap, api.send(Request("get", CONFIG_MAPS, lease.namespace, name), READ_SECONDS))
-            ]
-        else:
-            pages = (
-                api.list_page(ListOptions(CONFIG_MAPS, namespace, STATUS_LABELS).page(), READ_SECONDS)[1]
-                for namespace in namespaces or ("",)
-            )
-            found = [decoding.read(_ConfigMap, body) for bodies in pages for body in bodies]
+        where = (lease.namespace, f"{lease.name}-status") if lease is not None else ("", "")
+        for data in statusobject.read_all(api, *where, namespaces):
+            known = with_better(known, stored_refreshes(data.get(statusobject.REFRESHES, "")))
     except (ClusterError, MalformedObjectError) as error:
         log.debug("the status object cannot be read: %s", error)
-        return known
-    for config_map in found:
-        known = with_better(known, stored_refreshes((config_map.data or {}).get(REFRESHES, "")))
     return known
 
 
@@ -252,8 +251,8 @@ def as_lines(affected: Affected) -> list[str]:
     if not affected.pods:
         return []
     rows = [
-        (str(pod), pod.node, pod.exposure.text, timestamp(pod.started), ", ".join(pod.claims))
-        for pod in affected.ordered[:MOST_ROWS]
+        (str(pod), pod.node, pod.exposure.text, timestamp(pod.started), _claims(pod))
+        for pod in affected.pods[:MOST_ROWS]
     ]
     certain, possible = len(affected.certain), affected.counts()[Exposure.POSSIBLE]
     total = f"{certain} pods may hold files of an old driver" + (f", {possible} possibly" if possible else "")
@@ -263,13 +262,13 @@ def as_lines(affected: Affected) -> list[str]:
 
 
 def as_json(affected: Affected) -> dict[str, Any]:
-    """Return everything, for programs. The counts are null if they are not known."""
+    """Return the counts and the first pods, for programs. The counts are null if they are not known."""
     known = not affected.unknown
     return {
         "affected": len(affected.certain) if known else None,
         "possiblyAffected": affected.counts()[Exposure.POSSIBLE] if known else None,
         "problem": affected.unknown,
-        "pods": [_as_json(pod) for pod in affected.pods],
+        "pods": [_as_json(pod) for pod in affected.pods[:MOST_LISTED]],
     }
 
 
@@ -281,5 +280,5 @@ def _as_json(pod: AffectedPod) -> dict[str, Any]:
         "node": pod.node,
         "class": pod.exposure,
         "startedAt": timestamp(pod.started),
-        "claims": list(pod.claims),
+        "claims": list(pod.claims[:MOST_CLAIMS]),
     }

@@ -16,10 +16,15 @@ TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "n
 CONTROLLER: Final[Values] = {"controller.enabled": True}
 ALONE: Final[Values] = {**CONTROLLER, "job.enabled": False}
 OPEN: Final[Values] = {"rbac.admissionPolicy.enabled": False}
+SOME: Final[Values] = {"rbac.scope": "namespace", "rbac.namespaces": [NAMESPACE, "nvidia-dra-driver-gpu"]}
 PROGRAM: Final = "gpu-operator-post"
 EXEC: Final = f"kubectl -n {NAMESPACE} exec deploy/{RELEASE}-controller -- {PROGRAM} status\n"
 CONTENTS: Final[tuple[tuple[Values, list[str], list[str]], ...]] = (
-    ({}, ["--timeout 1620s\n", "timeout: 1620\n", "spec.timeout: 1620s", "Argo CD has no limit"], ["Caution"]),
+    (
+        {},
+        ["--timeout 1620s\n", "timeout: 1620\n", "spec.timeout: 1620s", "Argo CD has no limit"],
+        ["Caution", "are not reported"],
+    ),
     ({"timeout": "1h30m"}, ["--timeout 5520s", "It gets 1h30m"], []),
     ({"hook.enabled": False}, ["--timeout 1620s --wait --wait-for-jobs", "wait: true, waitForJobs: true"], []),
     ({"dryRun": True, **OPEN}, ["restarts none (dryRun)"], ["Caution"]),
@@ -35,6 +40,8 @@ CONTENTS: Final[tuple[tuple[Values, list[str], list[str]], ...]] = (
     ),
     (OPEN, ["rbac.admissionPolicy.enabled is false", "which pods the ServiceAccount may delete"], []),
     ({"rbac.create": False}, ["rbac.create is false"], []),
+    (SOME, ["pods that may hold files of an old driver are not reported"], ["Caution"]),
+    ({**SOME, "affectedWorkloads.enabled": False}, [], ["are not reported"]),
     ({"eventTargets": [TARGET]}, ["kubectl -n argocd describe application.argoproj.io post\n"], []),
 )
 """Values, what the notes then contain, and what they do not. Readers skip a caution that each installation prints."""

@@ -87,6 +87,28 @@ def test_a_server_that_hangs_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) ->
         assert server.count("POST") == 2
 
 
+def test_a_persistent_recorder_loses_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an outage it writes the same Event again. One that is refused delays no other, and is not repeated."""
+    monkeypatch.setattr(events, "PAUSE_SECONDS", 0.2)
+    answers = [Said(500), GRANTED, refused(403), refused(422), GRANTED]
+    with serving(GRANTED, lambda _line, _body: answers.pop(0)) as server:
+        recorder = EventRecorder(server.api, "run", silent=False, persistent=True)
+        record(recorder, "outage")
+        recorder.flush()
+        monkeypatch.setattr(events, "PAUSE_SECONDS", PATIENCE)
+        record(recorder, "refused", "invalid", "last")
+        recorder.shutdown(PATIENCE / 2)
+    assert answers == []
+
+
+def test_the_last_events_get_the_time_that_is_left() -> None:
+    """A process that must end does not wait for a server that hangs."""
+    with serving(SILENT) as server, bounded():
+        recorder = EventRecorder(server.api, "run", silent=False)
+        record(recorder, "1")
+        recorder.shutdown(0.0)
+
+
 class Heard:
     """Keeps the Events that reach the server."""
 

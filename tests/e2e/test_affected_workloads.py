@@ -20,9 +20,9 @@ STATUS: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}-status"
 CLAIMS: Final = f"/apis/resource.k8s.io/v1/namespaces/{TEAM}/resourceclaims"
 
 
-def _start(lab: Lab, name: str, node: str) -> None:
-    """Start a pod with an allocated claim on a node, as scheduler and controllers leave it."""
-    claim = f"{name}-gpu"
+def _start(lab: Lab, name: str, node: str, shared: str = "") -> None:
+    """Start a pod on a node with an allocated claim, its own or a shared one, as scheduler and controllers leave it."""
+    claim = shared or f"{name}-gpu"
     pod = lab.cluster.create(f"/api/v1/namespaces/{TEAM}/pods", {
         "metadata": {"name": name},
         "spec": {
@@ -32,6 +32,8 @@ def _start(lab: Lab, name: str, node: str) -> None:
             "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}],
         },
     })  # fmt: skip
+    if shared:
+        return  # Kubernetes' own controller reserves an allocated claim for a pod that has a node.
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
     lab.cluster.create(CLAIMS, {"metadata": {"name": claim}, "spec": {"devices": {"requests": [request]}}})
     result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": node, "device": "gpu-0"}
@@ -97,21 +99,26 @@ def test_a_run_reports_what_it_does_not_repair(boot: Boot) -> None:
     assert all(name in lab.log() for name in old)
     assert len(lab.events("Pod", "AffectedWorkload")) == 3
 
-    # A pod that comes later is healthy, also for a later run, and after the plugin was restarted by hand.
+    # A pod that comes later is healthy, also for a later run, and after the plugin was restarted by hand; but not one
+    # that shares the claim of an affected pod.
     _start(lab, "healthy", "gpu-0")
-    _prepared(lab, "healthy")
+    _start(lab, "sharing", "gpu-0", "stale-0-gpu")
+    _prepared(lab, "healthy", "sharing")
+    lab.until(lambda: len(lab.cluster.get(f"{CLAIMS}/stale-0-gpu")["status"]["reservedFor"]) == 2, "it is reserved")
+    old.insert(1, "team/sharing")
     assert list(lab.truth.holding_old_files()) == old
     plugins = lab.cluster.list(f"/api/v1/namespaces/{PLUGIN_NAMESPACE}/pods", fieldSelector="spec.nodeName=gpu-0")
     lab.cluster.delete(f"/api/v1/namespaces/{PLUGIN_NAMESPACE}/pods/{plugins[0]['metadata']['name']}")
     lab.until(lambda: lab.serving_on() == {"gpu-0", "gpu-1"}, "the plugin is back")
     lab.deploy(trigger="again")
     assert _object(lab) == (old, "0")
-    assert len(lab.events("Pod", "AffectedWorkload")) == 3
+    assert len(lab.events("Pod", "AffectedWorkload")) == 4
     pods = lab.cluster.list(f"/api/v1/namespaces/{TEAM}/pods")
-    assert len(pods) == 4
+    assert len(pods) == 5
     assert not any("deletionTimestamp" in pod["metadata"] for pod in pods)
 
     # What is deleted as documented is not reported any more.
+    lab.cluster.kubectl("delete", "-n", TEAM, "pod/sharing")
     for name in ("before", "stale-0", "stale-1"):
         lab.cluster.kubectl("delete", "-n", TEAM, f"pod/{name}", f"resourceclaim/{name}-gpu")
     lab.deploy(trigger="third")

@@ -229,10 +229,10 @@ def test_a_replaced_container_toolkit(boot: Boot) -> None:
         "delete", "pod", "-n", NAMESPACE, "-l", "app=nvidia-container-toolkit-daemonset", "--wait=false"
     )
     lab.until(lambda: acts.happened(lab, "toolkit-ready", "gpu-0", lab.began), "it is replaced", acts.PATIENCE)
-    assert lab.truth.behind_toolkit_now() == ("gpu-0",)
+    assert lab.truth.behind_now() == ("gpu-0",)
     acts.refresh(lab, [])
     acts.post(lab, refreshAfter=["toolkit"]).assert_phase("Done", "Refreshed")
-    assert lab.truth.behind_toolkit_now() == ()
+    assert lab.truth.behind_now() == ()
     lab.assert_clean(["gpu-0"])
 
 

@@ -7,6 +7,7 @@ stand-ins.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -33,8 +34,20 @@ REFUSED = "failed to initialize NVML: Driver/library version mismatch"
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\n"
 
 
+def reported(lab: GpuNodeLab) -> dict[str, str]:
+    """Return the class of each pod that `status` reports, by its name."""
+    done = lab.run("status", "-o", "json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)["affectedWorkloads"]
+    assert found["problem"] == ""
+    return {pod["name"]: pod["class"] for pod in found["pods"]}
+
+
 def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
-    """Claims from before, in between and after: the last one works, and the restart of the plugin made that so."""
+    """Claims from before, in between and after: the last one works, and the restart of the plugin made that so.
+
+    `status` reports exactly the pods that have the old files.
+    """
     lab = gpu_node
     lab.install(GPUS, **GPUS_ALONE)
     assert lab.published() == {numbers(OLD)}
@@ -64,6 +77,11 @@ def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
     assert lab.injected("before") == lab.to_inject("before", OLD)
     assert lab.inside("before", "nvidia-smi") == MISMATCH
     assert not (lab.failed("between", MISSING) and lab.is_running("between"))
+    classes = reported(lab)
+    assert classes.pop("before") == "PreparedBeforeUpgrade"
+    # A claim that was refused was prepared after the restart, if it is already.
+    refused = [{}, {"between": "PossiblyAffected"}]
+    assert classes in ([{"between": "PreparedWhileStale"}] if lab.failed("between", MISSING) else refused)
     lab.deploy()
     assert ["delete pods"] == lab.writes()
 

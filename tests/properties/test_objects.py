@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 READER_OF: Final[dict[str, tuple[Reader[Any], tuple[str, ...]]]] = {
     "Pod": (readers.pod, ("driver-pod", "plugin-pod", "exporter/pod", "network/driver-pod")),
-    "Node": (readers.node, ("node", "network/node")),
+    "Node": (READERS["node"], ("node", "network/node")),
     "DaemonSet": (readers.daemonset, ("driver-daemonset", "plugin-daemonset", "network/driver-daemonset")),
     "Deployment": (readers.deployment, ("deployment",)),
     "ReplicaSet": (readers.replicaset, ("replicaset",)),

@@ -139,10 +139,11 @@ def test_a_plugin_is_behind_a_toolkit_that_was_installed_after_it() -> None:
     after = [*before, second]
     current = encode("plugin-started", "gpu-0", 22, uid="b", load=1, toolkit=10, **OURS)
     gone = encode("plugin-gone", "gpu-0", 21, uid="a", **OURS)
-    assert Truth.of(before).behind_toolkit_now() == Truth.of([*after, gone, current]).behind_toolkit_now() == ()
+    assert Truth.of(before).behind_now() == Truth.of([*after, gone, current]).behind_now() == ()
     behind = Truth.of(after)
-    assert behind.behind_toolkit_now("plugin") == ("gpu-0",)
-    assert behind.behind_toolkit_now("another") == behind.stale_now() == ()
+    assert behind.behind_now("plugin") == ("gpu-0",)
+    assert behind.behind_now("another") == behind.stale_now() == ()
+    assert Truth.of([*before, encode("mig-reconfigured", "gpu-0", 20, mig=1)]).behind_now() == ("gpu-0",)
 
 
 def test_the_journal_may_be_read_while_it_is_written(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ WITHOUT_EFFECT: Final[tuple[tuple[dict[str, Any], str], ...]] = (
     ({"drivers": ["network"], "refreshAfter": ["toolkit"]},
      'refreshAfter[0]: "toolkit" does not belong to any driver in drivers'),
     ({"refreshAfter": ["disk"]},
-     'refreshAfter[0]: "disk" does not belong to any driver in drivers; choose from toolkit'),
+     'refreshAfter[0]: "disk" does not belong to any driver in drivers; choose from mig, toolkit'),
     ({"drivers": ["network"], "expect": {"chartVersion": "v1"}},
      "expect.chartVersion: no policy of the drivers in drivers names the chart that it comes from"),
 )  # fmt: skip

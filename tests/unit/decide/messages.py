@@ -15,10 +15,10 @@ from hook.decide.reasons import Reason
 from hook.objects import names
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, stale, stale_plugin, without_operator
 from tests.fixtures.limits import FOLLOWING, breaking, down
-from tests.fixtures.modes import Pool, network, openshift, pooled, with_exporter, with_ofed, with_toolkit
+from tests.fixtures.modes import Pool, network, openshift, pooled, with_exporter, with_mig, with_ofed, with_toolkit
 from tests.fixtures.objects import R, driver_pod, finished, merged, obj, plugin_pod, running, waiting
 from tests.unit.decide import patches
-from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, PLUGIN, TOOLKIT, Run, failing, named, unlabelled, unnamed
+from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, MIG, PLUGIN, TOOLKIT, Run, failing, named, unlabelled, unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,6 +133,8 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
         "daemonset", "spec: {updateStrategy: {type: RollingUpdate}}")), JOB),
     "no network driver": (with_ofed(cluster(), network("gpu-0").drop("daemonset").drop("driver-pod")), SCOPED),
     "toolkit not ready": (with_toolkit(cluster(), None), TOOLKIT),
+    "MIG is being reconfigured": (with_mig(cluster(), "pending"), MIG),
+    "MIG failed": (with_mig(cluster(), "failed"), MIG),
     "toolkit not installed": (with_toolkit(cluster()).drop("daemonset", "nvidia-container-toolkit-daemonset"), TOOLKIT),
     # Plugins.
     "stale": (stale(), JOB),
@@ -140,6 +142,8 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "started in the same second": (plugin(waited=None, started=R), JOB),
     "started with the driver": (plugin(waited=None, started=0), JOB),
     "before the toolkit": (with_toolkit(cluster(), R + 900), TOOLKIT),
+    "before MIG was reconfigured": (with_mig(cluster(), written=R + 900), MIG),
+    "time of MIG not known": (with_mig(cluster(), written=None), MIG),
     "restarting": (cluster().change("plugin-pod", patches.DELETING), JOB),
     "ended": (cluster().change("plugin-pod", "status: {phase: Failed}"), JOB),
     "missing": (cluster().drop("plugin-pod"), JOB),

@@ -24,6 +24,7 @@ DRIVER: Final = "nvidia-driver-daemonset"
 EXPORTER: Final = DriverClient("gpu", "monitoring", "dcgm-exporter")
 JOB: Final = Settings()
 TOOLKIT: Final = Settings(refresh_after=("toolkit",))
+MIG: Final = Settings(refresh_after=("mig",))
 
 Clusters = dict[str, tuple["Cluster", "Reason"]]
 """Named clusters, each with the reason that is expected for it."""

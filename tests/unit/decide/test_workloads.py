@@ -29,13 +29,17 @@ AGAIN = 3600
 
 
 def evaluate(
-    found: Cluster, *pods: Object, memory: Memory | None = None, before: Mapping[str, Refresh] | None = None
+    found: Cluster,
+    *pods: Object,
+    memory: Memory | None = None,
+    before: Mapping[str, Refresh] | None = None,
+    shared: tuple[Object, ...] = (),
 ) -> tuple[dict[str, Exposure], Refreshes]:
     """Return the exposure of each affected pod by its name, and the refreshes that are known after that."""
     snapshot = found.seen()
     read = claim_reader(GPU_OPERATOR.plugin.claim_drivers)
-    claims = [read(workloads.claim(f"{pod['metadata']['name']}-gpu", pod["metadata"]["name"])) for pod in pods]
-    holders = joined(filter(None, claims), filter(None, map(claim_pod, pods)))
+    held = [*shared, *(workloads.claim(f"{pod['metadata']['name']}-gpu", pod["metadata"]["name"]) for pod in pods)]
+    holders = joined(filter(None, map(read, held)), filter(None, map(claim_pod, pods)))
     seen = Plugins(
         snapshot,
         clients.find(snapshot.daemonsets, GPU_OPERATOR, Settings()),
@@ -43,7 +47,7 @@ def evaluate(
         memory or Memory(started=LATER),
     )
     affected, refreshes = affected_pods(holders, seen, before or {})
-    assert [str(pod) for pod in affected] == sorted(f"team/{pod.name}" for pod in affected)
+    assert affected == sorted(affected, key=lambda pod: (not pod.exposure.certain, pod.name))
     return {pod.name: pod.exposure for pod in affected}, refreshes
 
 
@@ -93,6 +97,27 @@ def test_what_a_restart_of_this_program_shows() -> None:
     }  # fmt: skip
     run = f"driver-gpu-0-uid/{at(0).isoformat()}/0"
     assert refreshes == {"gpu-0": Refresh(run, by=at(AGAIN + 11), first=at(AGAIN + 10))}
+
+
+def test_a_shared_claim_makes_each_of_its_pods_affected() -> None:
+    """The plugin answers from its checkpoint: a later pod gets the files of the first one, with the same certainty."""
+    found, memory = restarted()
+    pods = [workloads.claim_pod(name, started=AGAIN + 20) for name in ("first", "second", "third", "alone")]
+    pods += [
+        workloads.claim_pod("old", started=-100),
+        workloads.claim_pod("stale", started=R + 30),
+        workloads.claim_pod("retried", started=R + 30, sandbox=AGAIN + 20),
+    ]
+    shared = (
+        workloads.claim("one", "stale", "first"),
+        workloads.claim("two", "old", "stale", "retried", "second"),
+        workloads.claim("three", "retried", "third"),
+        workloads.claim("four", "first", "alone"),
+    )
+    affected, _refreshes = evaluate(found, *pods, memory=memory, shared=shared)
+    assert affected == {
+        "first": STALE, "second": BEFORE, "third": POSSIBLE, "old": BEFORE, "stale": BEFORE, "retried": BEFORE,
+    }  # fmt: skip
 
 
 def test_a_plugin_that_is_still_stale() -> None:
@@ -229,6 +254,5 @@ def test_pods_are_counted_by_class() -> None:
     """Those that are certainly affected get Events; the count of the others is a number of its own."""
     pods = [AffectedPod("ml", f"{exposure}", "uid", "gpu-0", exposure, LATER, ("claim",)) for exposure in Exposure]
     affected = Affected((*pods, pods[-1]))
-    assert not any(pod.exposure.certain for pod in affected.ordered[-2:])
     assert affected.counts() == {**dict.fromkeys(Exposure, 1), pods[-1].exposure: 2}
     assert [pod.exposure for pod in Affected(tuple(pods)).certain] == [each for each in Exposure if each.certain]

@@ -9,7 +9,7 @@ from hook.objects import policies, readers, views
 from hook.objects.decoding import MalformedObjectError
 from tests.fixtures import objects
 from tests.fixtures.cluster import stale_plugin
-from tests.fixtures.objects import Object, R, conditions, driver_pod, finished, merged, obj, plugin_pod, running
+from tests.fixtures.objects import Object, R, at, conditions, driver_pod, finished, merged, obj, plugin_pod, running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,23 @@ def test_labels_of_others_and_conditions_that_are_not_true_do_not_count() -> Non
     assert "helm.sh/chart" not in daemonset.labels
     for conditions_of in ("null", "[]", "[{type: Ready, status: Unknown}]"):
         assert not readers.node(obj("node", f"status: {{conditions: {conditions_of}}}")).ready, conditions_of
+
+
+def test_the_time_of_a_label_is_kept_only_if_it_is_wanted() -> None:
+    """The last write of any manager of the label counts. Thousands of nodes have large `managedFields`."""
+    owned = "fieldsV1: {'f:metadata': {'f:labels': {'f:mig': {}}}}"
+    time = "time: '2026-01-01T10:00:0"
+    read = readers.node_with_writes(["mig", "other"])
+    for writes, expected in (
+        (f"[{{{time}5Z', {owned}}}, {{{time}7.9Z', {owned}}}, {{{time}6Z', {owned}}}]", {"mig": at(7)}),
+        (f"[{{{time}9Z', fieldsV1: {{'f:metadata': {{'f:labels': {{'f:more': {{}}}}}}}}}}]", {}),
+        (f"[{{{time}9Z', fieldsV1: {{'f:metadata': {{}}}}}}, {{{time}9Z', fieldsV1: {{}}}}, {{{time}9Z'}}]", {}),
+        (f"[{{{owned}}}]", {}),
+        ("null", {}),
+    ):
+        node = obj("node", f"metadata: {{managedFields: {writes}}}")
+        assert expected == read(node).written, writes
+        assert {} == readers.node(node).written
 
 
 def test_what_an_object_leaves_out_has_the_default_of_kubernetes() -> None:
