@@ -47,7 +47,7 @@ def test_it_waits_for_this_run() -> None:
     """Not for the run before it, whatever that one's result, and not while the fleet is refreshed."""
     earlier = {"runId": "r2", "startedRunId": "r1", "succeededRunId": "r1", "phase": "Succeeded"}
     progressing = {**RUN, "phase": "Progressing", "progress": "1/3"}
-    for name, answers, code in (
+    cases: tuple[tuple[str, list[Said | Mapping[str, str]], int], ...] = (
         ("success", [earlier, progressing, {**RUN, "phase": "Succeeded", "succeededRunId": "r2"}], 0),
         ("nothing to protect", [{**RUN, "phase": "Skipped", "succeededRunId": "r2"}], 0),
         ("not started", [earlier], 124),
@@ -58,7 +58,8 @@ def test_it_waits_for_this_run() -> None:
         ("delegated", [{**RUN, "phase": "Succeeded", "delegatedRunId": "r2"}], 124),
         ("a driver reloads after it", [{**RUN, "phase": "Progressing", "succeededRunId": "r2"}], 124),
         ("an API server that is busy", [refused(503), {**RUN, "phase": "Skipped", "succeededRunId": "r2"}], 0),
-    ):
+    )
+    for name, answers, code in cases:
         assert _waited(answers, "r2")[0] == code, name
 
 

@@ -285,9 +285,11 @@ class ByArgoCd:
     def commit(self, driver: str, post: dict[str, Any]) -> None:
         """Commit all for a driver version, and have the parent synced."""
         values = {**QUICK_JOB, "expect": {"driverVersion": driver}, **post}
-        for wave, (name, source) in enumerate(
-            ((RELEASE, {"path": "ours", "helm": {"valuesObject": values}}), (WORKLOADS, {"path": WORKLOADS}))
-        ):
+        sources: dict[str, Object] = {
+            RELEASE: {"path": "ours", "helm": {"valuesObject": values}},
+            WORKLOADS: {"path": WORKLOADS},
+        }
+        for wave, (name, source) in enumerate(sources.items()):
             made = self._application(name, source)
             made["metadata"]["annotations"] = {
                 "argocd.argoproj.io/sync-wave": str(wave),
