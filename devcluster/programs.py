@@ -292,6 +292,7 @@ GATES = (
         release=_KUSTOMIZE_CONTROLLER,
         files=("config/crd/bases/*.yaml",),
     ),
-    Program("chainsaw", module="gates", package="github.com/kyverno/chainsaw", version="v0.2.14"),
+    Program("chainsaw", module="gates", package=".", version="v0.2.14"),
 )
-"""What waits for the status object, besides kubectl and deployment tools. Their module has the versions of Helm's."""
+"""What waits for the status object, besides kubectl and deployment tools. Their module has the versions of Helm's where
+these two compile with them: the first takes 10 s of CPU more than Helm's programs, the second 100 s."""
