@@ -24,8 +24,8 @@ from devcluster.deployers.manifests import RETRIES, Object, application, helm_re
 from devcluster.deployers.release import Release
 from devcluster.layout import CHECKOUT
 from tests.deployers.bench import NODES, QUICK_JOB, Bench, booted
-from tests.deployers.story import SOON, WITH_CONTROLLER
-from tests.e2e.lab import ALL_AT_ONCE, CHART, EXPORTER, NAMESPACE, NEW, OLD, RELEASE
+from tests.deployers.story import NEXT, SOON, WITH_CONTROLLER
+from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, NEW, OLD, RELEASE
 from tests.promises import promised
 
 if TYPE_CHECKING:
@@ -144,6 +144,22 @@ def test_gates_of_a_pipeline(tmp_path_factory: pytest.TempPathFactory) -> None:
         lab.assert_done(NEW)
 
 
+def _name(found: Object) -> str:
+    return str(found["metadata"]["name"])
+
+
+def _chart(folder: Path) -> Path:
+    """Write a chart of one ConfigMap."""
+    (folder / "templates").mkdir(parents=True)
+    chart = {"apiVersion": "v2", "name": folder.name, "version": "0.1.0"}
+    (folder / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    (folder / "values.yaml").write_text("{}\n")
+    (folder / "templates" / "configmap.yaml").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: workloads}\ndata: {driver: {{ .Values.driver }}}\n"
+    )
+    return folder
+
+
 class ByFlux:
     """Our HelmRelease, a later one, and a later Kustomization behind a gate, as in the examples."""
 
@@ -151,7 +167,8 @@ class ByFlux:
         self.lab, self.flux = lab, Flux(lab.cluster, kustomize=True)
         self.flux.start()
         sources = self.flux.sources
-        self._versions = {chart: sources.publish(CHECKOUT / chart) for chart in (CHART, EXPORTER)}
+        self._chart_of = {RELEASE: CHECKOUT / CHART, WORKLOADS: _chart(lab.cluster.state / WORKLOADS)}
+        self._versions = {name: sources.publish(chart) for name, chart in self._chart_of.items()}
         self._charts = helm_repository("charts", sources.repository)
         self._clusters = oci_repository("clusters", self._pushed(), "v1")
         del self._clusters["spec"]["layerSelector"]
@@ -175,12 +192,12 @@ class ByFlux:
     def commit(self, driver: str, post: dict[str, Any]) -> None:
         """Commit all for a driver version."""
         values = {**QUICK_JOB, "expect": {"driverVersion": driver}, **post}
-        ours = Release(RELEASE, NAMESPACE, CHECKOUT / CHART, values, wait=True)
-        later = Release(WORKLOADS, "default", CHECKOUT / EXPORTER, {"driver": driver})
+        ours = Release(RELEASE, NAMESPACE, self._chart_of[RELEASE], values, wait=True)
+        later = Release(WORKLOADS, "default", self._chart_of[WORKLOADS], {"driver": driver})
         release, dependent = yaml.safe_load_all((GATES / "flux-helmrelease.yaml").read_text().replace(WRITTEN, driver))
         objects = [self._charts, self._clusters, self.gate(driver), _kustomization()]
         for each, patch in ((ours, release), (later, dependent)):
-            made = helm_release(each, self._charts, self._versions[str(each.chart.relative_to(CHECKOUT))])
+            made = helm_release(each, self._charts, self._versions[each.name])
             made["spec"] |= {"releaseName": each.name, **patch["spec"]}
             objects.append(made)
         self.flux.commit(objects)
@@ -231,7 +248,7 @@ def test_gates_of_flux(tmp_path_factory: pytest.TempPathFactory) -> None:
         lab.upgrade(NEW, broken=True)
         flux.commit(NEW, WITH_CONTROLLER)
         lab.await_run("delegatedRunId")
-        lab.until(lambda: any("-test" in each["metadata"]["name"] for each in _pods(lab)), "helm test runs")
+        lab.until(lambda: _test_phase(lab) == "Running", "helm test runs")
         assert flux.open() == closed
         lab.repair()
         flux.await_open()
@@ -248,18 +265,20 @@ def test_gates_of_flux(tmp_path_factory: pytest.TempPathFactory) -> None:
         lab.assert_done(OLD)
 
         # A failure, and the same release again.
-        lab.upgrade(NEW, broken=True)
-        flux.commit(NEW, SOON)
+        lab.upgrade(NEXT, broken=True)
+        flux.commit(NEXT, SOON)
         assert not flux.flux.settled(RELEASE).succeeded
         assert flux.open() == closed
         lab.repair()
         flux.flux.request(RELEASE, "forceAt")
         flux.await_open()
-        lab.assert_done(NEW)
+        lab.assert_done(NEXT)
 
 
-def _pods(lab: Platform) -> list[Object]:
-    return lab.cluster.list(f"/api/v1/namespaces/{NAMESPACE}/pods")
+def _test_phase(lab: Platform) -> str:
+    """Return the phase of the pod of `helm test`."""
+    pods = lab.cluster.list(f"/api/v1/namespaces/{NAMESPACE}/pods")
+    return next((each["status"]["phase"] for each in pods if _name(each) == f"{RELEASE}-test"), "")
 
 
 class ByArgoCd:
@@ -318,10 +337,6 @@ class ByArgoCd:
         """Return the phase of an Application's last operation, and its health."""
         status = self.argocd.application(name).get("status", {})
         return status.get("operationState", {}).get("phase", ""), status.get("health", {}).get("status", "")
-
-
-def _name(found: Object) -> str:
-    return str(found["metadata"]["name"])
 
 
 def test_gates_of_argo_cd(tmp_path_factory: pytest.TempPathFactory) -> None:
