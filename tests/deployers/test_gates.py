@@ -384,3 +384,6 @@ def test_gates_of_argo_cd(tmp_path_factory: pytest.TempPathFactory) -> None:
         argocd.await_reached(NEW)
         lab.assert_done(NEW)
         lab.until(lambda: argocd.state(RELEASE)[1] == "Healthy", "our Application is healthy")
+        lab.cluster.patch(STATUS, {"data": {"phase": "Failed"}})
+        lab.until(lambda: argocd.state(RELEASE)[1] == "Degraded", "a failure of the controller shows")
+        lab.until(lambda: argocd.state(RELEASE)[1] == "Healthy", "what the controller writes next shows")
