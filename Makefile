@@ -42,9 +42,9 @@ deployers: $(READY) ## Build the deployment tools of test-deployers (once; minut
 
 ##@ Try and measure
 # Programs are built while Python packages are installed. What is installed on the machine and fits is not built.
-demo: ## Watch a driver upgrade on a real control plane; REAL=1: with NVIDIA's plugin on a real node (root; make image-tools)
+demo: ## Watch a driver upgrade on a real control plane; MODE=compute-domains: without GPUs; REAL=1: with NVIDIA's plugin on a real node (root; make image-tools)
 	@$(MAKE) --silent --no-print-directory -j2 $(READY) demo-programs
-	@$(PY) -m devcluster.$(if $(REAL),realdemo,demo)
+	@$(PY) -m devcluster.$(if $(REAL),realdemo,demo $(if $(MODE),--mode=$(MODE)))
 
 demo-programs:
 	@$(PYTHON) -m devcluster.prepare

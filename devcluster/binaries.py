@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devcluster import gobuild
-from devcluster.programs import CHECKERS, DEPLOYERS, DRA_DRIVER, ON_DEMAND, PROGRAMS
+from devcluster.programs import CHECKERS, DEPLOYERS, DRA_DRIVER, GATES, ON_DEMAND, PROGRAMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ PROBE_SECONDS = 10.0
 """A program that cannot even say its version by then is not worth using."""
 
 
-EVERY = (*PROGRAMS, *DRA_DRIVER, *CHECKERS, *DEPLOYERS)
+EVERY = (*PROGRAMS, *DRA_DRIVER, *CHECKERS, *DEPLOYERS, *GATES)
 
 NAMES = tuple(program.name for program in PROGRAMS if program.name not in ON_DEMAND)
 CLUSTER_NAMES = tuple(name for name in NAMES if name not in {"helm3", "helm4"})
@@ -37,7 +37,7 @@ CLUSTER_NAMES = tuple(name for name in NAMES if name not in {"helm3", "helm4"})
 DEMO_NAMES = (*CLUSTER_NAMES, "helm4")
 NODE_NAMES = tuple(program.name for program in (*PROGRAMS, *DRA_DRIVER) if program.name not in NAMES)
 """What clusters with a real node take besides."""
-DEPLOYER_NAMES = tuple(program.name for program in DEPLOYERS)
+DEPLOYER_NAMES = tuple(program.name for program in (*DEPLOYERS, *GATES))
 ALL_NAMES = tuple(program.name for program in EVERY)
 
 

@@ -48,6 +48,9 @@ KNOBS = {"driver_unload_seconds": 1.5, "driver_install_seconds": 3.5, "driver_re
 SERVED_WITHIN_SECONDS = 90
 """The fleet comes up; a quarter of that is usual."""
 
+MODES = {"": (), "compute-domains": (("resources.gpus.enabled", "false"),)}
+"""The values of the DRA driver, by mode. Without GPUs it publishes no driver version."""
+
 HOOK_TIMEOUT = "4m"
 """Four times what the migration takes here."""
 
@@ -78,8 +81,9 @@ class Demo:
     operator_flags: tuple[str, ...] = ()
     """Further flags of Helm for the simulated operator."""
 
-    def __init__(self, cluster: Cluster, nodes: int, show: Show, image: str = IMAGE) -> None:
+    def __init__(self, cluster: Cluster, nodes: int, show: Show, image: str = IMAGE, mode: str = "") -> None:
         self.cluster = cluster
+        self.mode = mode
         self.image = image
         self.nodes = nodes
         self.show = show
@@ -98,8 +102,9 @@ class Demo:
         self._set_knobs()
         self.show.say(f"helm install: GPU operator with driver {OLD}, DRA plugin (twice)")
         self._upgrade_operator(OLD)
-        self._helm("dra-driver", PLUGIN, OUR_NAMESPACE)
-        self._helm("dra-driver", PLUGIN, THEIR_NAMESPACE, ("driverName", "served-by-script.example.com"))
+        domains = MODES[self.mode]
+        self._helm("dra-driver", PLUGIN, OUR_NAMESPACE, *domains)
+        self._helm("dra-driver", PLUGIN, THEIR_NAMESPACE, ("driverName", "served-by-script.example.com"), *domains)
         self._await_fleet()
         self.show.say("helm install: gpu-operator-post (nothing is stale: its hook has nothing to do)")
         self._finish(self.hook, self._post())
@@ -255,10 +260,11 @@ def main() -> None:
     """Run the demo; the last line is for machines."""
     parser = argparse.ArgumentParser(prog="python -m devcluster.demo", description=__doc__)
     parser.add_argument("--nodes", type=int, default=8)
-    nodes = parser.parse_args().nodes
+    parser.add_argument("--mode", choices=MODES, default="")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gpu-operator-post-demo-") as folder, Show(time.time()) as show:
         cluster = Cluster(Path(folder) / "cluster")
-        verdict = run(Demo(cluster, nodes, show))
+        verdict = run(Demo(cluster, options.nodes, show, mode=options.mode))
     finish(verdict)
 
 

@@ -283,3 +283,19 @@ DEPLOYERS = (
 
 Those in Helm's module share one set of libraries with it, the newest that any of them asks for. With libraries of its
 own helmfile took 775 s of CPU to build instead of 292, Flux 593 instead of 114."""
+
+_KUSTOMIZE_CONTROLLER = "github.com/fluxcd/kustomize-controller"
+
+GATES = (
+    Program(
+        "kustomize-controller",
+        module="gates",
+        package=_KUSTOMIZE_CONTROLLER,
+        version="v1.7.3",
+        release=_KUSTOMIZE_CONTROLLER,
+        files=("config/crd/bases/*.yaml",),
+    ),
+    Program("chainsaw", module="gates", package=".", version="v0.2.14"),
+)
+"""What waits for the status object, besides kubectl and deployment tools. Their module has the versions of Helm's where
+these two compile with them: the first takes 10 s of CPU more than Helm's programs, the second 100 s."""

@@ -24,7 +24,7 @@ from hook.errors import (
     TerminatedError,
     UnauthorizedError,
 )
-from hook.flags import CONTROLLER, LOGGING, PLAN, POD, RUN, WHAT, WHERE, flags, settings_of
+from hook.flags import CONTROLLER, GATE, LOGGING, PLAN, POD, RUN, WHAT, WHERE, flags, settings_of
 from hook.format import printable
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
@@ -32,6 +32,7 @@ from hook.kube.events import own_job
 from hook.logs import configure, end_on_signals, ignore_signals
 from hook.plan import plan as planreport
 from hook.plan.plan import Options, make_plan
+from hook.run import gate as statusgate
 from hook.run import lookup, report, workloads
 from hook.run.job import EXIT_FAILED, LeaseObserver, Outcome, Runner
 from hook.run.statusobject import StatusObject
@@ -169,6 +170,22 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     sys.exit(0)
 
 
+@main.command()
+@flags(GATE, WHERE)
+def gate(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
+    """Wait until the status object shows that a run has succeeded, read-only; for helm test.
+
+    Exit codes: 0 the run has succeeded, 3 it has failed, 124 timeout.
+    """
+    try:
+        where = (values["status_namespace"] or _pod_namespace(values), values["status_name"])
+        seconds = values["timeout"].total_seconds()
+        sys.exit(statusgate.wait(_connect(values), where, values["run_id"], seconds, click.echo))
+    except HookError as error:
+        click.echo(f"Error: {printable(str(error))}", err=True)
+        sys.exit(_exit_code(error))
+
+
 def _connect(values: Mapping[str, Any]) -> Api:
     return client.connect(values["kubeconfig"], values["context"], values["service_account_dir"])
 
@@ -212,7 +229,7 @@ def _status_object(api: Api, settings: Settings, values: Mapping[str, Any], job:
     namespace = values["job_namespace"] or _pod_namespace(values)
     started = job.started if job else api.began
     status_object = StatusObject(api, namespace, values["status_name"], f"job/{values['job_name']}", started)
-    status_object.begin_run()
+    status_object.begin_run(values["run_id"])
     return status_object
 
 

@@ -68,7 +68,15 @@ TESTED: Final = (
         "v1.10.1",
         "From 1.9.4 it needs `github.com/fluxcd/pkg/artifact` 0.18.2, which the proxy does not serve.",
     ),
+    Tested(
+        "kustomize-controller",
+        "Flux: kustomize-controller",
+        _TOOLS,
+        "v1.10.1",
+        "1.10 needs Go 1.27 and newer libraries than the other tools, and the proxy serves no 1.8 or 1.9.",
+    ),
     Tested("argocd", "Argo CD", _TOOLS, "v3.6.1"),
+    Tested("chainsaw", "Chainsaw", _TOOLS, "v0.2.14"),
     Tested("ct", "chart-testing", "`make test`", "v3.14.0"),
     Tested(
         "containerd",

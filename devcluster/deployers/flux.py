@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 NAMESPACE = "flux-system"
 CONTROLLERS = ("source-controller", "helm-controller")
+KUSTOMIZE = "kustomize-controller"
 COLLECTIONS = (
     path("helm.toolkit.fluxcd.io/v2", "helmreleases"),
     *(path("source.toolkit.fluxcd.io/v1", kind) for kind in ("helmrepositories", "helmcharts", "ocirepositories")),
 )
 HELM_RELEASES = path("helm.toolkit.fluxcd.io/v2", "helmreleases", namespace=NAMESPACE)
+KUSTOMIZATIONS = path("kustomize.toolkit.fluxcd.io/v1", "kustomizations", namespace=NAMESPACE)
 
 PATIENCE_SECONDS = 300.0
 """For a HelmRelease to come to a verdict on a busy machine."""
@@ -41,17 +43,18 @@ INTERVAL = "10m"
 class Flux:
     """Flux on one cluster. Charts come from loopback sources: the operator's over HTTP, ours from a registry."""
 
-    def __init__(self, cluster: Cluster, sources: ChartSources | None = None) -> None:
+    def __init__(self, cluster: Cluster, sources: ChartSources | None = None, *, kustomize: bool = False) -> None:
         self.cluster = cluster
         self.sources = sources or ChartSources(cluster)
         self._serve = sources is None
-        self._programs = binaries.ensure(CONTROLLERS)
-        self._storage, *ports = free_ports(5)
-        self._metrics, self._health = ports[:2], ports[2:]
+        self._programs = binaries.ensure([*CONTROLLERS, KUSTOMIZE] if kustomize else CONTROLLERS)
+        self._storage, *ports = free_ports(1 + 2 * len(self._programs))
+        self._metrics, self._health = ports[::2], ports[1::2]
 
     def start(self) -> None:
         """Install the CRDs, start everything, and return when the controllers are ready."""
-        crds.install(self.cluster, [program.parent for program in self._programs.values()], COLLECTIONS)
+        collections = (*COLLECTIONS, KUSTOMIZATIONS) if KUSTOMIZE in self._programs else COLLECTIONS
+        crds.install(self.cluster, [program.parent for program in self._programs.values()], collections)
         self.cluster.kubectl("create", "namespace", NAMESPACE)
         if self._serve:
             self.sources.start()
@@ -64,13 +67,12 @@ class Flux:
                 f"--storage-addr={storage}",
                 f"--storage-adv-addr={storage}",
             ],
-            "helm-controller": [
-                "--requeue-dependency=2s"
-            ],  # between two looks at what a release depends on; usual: 30 s
+            # Between two looks at what a release depends on; usual: 30 s.
+            **{name: ["--requeue-dependency=2s"] for name in ("helm-controller", KUSTOMIZE)},
         }
-        for name, metrics, health in zip(CONTROLLERS, self._metrics, self._health, strict=True):
+        for (name, program), metrics, health in zip(self._programs.items(), self._metrics, self._health, strict=True):
             command = [
-                str(self._programs[name]),
+                str(program),
                 "--enable-leader-election=false",
                 "--watch-all-namespaces=true",
                 "--events-addr=",  # no notification-controller
@@ -83,7 +85,7 @@ class Flux:
 
     def stop(self) -> None:
         """End the controllers; objects stay."""
-        self.cluster.end(*CONTROLLERS)
+        self.cluster.end(*self._programs)
 
     def _environment(self) -> dict[str, str]:
         """Act as the administrator, with files below the state directory."""

@@ -21,9 +21,10 @@ ACCOUNT: Final = "service-account-dir"
 MESSAGE: Final = "termination-log"
 MOUNTED: Final[dict[str, dict[str, Sequence[str]]]] = {
     "gpu-operator-post": {
-        "run": (ACCOUNT, MESSAGE), "controller": (ACCOUNT, MESSAGE), "status": (ACCOUNT,), "plan": (ACCOUNT,)
+        **dict.fromkeys(("run", "controller"), (ACCOUNT, MESSAGE)),
+        **dict.fromkeys(("status", "plan", "gate"), (ACCOUNT,)),
     }
-}  # fmt: skip
+}
 """Image -> command -> flags that name where a runtime mounts files: here they are elsewhere."""
 
 

@@ -237,7 +237,7 @@ class Leader:
         if status_object.show(decision, snapshots, self._settings, heartbeat=True) and decision.phase in CALM:
             run = statusobject.finished(status_object.data, state.spec_hashes)
             if run:
-                status_object.note_run(succeededRunId=run)
+                status_object.note_run(startedRunId=run, delegatedRunId=run, succeededRunId=run)
 
 
 class StateReporter:

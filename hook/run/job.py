@@ -227,9 +227,10 @@ class Runner:
         self._status_object.end(decision, None if exit_code in RESULTS else StatusPhase.UNKNOWN, seconds)
         if exit_code == 0 and self._delegation is not None and decision.reason is Reason.DELEGATED:
             spec = statusobject.delegated(self._delegation.spec_hashes)
-            self._status_object.note_run(seconds, succeededRunId="", delegatedRunId=run_id, delegatedSpec=spec)
+            run = {"startedRunId": run_id, "succeededRunId": "", "delegatedRunId": run_id, "delegatedSpec": spec}
+            self._status_object.note_run(seconds, **run)
         elif exit_code == 0 and decision.phase is not Phase.DEADLINE:
-            self._status_object.note_run(seconds, succeededRunId=run_id)
+            self._status_object.note_run(seconds, startedRunId=run_id, succeededRunId=run_id)
 
     def stop_events(self) -> None:
         """Stop without an Event about the end. Flush the Events of the last restarts."""

@@ -100,9 +100,9 @@ class StatusObject:
         self.data: Mapping[str, str] = {}
         """Content of the object, as of the last write."""
 
-    def begin_run(self) -> None:
-        """Clear the last success with the next write."""
-        self._run = {"succeededRunId": ""}
+    def begin_run(self, run_id: str) -> None:
+        """Name the run, and clear the last success, with the next write."""
+        self._run = {"startedRunId": run_id, "succeededRunId": ""}
 
     def note_run(self, seconds: float = TIMEOUT_SECONDS, **keys: str) -> None:
         """Write what is known of runs, in place of what was known before. If that fails, the next write repeats it."""

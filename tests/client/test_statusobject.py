@@ -133,14 +133,14 @@ def test_it_is_written_when_something_changed_and_not_too_often(scene: Scene) ->
 def test_a_run_clears_the_last_success_and_notes_its_own(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     """What other field managers own stays. A refusal may pass: it is logged once and repeated, and nothing waits."""
     scene.there.managers["gpu-operator-post-run"] = {"succeededRunId": "r0"}
-    scene.writer.begin_run()
+    scene.writer.begin_run("r1")
     scene.there.refuses = 4
     for after in (0, 0, 5):  # not at once
         assert "phase" not in scene.show(decision(), after)
     assert [record.levelname for record in caplog.records if "status object" in record.message] == ["WARNING"]
     shown = scene.show(decision(), 5)
-    assert (shown["phase"], shown["succeededRunId"]) == ("Progressing", "")
-    scene.writer.note_run(succeededRunId="r1")
+    assert (shown["phase"], shown["startedRunId"], shown["succeededRunId"]) == ("Progressing", "r1", "")
+    scene.writer.note_run(startedRunId="r1", succeededRunId="r1")
     assert (scene.there.data["succeededRunId"], scene.there.data["phase"]) == ("r1", "Progressing")
     scene.there.refuses = 2
     scene.writer.end(decision(Phase.DONE), seconds=30)

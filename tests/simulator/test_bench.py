@@ -127,10 +127,13 @@ def test_all_ways_side_by_side(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_the_demo_proves_its_point(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("nodes", "mode"), [(4, ()), (2, ("--mode=compute-domains",))])
+def test_the_demo_proves_its_point(tmp_path: Path, nodes: int, mode: tuple[str, ...]) -> None:
     """Without a terminal: plain lines, a picture, and a last line with every figure from the ground truth."""
-    done = module("devcluster.demo", "--nodes", "4", cwd=tmp_path)
+    done = module("devcluster.demo", f"--nodes={nodes}", *mode, cwd=tmp_path)
     last = done.stdout.splitlines()[-1]
     assert done.returncode == 0, done.stdout + done.stderr
-    assert last.startswith("demo: ok nodes=4 stale_after=0 early_restarts=0 needless_restarts=0 restarts=4 shell_stale")
+    assert last.startswith(
+        f"demo: ok nodes={nodes} stale_after=0 early_restarts=0 needless_restarts=0 restarts={nodes} shell_stale"
+    )
     assert (tmp_path / "demo-timeline.svg").read_text().startswith("<svg")
