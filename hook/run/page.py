@@ -154,7 +154,7 @@ def _affected(view: View) -> str:
     rows = [
         f"<tr><td>{_text(str(pod))}</td><td>{_text(pod.node)}</td><td>{_text(pod.exposure.text)}</td>"
         f"<td>{timestamp(pod.started)}</td><td>{_text(', '.join(pod.claims))}</td></tr>\n"
-        for pod in view.affected.ordered
+        for pod in view.affected.pods
     ]
     head = "<tr><th>Pod</th><th>Node</th><th>Claims were</th><th>Started</th><th>Claims</th></tr>"
     return f"<h2>Pods that may hold files of an old driver</h2><table>{head}\n{''.join(rows)}</table>\n"
