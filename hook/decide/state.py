@@ -144,11 +144,15 @@ class Memory:
 
         A status without a DaemonSet stands for all plugins of its node.
         """
-        keys = {restart_key(status.daemonset_uid, status.node) for status in verified}
+        awaited = {key: asked for key, asked in self.restarts.items() if not asked.came_back}
+        if not awaited:
+            return self
+        nodes = {key.partition("/")[2] for key in awaited}
+        keys = {restart_key(status.daemonset_uid, status.node) for status in verified if status.node in nodes}
         back = {
             key: replace(asked, came_back=True)
-            for key, asked in self.restarts.items()
-            if not asked.came_back and not keys.isdisjoint((key, restart_key("", key.partition("/")[2])))
+            for key, asked in awaited.items()
+            if not keys.isdisjoint((key, restart_key("", key.partition("/")[2])))
         }
         return replace(self, restarts={**self.restarts, **back}) if back else self
 
