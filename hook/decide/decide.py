@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from hook.config import OnDeadline
@@ -270,7 +269,8 @@ def _skip(
     context = fleet.context
     texts = tuple(warnings.about_names(context))
     after = replace(memory, first_seen=timers.first_seen)
-    after = _forgotten(_with_fresh(after, (), fleet), fleet) if context.settings.is_controller else after
+    if context.settings.is_controller:
+        after = _forgotten(after.with_fresh((), {pod.uid for pod in fleet.snapshot.plugin_pods}), fleet)
     return Decision(Phase.SKIP, *skip, statuses=tuple(statuses), warnings=texts, stack=context.stack.name), after
 
 
@@ -384,30 +384,12 @@ def _remembered(memory: Memory, statuses: Sequence[NodeStatus], fleet: Fleet, ti
     others = except_verified(statuses)
     manual = [status for status in others if status.reason is Reason.MANUAL_UPGRADE and status.fresh]
     after = after.with_verified(chain(manual, (status for status in statuses if status.reason is verified)))
-    after = _with_fresh(after, statuses, fleet)
+    after = after.with_fresh(statuses, {pod.uid for pod in fleet.snapshot.plugin_pods})
     return _forgotten(after, fleet) if fleet.context.settings.is_controller else after
-
-
-def _with_fresh(memory: Memory, statuses: Iterable[NodeStatus], fleet: Fleet) -> Memory:
-    """Record which pods were proven fresh, and forget pods that no longer exist."""
-    existing = {pod.uid for pod in fleet.snapshot.plugin_pods}
-    fresh = {**memory.fresh, **dict(chain.from_iterable(map(attrgetter("fresh"), statuses)))}
-    if not fresh.keys() <= existing:
-        fresh = {uid: run for uid, run in fresh.items() if uid in existing}
-    return memory if fresh == memory.fresh else replace(memory, fresh=fresh)
 
 
 def _forgotten(memory: Memory, fleet: Fleet) -> Memory:
     """Forget nodes, plugins and pods that no longer exist: the memory of a run without an end must not grow."""
     nodes = fleet.snapshot.nodes.keys() | fleet.nodes.keys()
-    live = {pod.uid for pod in fleet.snapshot.plugin_pods if pod.live} if memory.troubles else ()
-    uids = {ds.uid for ds in fleet.context.plugins.named}
-    parts = ((key, key.partition("/")) for key in memory.restarts)
-    gone = {key for key, (uid, _slash, node) in parts if uid not in uids or node not in nodes}
-    kept = {key: record for key, record in memory.restarts.items() if key not in gone} if gone else memory.restarts
-    return replace(
-        memory,
-        restarts=kept,
-        troubles={uid: trouble for uid, trouble in memory.troubles.items() if uid in live},
-        eligible=memory.eligible if memory.eligible <= nodes else memory.eligible & nodes,
-    )
+    live = {pod.uid for pod in fleet.snapshot.plugin_pods if pod.live} if memory.troubles else set()
+    return memory.about({ds.uid for ds in fleet.context.plugins.named}, nodes, live)

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from devcluster.soak.verified import DifferentError, verified
 from hook.config import Strategy
 from hook.decide import memo as memo_module
 from hook.decide.fleet import Context
@@ -29,6 +28,7 @@ from tests.properties.families import ENDLESS, FAMILIES
 from tests.properties.mutations import mutated
 from tests.properties.scenes import SCENES
 from tests.properties.story import History, Story
+from tools.verified import DifferentError, verified
 
 if TYPE_CHECKING:
     from collections.abc import Callable

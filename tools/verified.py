@@ -1,4 +1,4 @@
-"""``python -m devcluster.soak.verified ARGUMENTS``: the program, which evaluates the whole fleet besides each decision.
+"""``python -m tools.verified ARGUMENTS``: the program, which evaluates the whole fleet besides each decision.
 
 It ends at once with `DIFFERENT` if the incremental decision is another one (``python -m devcluster.soak
 --verify-incremental``).
