@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from hook.decide.explain import Trait
 from hook.decide.fleet import live_pods
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState
+from hook.decide.result import eligible_nodes, except_verified
 from hook.decide.state import Observation
 from hook.format import some, timestamp
 
@@ -58,11 +58,10 @@ def observed(
         for node, observation in observations.items()
         if observation.stale and _is_unexplained(observation, before.get(node))
     }
-    known = {node: observation for node, observation in before.items() if node in fleet.snapshot.nodes}
+    nodes = fleet.snapshot.nodes
+    known = before if before.keys() <= nodes.keys() else {node: before[node] for node in before if node in nodes}
     breaker = replace(breaker, observations={**known, **observations}, unexplained=recent | new)
-    excluded = NodeState.EXCLUDED
-    eligible = {status.node for status in statuses if status.state is not excluded}
-    return _opened(breaker, eligible, settings, now)
+    return _opened(breaker, eligible_nodes(fleet.nodes, except_verified(statuses)), settings, now)
 
 
 def holds(breaker: Breaker, status: NodeStatus, now: datetime) -> bool:

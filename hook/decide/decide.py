@@ -17,7 +17,16 @@ from hook.decide.explain import Trait
 from hook.decide.fleet import context_of
 from hook.decide.memo import Memo, index
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Patience, Phase, except_verified
+from hook.decide.result import (
+    Decision,
+    DeletePod,
+    NodeState,
+    NodeStatus,
+    Patience,
+    Phase,
+    eligible_nodes,
+    except_verified,
+)
 from hook.decide.state import Memory, Timers
 from hook.objects.drivers import GPU_OPERATOR, STACKS
 
@@ -197,7 +206,7 @@ def _with_lost_nodes(statuses: list[NodeStatus], fleet: Fleet, memory: Memory) -
     stack, nodes = fleet.context.stack, fleet.snapshot.nodes
     label = stack.nodes.present
     excluded = {status.node for status in except_verified(statuses) if status.state is NodeState.EXCLUDED}
-    away = memory.eligible - (fleet.nodes.keys() - excluded)
+    away = (memory.eligible - fleet.nodes.keys()) | (memory.eligible & excluded)
     lost = {
         name
         for name in away & nodes.keys()
@@ -243,9 +252,10 @@ def _of_nodes(
     settings, stack = fleet.context.settings, fleet.context.stack.name
     plan = restarts.plan(statuses, fleet, memory, timers.now)
     shown = tuple(_patient(plan.statuses, settings, timers))
+    others = except_verified(shown)
     blockers, texts = done.blockers(fleet, shown, operator, timers)
     stopped = breaker.open_blocker(memory.breaker, settings) if settings.is_controller else None
-    progress = _advanced(memory, fleet.context, shown, timers.now)
+    progress = _advanced(memory, fleet, others, timers.now)
     phase, reason = (Phase.WAIT, stopped) if stopped else _phase(blockers, shown, progress, fleet.context, timers)
     release_pending = any(Trait.RELEASE_PENDING in blocker.traits for blocker, _message in blockers)
     too_early = release_pending or done.blind_to_intent(fleet.context)
@@ -259,7 +269,7 @@ def _of_nodes(
         cause=blockers[0][0] if blockers and phase is Phase.DEADLINE else None,
         stack=stack,
     )
-    return decision, _remembered(progress, shown, fleet, timers)
+    return decision, _remembered(progress, shown, others, fleet, timers)
 
 
 def _skip(
@@ -352,16 +362,16 @@ def _has_failed(status: NodeStatus) -> bool:
 # The next memory.
 
 
-def _advanced(memory: Memory, context: Context, statuses: Sequence[NodeStatus], now: datetime) -> Memory:
+def _advanced(memory: Memory, fleet: Fleet, others: Iterable[NodeStatus], now: datetime) -> Memory:
     """Record whether any node reached a higher rank than before, under the current policy and driver revisions."""
-    generation = context.policy.generation if context.policy else 0
-    epoch = f"{generation}/{','.join(sorted(revision.hash for revision in context.newest.values()))}"
+    generation = fleet.policy.generation if fleet.policy else 0
+    epoch = f"{generation}/{','.join(sorted(revision.hash for revision in fleet.newest.values()))}"
     before = memory.ranks if epoch == memory.epoch else {}
     lowest: dict[str, int] = {}
-    for status in except_verified(statuses):
+    for status in others:
         rank = RELOADING_RANK if Trait.DRIVER_RELOADING in status.reason.traits else RANK[status.state]
         lowest[status.node] = min(rank, lowest.get(status.node, rank))
-    ranks = dict.fromkeys([status.node for status in statuses], RANK[NodeState.VERIFIED])
+    ranks = dict.fromkeys(fleet.nodes, RANK[NodeState.VERIFIED])
     ranks |= {node: max(rank, before.get(node, -1)) for node, rank in lowest.items()}
     if memory.advanced_at is None or (
         ranks != before and any(rank > before.get(node, -1) for node, rank in ranks.items())
@@ -370,10 +380,12 @@ def _advanced(memory: Memory, context: Context, statuses: Sequence[NodeStatus], 
     return replace(memory, ranks=ranks)
 
 
-def _remembered(memory: Memory, statuses: Sequence[NodeStatus], fleet: Fleet, timers: Timers) -> Memory:
+def _remembered(
+    memory: Memory, statuses: Sequence[NodeStatus], others: Sequence[NodeStatus], fleet: Fleet, timers: Timers
+) -> Memory:
     """Return the memory for the next decision."""
-    excluded, verified = NodeState.EXCLUDED, Reason.VERIFIED
-    eligible = {status.node for status in statuses if status.state is not excluded}
+    verified = Reason.VERIFIED
+    eligible = eligible_nodes(fleet.nodes, others)
     after = replace(
         memory,
         first_seen=timers.first_seen,
@@ -381,7 +393,6 @@ def _remembered(memory: Memory, statuses: Sequence[NodeStatus], fleet: Fleet, ti
         eligible=memory.eligible if eligible <= memory.eligible else memory.eligible | eligible,
     )
     # A node that waits for an administrator to replace its driver has one status, and no plugin in it.
-    others = except_verified(statuses)
     manual = [status for status in others if status.reason is Reason.MANUAL_UPGRADE and status.fresh]
     after = after.with_verified(chain(manual, (status for status in statuses if status.reason is verified)))
     after = after.with_fresh(statuses, {pod.uid for pod in fleet.snapshot.plugin_pods})

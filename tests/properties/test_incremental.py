@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("_quiet")
 
-WORLDS: Final = 6
+WORLDS: Final = 4
 """Histories of a family, for the Job and for the controller."""
-HISTORIES: Final = 60
+HISTORIES: Final = 30
 """Histories of a scene."""
 EVENTS: Final = 12
 TIMES: Final = (0, 0, 1, 5, 31, 61, 130, 400, -20)
@@ -284,7 +284,7 @@ def test_a_memo_that_ignores_an_input_is_noticed(name: str) -> None:
     """Otherwise nothing above would hold that input."""
     where, owner, member, rule = MUTANTS[name]
 
-    @examples(10 * HISTORIES, ONCE)
+    @examples(20 * HISTORIES, ONCE)
     @given(data=st.data())
     def holds(data: st.DataObject) -> None:
         tell(data, SCENES[where])
