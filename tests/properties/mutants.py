@@ -37,7 +37,7 @@ from tests.properties.breaking import Mutant
 from tests.properties.promises import DoneTooEarlyError, WrongEndError, WrongRestartError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.plugins import SettledNode
@@ -127,11 +127,6 @@ def _counting_writes(seen: Fleet) -> Fleet:
     """Make each write to the policy another generation of it."""
     changed = seen.context.policy and seen.context.policy.changed
     return _with_policy(seen, generation=int(changed.timestamp())) if changed else seen
-
-
-def _apart(pods: Iterable[Pod]) -> list[Pod]:
-    """Let each live pod have a node of its own."""
-    return [replace(pod, node=pod.uid) if pod.node and pod.live else pod for pod in pods]
 
 
 def _turn(statuses: Sequence[NodeStatus], before: NodeState, after: NodeState) -> list[NodeStatus]:
