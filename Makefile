@@ -166,7 +166,7 @@ test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw
 soak: NODES ?= 200
 soak: CYCLES ?= 4
 soak: binaries ## Upgrade NODES=200 for CYCLES=4 with faults drawn from SEED=1; fails on a broken promise
-	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED) $(if $(FOLLOW),--follow)
+	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED) $(if $(FOLLOW),--follow) $(if $(VERIFY),--verify-incremental)
 
 ##@ Release
 # Options that keep a machine's own package index and paths out of the lock.

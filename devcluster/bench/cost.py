@@ -7,6 +7,7 @@ counts. Memory is the peak of the process alone (``ru_maxrss`` of a small launch
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import socket
 import statistics
@@ -33,8 +34,12 @@ if TYPE_CHECKING:
 
 SIZES: Final = (100, 1000, 5000)
 NO_OP: Final = {f"no-op-{nodes}": nodes for nodes in SIZES}
-WAITING, FOLLOWING, START_UP = "waiting-5000", "following-5000", "start-up"
-NAMES: Final = (*NO_OP, WAITING, FOLLOWING, START_UP)
+WAITING, FOLLOWING, START_UP, DECISION = "waiting-5000", "following-5000", "start-up", "decision-5000"
+NAMES: Final = (*NO_OP, WAITING, FOLLOWING, START_UP, DECISION)
+APART: Final = {START_UP, DECISION}
+"""Measures without a cluster."""
+CHANGED: Final = 20
+"""Nodes that change between two decisions."""
 BUSY_NODES: Final = 5000
 MINUTES: Final = 10.0
 STARTS: Final = 15
@@ -57,8 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         names = given.name or NAMES
     if START_UP in names:
         _start_up(given.out)
-    for nodes in sorted({_nodes(name) for name in names if name != START_UP}):
-        wanted = [name for name in names if name != START_UP and _nodes(name) == nodes]
+    if DECISION in names:
+        _decision(given.out)
+    for nodes in sorted({_nodes(name) for name in names if name not in APART}):
+        wanted = [name for name in names if name not in APART and _nodes(name) == nodes]
         with tempfile.TemporaryDirectory(prefix="gpu-operator-post-cost-") as folder:
             _measure(wanted, nodes, given, Path(folder))
 
@@ -203,6 +210,17 @@ class Scene:
         flags, settings = separated(arguments)
         started = pod.program(command, f"--service-account-dir={self.folder / 'mount'}", *flags)
         return pod.launch(started, self.folder / f"{name}.json", {**pod.environment(server.url), **settings})
+
+
+def _decision(out: Path) -> None:
+    """Measure one decision on a fleet of which some nodes changed, with what the program keeps and without it."""
+    began, given = time.monotonic(), {"nodes": _nodes(DECISION), "changed": CHANGED}
+    options = [f"--{name}={number}" for name, number in given.items()]
+    command = [sys.executable, "-m", "tools.profiling.decision", *options]
+    done = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, check=True)
+    figures, seconds = json.loads(done.stdout), round(time.monotonic() - began)
+    Result(DECISION, "decision", f"make bench BENCH={DECISION}", seconds, given, figures).write(out)
+    _say(f"{DECISION}: {figures}")
 
 
 def _start_up(out: Path) -> None:

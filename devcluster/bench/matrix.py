@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from devcluster.bench.cost import FOLLOWING, NO_OP, START_UP, WAITING
+from devcluster.bench.cost import DECISION, FOLLOWING, NO_OP, START_UP, WAITING
 from devcluster.bench.results import EVERYTHING, Result
 from devcluster.layout import CHECKOUT
 
@@ -22,7 +22,7 @@ PHASES: Final = (
         ("lost-8-1", "lost-8-10", "lost-100-1", "lost-100-10", "api-server"),
         (WAITING, FOLLOWING),
     ),
-    (("lost-500-10", *NO_OP, START_UP, "reaction"),),
+    (("lost-500-10", *NO_OP, START_UP, DECISION, "reaction"),),
 )
 """Lanes of one phase go side by side. Five hundred nodes, one after the other, keep a core busy for half an hour; what
 is measured to the millisecond has the machine for itself, and so has what would starve the others."""

@@ -108,6 +108,13 @@ kind. Memory is the peak of the process alone, and the goal is 64 MiB at 5,000 n
 the same fleet is given for scale. Where time and memory go, and what pages and decoder save:
 [profile](dev/performance-profile.md).
 """,
+    "decision": """
+## One decision
+
+The processor's time of one decision of the controller on a fleet at rest, of which some drivers changed since the last
+one: once with every node evaluated, and once with only those that changed ([how](dev/architecture.md#one-decision)).
+Both take turns in one process, and must decide the same; "ratio" is of that one run:
+""",
     "waiting": """
 ## Waiting
 

@@ -7,14 +7,18 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from devcluster.cluster import Cluster
 from devcluster.soak import plan
-from devcluster.soak.following import FollowerSoak
-from devcluster.soak.soak import Soak
+from devcluster.soak.following import FOLLOWER, FollowerSoak
+from devcluster.soak.soak import HOOK, LONG, Commands, Soak, verified
 from devcluster.soak.stage import Stage
+
+if TYPE_CHECKING:
+    from devcluster.soak.course import Course
 
 
 @click.command()
@@ -22,8 +26,11 @@ from devcluster.soak.stage import Stage
 @click.option("--cycles", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="Draws the same cycles again.")
 @click.option("--follow", is_flag=True, help="A controller that runs all the time instead of the hook's runs.")
+@click.option("--verify-incremental", is_flag=True, help="Compare each decision with a full evaluation.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="Keep logs and journals here.")
-def main(*, nodes: int, cycles: int, seed: int, follow: bool, evidence: Path | None) -> None:
+def main(  # noqa: PLR0913 - one parameter an option
+    *, nodes: int, cycles: int, seed: int, follow: bool, verify_incremental: bool, evidence: Path | None
+) -> None:
     """Upgrade a simulated fleet over and over, with faults; the last line is the report as JSON."""
     began = time.time()
 
@@ -38,8 +45,12 @@ def main(*, nodes: int, cycles: int, seed: int, follow: bool, evidence: Path | N
                 cluster.up(nodes=nodes, fleet=True)
                 stage = Stage(cluster, nodes)
                 stage.install(120 + 3 * nodes)
-                kind = FollowerSoak if follow else Soak
-                soaked = kind(stage, seed, say=say).run(plan.draw(cycles, nodes, seed))
+                shown = verified if verify_incremental else tuple
+                if follow:
+                    soak: Course = FollowerSoak(stage, seed, shown(FOLLOWER), say)
+                else:
+                    soak = Soak(stage, seed, Commands(shown(HOOK), shown(LONG)), say)
+                soaked = soak.run(plan.draw(cycles, nodes, seed))
             finally:
                 if evidence is not None:
                     cluster.save_evidence(evidence)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 DEADLINE: Final = 124
 FAILED: Final = 3
 PROGRAM: Final = (sys.executable, "-m", "hook")
+VERIFIED: Final = (sys.executable, "-m", "tools.verified")
+"""The same, which evaluates the whole fleet besides each decision, and ends if the incremental one differs."""
 QUICK: Final = ("advanced.operatorQuiet=4s", "advanced.unknownOperatorQuiet=6s", "advanced.policyGrace=20s")
 """Simulated operators act within seconds."""
 HOOK: Final = (*PROGRAM, "run", *QUICK)
@@ -41,6 +43,11 @@ class Commands:
     takes_timeout: bool = True
     impatient: Sequence[str] = ("advanced.failedGrace=8s",)
     """Added where drivers cannot start, so that it ends once the other nodes are refreshed."""
+
+
+def verified(command: Sequence[str]) -> tuple[str, ...]:
+    """Give a command whose program verifies its incremental decisions."""
+    return (*VERIFIED, *command[len(PROGRAM) :])
 
 
 class Soak(Course):

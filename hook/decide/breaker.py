@@ -21,12 +21,12 @@ from hook.decide.explain import Trait
 from hook.decide.fleet import live_pods
 from hook.decide.plugins import moments
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState
+from hook.decide.result import eligible_nodes, except_verified
 from hook.decide.state import Observation
 from hook.format import some, timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from hook.config import Settings
@@ -42,18 +42,27 @@ FEWEST: Final = 5
 """Nodes in the smallest burst. Fewer may become stale together by chance, and cost at most four restarts."""
 
 
-def observed(breaker: Breaker, statuses: Sequence[NodeStatus], fleet: Fleet, now: datetime) -> Breaker:
+def observed(
+    breaker: Breaker,
+    observations: Mapping[str, Observation],
+    statuses: Sequence[NodeStatus],
+    fleet: Fleet,
+    now: datetime,
+) -> Breaker:
     """Return the breaker of the controller after an evaluation of the nodes."""
     settings = fleet.context.settings
     breaker = _closed_in_time(_without_future(breaker, now), settings, now)
-    observations = _observations(statuses, fleet)
     before = breaker.observations
     recent = {node: since for node, since in breaker.unexplained.items() if now - since <= WITHIN}
-    new = {node: now for node, observation in observations.items() if _is_unexplained(observation, before.get(node))}
-    known = {node: observation for node, observation in before.items() if node in fleet.snapshot.nodes}
-    breaker = replace(breaker, observations=known | observations, unexplained=recent | new)
-    eligible = {status.node for status in statuses if status.state is not NodeState.EXCLUDED}
-    return _opened(breaker, eligible, settings, now)
+    new = {
+        node: now
+        for node, observation in observations.items()
+        if observation.stale and _is_unexplained(observation, before.get(node))
+    }
+    nodes = fleet.snapshot.nodes
+    known = before if before.keys() <= nodes.keys() else {node: before[node] for node in before if node in nodes}
+    breaker = replace(breaker, observations={**known, **observations}, unexplained=recent | new)
+    return _opened(breaker, eligible_nodes(fleet.nodes, except_verified(statuses)), settings, now)
 
 
 def holds(breaker: Breaker, status: NodeStatus, now: datetime) -> bool:
@@ -106,18 +115,13 @@ def _is_burst(count: int, eligible: Collection[str], share: Bound) -> bool:
     return count >= FEWEST and share.exceeded_by(count, len(eligible))
 
 
-def _observations(statuses: Iterable[NodeStatus], fleet: Fleet) -> dict[str, Observation]:
-    """Return an observation of each node with a settled driver. One stale plugin makes the node stale."""
-    reasons: dict[str, list[Reason]] = {}
-    for status in statuses:
-        if status.plugin and status.reason is not Reason.NOTHING_TO_REFRESH:
-            reasons.setdefault(status.node, []).append(status.reason)
-    observations: dict[str, Observation] = {}
-    for node, of_node in reasons.items():
-        fresh = all(Trait.FRESH in reason.traits for reason in of_node)
-        if fresh or any(Trait.STALE in reason.traits for reason in of_node):
-            observations[node] = Observation(_load(fleet.nodes[node], fleet.context), stale=not fresh)
-    return observations
+def observation(statuses: Iterable[NodeStatus], view: NodeView, context: Context) -> Observation | None:
+    """Return the observation of a node, if its driver is settled. One stale plugin makes the node stale."""
+    reasons = [status.reason for status in statuses if status.plugin and status.reason is not Reason.NOTHING_TO_REFRESH]
+    fresh = all(Trait.FRESH in reason.traits for reason in reasons)
+    if reasons and (fresh or any(Trait.STALE in reason.traits for reason in reasons)):
+        return Observation(_load(view, context), stale=not fresh)
+    return None
 
 
 def _load(view: NodeView, context: Context) -> str:
@@ -129,4 +133,4 @@ def _load(view: NodeView, context: Context) -> str:
 
 def _is_unexplained(observation: Observation, before: Observation | None) -> bool:
     """Return whether a node that was fresh is stale under the same load of its driver."""
-    return before is not None and before.load == observation.load and observation.stale and not before.stale
+    return observation.stale and before is not None and before.load == observation.load and not before.stale

@@ -8,21 +8,31 @@ are reported at the end.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from hook.config import OnDeadline
 from hook.decide import breaker, clients, done, restarts, warnings
 from hook.decide.explain import Trait
-from hook.decide.fleet import index
-from hook.decide.nodes import evaluate_node
+from hook.decide.fleet import context_of
+from hook.decide.memo import Memo, index
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Patience, Phase
-from hook.decide.state import Memory, Timers, restart_key
+from hook.decide.result import (
+    Decision,
+    DeletePod,
+    NodeState,
+    NodeStatus,
+    Patience,
+    Phase,
+    eligible_nodes,
+    except_verified,
+)
+from hook.decide.state import Memory, Timers
 from hook.objects.drivers import GPU_OPERATOR, STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from hook.config import Settings
     from hook.decide.fleet import Context, Fleet
@@ -67,15 +77,23 @@ def indexed(snapshots: Mapping[str, Snapshot], settings: Settings) -> dict[str, 
 
 
 def decide_all(
-    snapshots: Mapping[str, Snapshot], memories: Mapping[str, Memory], settings: Settings, now: datetime
+    snapshots: Mapping[str, Snapshot],
+    memories: Mapping[str, Memory],
+    settings: Settings,
+    now: datetime,
+    memos: Mapping[str, Memo] | None = None,
 ) -> tuple[Decision, Memories]:
-    """Decide for every stack. A stack without a memory gets that of a run that starts now."""
+    """Decide for every stack. A stack without a memory gets that of a run that starts now.
+
+    With the memos of the last decision, only nodes are evaluated about which something changed.
+    """
     decisions: dict[str, Decision] = {}
     after: Memories = {}
     for stack in chosen(settings):
         memory = memories.get(stack.name) or Memory(started=now)
+        memo = memos[stack.name] if memos is not None else None
         decisions[stack.name], after[stack.name] = decide(
-            snapshots[stack.name], memory, settings, now, stack=stack, prior=snapshots.get(stack.after)
+            snapshots[stack.name], memory, settings, now, stack=stack, prior=snapshots.get(stack.after), memo=memo
         )
     return combined(decisions), after
 
@@ -97,7 +115,7 @@ def early_skip(snapshots: Mapping[str, Snapshot], settings: Settings) -> Decisio
 
 def early_skip_of(snapshot: Snapshot, settings: Settings, stack: Stack = GPU_OPERATOR) -> Decision | None:
     """Return a skip if policies and DaemonSets of one stack alone prove that the run is pointless, else None."""
-    context = index(snapshot, settings, stack).context
+    context = context_of(snapshot, settings, stack)
     skip = done.nothing_to_protect(context)
     if skip is None:
         return None
@@ -153,20 +171,22 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     *,
     stack: Stack = GPU_OPERATOR,
     prior: Snapshot | None = None,
+    memo: Memo | None = None,
 ) -> tuple[Decision, Memory]:
     """Evaluate every node, choose the restarts for now, and return the decision with the next memory.
 
     `prior` is the snapshot of the stack whose driver must settle first, where that stack is read.
     """
-    fleet = index(snapshot, settings, stack, prior, memory)
+    memo = memo or Memo()
+    fleet = memo.index(snapshot, settings, stack, prior, memory)
     timers = Timers(memory, now)
     # Evaluated in every decision, so that the quiet time of the operator runs while other conditions hold.
     operator = done.operator_blocker(fleet, timers)
-    evaluated = [status for view in fleet.nodes.values() for status in evaluate_node(view, fleet.context, now)]
-    evaluated = _with_lost_nodes(evaluated, fleet, memory)
+    evaluated = _with_lost_nodes(list(memo.evaluate(fleet, now)), fleet, memory)
     if settings.is_controller:
-        memory = replace(memory, breaker=breaker.observed(memory.breaker, evaluated, fleet, now))
-    statuses = [_out_of_patience(status, settings, timers) for status in evaluated]
+        after = breaker.observed(memory.breaker, memo.observations, evaluated, fleet, now)
+        memory = replace(memory, breaker=after)
+    statuses = _patient(evaluated, settings, timers)
     deleted = done.policy_deleted(fleet.context, statuses, timers)
     skip = deleted or done.nothing_to_protect(fleet.context) or done.no_eligible_node(fleet, evaluated, operator)
     if skip is None:
@@ -183,12 +203,17 @@ def _with_lost_nodes(statuses: list[NodeStatus], fleet: Fleet, memory: Memory) -
 
     If the whole fleet lost them, the skip of the run waits instead (see ``_wait_to_skip``).
     """
-    if all(status.state is NodeState.EXCLUDED for status in statuses):
-        return statuses
-    stack = fleet.context.stack
+    stack, nodes = fleet.context.stack, fleet.snapshot.nodes
     label = stack.nodes.present
-    unlabelled = {name for name, node in fleet.snapshot.nodes.items() if node.labels.get(label) != "true"}
-    lost = {name for name in memory.eligible & unlabelled if not fleet.driver_pods.get(name)}
+    excluded = {status.node for status in except_verified(statuses) if status.state is NodeState.EXCLUDED}
+    away = (memory.eligible - fleet.nodes.keys()) | (memory.eligible & excluded)
+    lost = {
+        name
+        for name in away & nodes.keys()
+        if nodes[name].labels.get(label) != "true" and not fleet.driver_pods.get(name)
+    }
+    if not lost or all(status.state is NodeState.EXCLUDED for status in statuses):
+        return statuses
     lost -= {status.node for status in statuses if status.state is not NodeState.EXCLUDED}
     message = f"it was eligible earlier in this run, and lost {label}=true and its driver pod (is NFD down?)"
     waiting = [
@@ -199,17 +224,20 @@ def _with_lost_nodes(statuses: list[NodeStatus], fleet: Fleet, memory: Memory) -
     return sorted([*remaining, *waiting], key=lambda status: status.node)
 
 
+def _patient(statuses: Iterable[NodeStatus], settings: Settings, timers: Timers) -> list[NodeStatus]:
+    """Return the statuses with those that have outlasted their grace periods."""
+    return [status if status.patience is None else _out_of_patience(status, settings, timers) for status in statuses]
+
+
 def _out_of_patience(status: NodeStatus, settings: Settings, timers: Timers) -> NodeStatus:
     """Return a status that has outlasted its grace period as failed, or as excluded if its node is away."""
-    if status.patience is None:
-        return status
     held = timers.held(f"{status.patience}/{status.patience_with or f'{status.node}/{status.plugin}'}")
-    grace = {
+    graces: dict[Patience | None, timedelta] = {
         Patience.DRIVER: settings.advanced.failed_grace,
         Patience.PLUGIN: settings.plugin_timeout,
         Patience.NODE: settings.advanced.not_ready_grace,
-    }[status.patience]
-    if held < grace:
+    }
+    if held < graces[status.patience]:
         return status
     if status.patience is Patience.NODE:
         reason = status.reason if status.reason is Reason.LABELS_MISSING else Reason.NODE_NOT_READY
@@ -223,10 +251,11 @@ def _of_nodes(
     """Choose the restarts for now, and return the phase of the run."""
     settings, stack = fleet.context.settings, fleet.context.stack.name
     plan = restarts.plan(statuses, fleet, memory, timers.now)
-    shown = tuple(_out_of_patience(status, settings, timers) for status in plan.statuses)
+    shown = tuple(_patient(plan.statuses, settings, timers))
+    others = except_verified(shown)
     blockers, texts = done.blockers(fleet, shown, operator, timers)
     stopped = breaker.open_blocker(memory.breaker, settings) if settings.is_controller else None
-    progress = _advanced(memory, fleet.context, shown, timers.now)
+    progress = _advanced(memory, fleet, others, timers.now)
     phase, reason = (Phase.WAIT, stopped) if stopped else _phase(blockers, shown, progress, fleet.context, timers)
     release_pending = any(Trait.RELEASE_PENDING in blocker.traits for blocker, _message in blockers)
     too_early = release_pending or done.blind_to_intent(fleet.context)
@@ -240,7 +269,7 @@ def _of_nodes(
         cause=blockers[0][0] if blockers and phase is Phase.DEADLINE else None,
         stack=stack,
     )
-    return decision, _remembered(progress, shown, fleet, timers)
+    return decision, _remembered(progress, shown, others, fleet, timers)
 
 
 def _skip(
@@ -250,7 +279,8 @@ def _skip(
     context = fleet.context
     texts = tuple(warnings.about_names(context))
     after = replace(memory, first_seen=timers.first_seen)
-    after = _forgotten(after, fleet) if context.settings.is_controller else after
+    if context.settings.is_controller:
+        after = _forgotten(after.with_fresh((), {pod.uid for pod in fleet.snapshot.plugin_pods}), fleet)
     return Decision(Phase.SKIP, *skip, statuses=tuple(statuses), warnings=texts, stack=context.stack.name), after
 
 
@@ -309,10 +339,11 @@ def _failure(
     unnamed = next((blocker for blocker in blockers if blocker[0] is Reason.UNNAMED_PLUGIN), None)
     if unnamed is not None:
         return unnamed
-    failed = [status for status in statuses if _has_failed(status)]
+    open_ = except_verified(statuses)
+    failed = [status for status in open_ if _has_failed(status)]
     if not failed:
         return None
-    others = [status for status in statuses if not _has_failed(status) and status.state not in done.TERMINAL]
+    others = [status for status in open_ if not _has_failed(status) and status.state not in done.TERMINAL]
     moving = [status for status in others if Trait.BLOCKED not in status.reason.traits]
     if moving and all(status.reason is Reason.NODE_NOT_READY_BRIEFLY for status in moving):
         # In a large fleet some node is always NotReady for a moment. That does not restart the grace period.
@@ -331,52 +362,45 @@ def _has_failed(status: NodeStatus) -> bool:
 # The next memory.
 
 
-def _advanced(memory: Memory, context: Context, statuses: Sequence[NodeStatus], now: datetime) -> Memory:
+def _advanced(memory: Memory, fleet: Fleet, others: Iterable[NodeStatus], now: datetime) -> Memory:
     """Record whether any node reached a higher rank than before, under the current policy and driver revisions."""
-    generation = context.policy.generation if context.policy else 0
-    epoch = f"{generation}/{','.join(sorted(revision.hash for revision in context.newest.values()))}"
+    generation = fleet.policy.generation if fleet.policy else 0
+    epoch = f"{generation}/{','.join(sorted(revision.hash for revision in fleet.newest.values()))}"
     before = memory.ranks if epoch == memory.epoch else {}
     lowest: dict[str, int] = {}
-    for status in statuses:
+    for status in others:
         rank = RELOADING_RANK if Trait.DRIVER_RELOADING in status.reason.traits else RANK[status.state]
         lowest[status.node] = min(rank, lowest.get(status.node, rank))
-    ranks = {node: max(rank, before.get(node, -1)) for node, rank in lowest.items()}
-    if memory.advanced_at is not None and all(rank <= before.get(node, -1) for node, rank in ranks.items()):
-        return replace(memory, ranks=ranks)
-    return replace(memory, epoch=epoch, ranks=ranks, advanced_at=now)
+    ranks = dict.fromkeys(fleet.nodes, RANK[NodeState.VERIFIED])
+    ranks |= {node: max(rank, before.get(node, -1)) for node, rank in lowest.items()}
+    if memory.advanced_at is None or (
+        ranks != before and any(rank > before.get(node, -1) for node, rank in ranks.items())
+    ):
+        return replace(memory, epoch=epoch, ranks=ranks, advanced_at=now)
+    return replace(memory, ranks=ranks)
 
 
-def _remembered(memory: Memory, statuses: Sequence[NodeStatus], fleet: Fleet, timers: Timers) -> Memory:
+def _remembered(
+    memory: Memory, statuses: Sequence[NodeStatus], others: Sequence[NodeStatus], fleet: Fleet, timers: Timers
+) -> Memory:
     """Return the memory for the next decision."""
-    eligible = {status.node for status in statuses if status.state is not NodeState.EXCLUDED}
+    verified = Reason.VERIFIED
+    eligible = eligible_nodes(fleet.nodes, others)
     after = replace(
         memory,
         first_seen=timers.first_seen,
         saw_fleet=memory.saw_fleet or bool(eligible),
-        eligible=memory.eligible | eligible,
+        eligible=memory.eligible if eligible <= memory.eligible else memory.eligible | eligible,
     )
     # A node that waits for an administrator to replace its driver has one status, and no plugin in it.
-    manual = [status for status in statuses if status.reason is Reason.MANUAL_UPGRADE and status.fresh]
-    verified = [*manual, *(status for status in statuses if status.reason is Reason.VERIFIED)]
-    after = _with_fresh(after.with_verified(verified), statuses, fleet)
+    manual = [status for status in others if status.reason is Reason.MANUAL_UPGRADE and status.fresh]
+    after = after.with_verified(chain(manual, (status for status in statuses if status.reason is verified)))
+    after = after.with_fresh(statuses, {pod.uid for pod in fleet.snapshot.plugin_pods})
     return _forgotten(after, fleet) if fleet.context.settings.is_controller else after
-
-
-def _with_fresh(memory: Memory, statuses: Iterable[NodeStatus], fleet: Fleet) -> Memory:
-    """Record which pods were proven fresh, and forget pods that no longer exist."""
-    proven = {**memory.fresh, **dict(proof for status in statuses for proof in status.fresh)}
-    existing = {pod.uid for pod in fleet.snapshot.plugin_pods}
-    return replace(memory, fresh={uid: run for uid, run in proven.items() if uid in existing})
 
 
 def _forgotten(memory: Memory, fleet: Fleet) -> Memory:
     """Forget nodes, plugins and pods that no longer exist: the memory of a run without an end must not grow."""
     nodes = fleet.snapshot.nodes.keys() | fleet.nodes.keys()
-    live = {pod.uid for pod in fleet.snapshot.plugin_pods if pod.live}
-    keys = {restart_key(ds.uid, node) for ds in fleet.context.plugins.named for node in nodes}
-    return replace(
-        _with_fresh(memory, (), fleet),
-        restarts={key: record for key, record in memory.restarts.items() if key in keys},
-        troubles={uid: trouble for uid, trouble in memory.troubles.items() if uid in live},
-        eligible=memory.eligible & nodes,
-    )
+    live = {pod.uid for pod in fleet.snapshot.plugin_pods if pod.live} if memory.troubles else set()
+    return memory.about({ds.uid for ds in fleet.context.plugins.named}, nodes, live)

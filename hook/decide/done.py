@@ -13,7 +13,7 @@ from hook.config import OnMissingPlugin
 from hook.decide import clients, nodes, rollout, warnings
 from hook.decide.explain import Trait
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState
+from hook.decide.result import NodeState, eligible_nodes, except_verified
 from hook.format import some
 from hook.objects.drivers import STACKS
 
@@ -289,11 +289,12 @@ def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[Blocker]
         yield unrendered
     if plugins.unnamed and not plugins.serves_plugins:
         yield Reason.UNNAMED_PLUGIN, warnings.unnamed(fleet.context)
-    pending = [status for status in statuses if status.state not in TERMINAL]
+    others = except_verified(statuses)
+    pending = [status for status in others if status.state not in TERMINAL]
     if pending:
-        yield Reason.NODES_PENDING, _progress(pending, statuses)
+        yield Reason.NODES_PENDING, _progress(pending, len(eligible_nodes(fleet.nodes, others)))
     # A node that is not verified is reported as pending above.
-    trailing = [status.node for status in statuses if status.state is NodeState.VERIFIED and status.label_pending]
+    trailing = [status.node for status in statuses if status.label_pending and status.state is NodeState.VERIFIED]
     if trailing:
         yield Reason.UPGRADE_LABELS_PENDING, f"verified, but the upgrade label is not quiet yet on {some(trailing)}"
 
@@ -318,6 +319,8 @@ def not_rendered(fleet: Fleet) -> Blocker | None:
 
 def _malformed_blocker(context: Context, statuses: Sequence[NodeStatus]) -> Blocker | None:
     """Return the first malformed object. Pods of excluded nodes do not count."""
+    if not context.malformed:
+        return None
     excluded = {status.node for status in statuses if status.state is NodeState.EXCLUDED}
     counting = (found for found in context.malformed if found.kind != "Pod" or found.node not in excluded)
     malformed = next(counting, None)
@@ -332,8 +335,7 @@ def blind_to_intent(context: Context) -> bool:
     return any(malformed.kind in INTENT_KINDS for malformed in context.malformed)
 
 
-def _progress(pending: Sequence[NodeStatus], statuses: Sequence[NodeStatus]) -> str:
-    eligible = len({status.node for status in statuses if status.state is not NodeState.EXCLUDED})
+def _progress(pending: Sequence[NodeStatus], eligible: int) -> str:
     by_reason: dict[str, list[str]] = {}
     for status in pending:
         by_reason.setdefault(status.reason, []).append(status.node)

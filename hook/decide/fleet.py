@@ -5,29 +5,27 @@ A node is evaluated from its ``NodeView`` and the ``Context`` alone.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from hook.decide import clients, rollout
 from hook.objects import names
-from hook.objects.drivers import STACKS, is_driver
+from hook.objects.decoding import interned
+from hook.objects.drivers import is_driver
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from hook.config import Settings
     from hook.decide.clients import Plugins
-    from hook.decide.state import Memory, RestartRecord
+    from hook.decide.state import RestartRecord
     from hook.objects.drivers import Prerequisite, Stack
     from hook.objects.policies import Policy
     from hook.objects.views import DaemonSet, DeviceSlice, Malformed, Node, Pod, Revision, Snapshot
-
-
-NO_RESTARTS: Final[Mapping[str, RestartRecord]] = {}
-NO_PODS: Final[frozenset[str]] = frozenset()
-"""Most nodes have none, and share this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,10 @@ class Context:
     prerequisites: Mapping[Prerequisite, Mapping[str, DaemonSet]]
     """What a plugin must start after in addition to the driver, if the settings name it; with its DaemonSets by UID."""
     complete: frozenset[str]
-    """UIDs of driver and plugin DaemonSets whose status is current and that have as many live pods as desired."""
+    """UIDs of driver and plugin DaemonSets whose status is current and that have as many live pods as desired.
+
+    Only an indexed fleet has them, because they take all views.
+    """
     detects: bool
     """False if no node of several carries the device label: then NFD, which sets it, is down."""
     slices_served: bool
@@ -76,6 +77,45 @@ class Context:
     """Malformed objects of this stack and of the prior stack."""
     prior: Context | None
     """Context of the stack whose driver must settle first, if the policy requires that order."""
+
+    @property
+    def lasting(self) -> Context:
+        """Return the part that the evaluation of a node with all its pods depends on.
+
+        The rest changes with each pod of another node. A `complete` node does not depend on it.
+        """
+        plugins = replace(
+            self.plugins,
+            named=tuple(map(_without_status, self.plugins.named)),
+            unnamed=tuple(map(_without_status, self.plugins.unnamed)),
+            operator_managed=(),
+            refused=(),
+        )
+        return replace(
+            self,
+            policy=self.policy and _without_times(self.policy),
+            pools=(),
+            sources=(),
+            drivers={uid: _without_status(ds) for uid, ds in self.drivers.items()},
+            intents={uid: _without_times(intent) for uid, intent in self.intents.items()},
+            plugins=plugins,
+            prerequisites={
+                prerequisite: {uid: _without_status(ds) for uid, ds in owners.items()}
+                for prerequisite, owners in self.prerequisites.items()
+            },
+            complete=frozenset(),
+            prior=self.prior and self.prior.lasting,
+        )
+
+
+def _without_status(daemonset: DaemonSet) -> DaemonSet:
+    """Return a DaemonSet without the counts of its status."""
+    return msgspec.structs.replace(daemonset, observed_generation=0, desired=0, misscheduled=0, updated=0)
+
+
+def _without_times(policy: Policy) -> Policy:
+    """Return a policy without the times of its last changes. Some tools write its metadata every few seconds."""
+    return replace(policy, ready_since=None, changed=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +141,12 @@ class NodeView:
     """UIDs of plugin pods that no DaemonSet controls."""
     restarts: Mapping[str, RestartRecord] = field(default_factory=dict)
     """Last restart that was issued on this node, by UID of the DaemonSet."""
-    proven: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a plugin pod of any node: the driver run under which it was proven fresh in an earlier decision."""
+    proven: Collection[tuple[str, str]] = ()
+    """UIDs of plugin pods that were proven fresh in an earlier decision, each with the driver run."""
+    placed: Collection[str] = ()
+    """UIDs of the DaemonSets of drivers and plugins that have a live pod here."""
+    complete: bool = False
+    """It has a pod of each driver and plugin. Why one is missing depends on the status of DaemonSets."""
 
     def label(self, key: str) -> str:
         """Return the value of a node label, or ""."""
@@ -160,29 +204,8 @@ class Fleet:
         return list(self.nodes)
 
 
-def index(
-    snapshot: Snapshot,
-    settings: Settings,
-    stack: Stack,
-    prior: Snapshot | None = None,
-    memory: Memory | None = None,
-) -> Fleet:
-    """Take a snapshot apart, and the snapshot of the stack whose driver must settle first."""
-    # The prior stack reads no nodes of its own unless it is chosen, but needs to know whether a node is Ready.
-    both = replace(prior, nodes={**snapshot.nodes, **prior.nodes}) if prior is not None else None
-    first = _context(both, settings, STACKS[stack.after], None) if both is not None else None
-    context = _context(snapshot, settings, stack, first)
-    driver_pods = _by_node(snapshot.driver_pods)
-    first_pods = _by_node(both.driver_pods) if both is not None and context.prior is not None else {}
-    return Fleet(
-        context=context,
-        nodes=_views(snapshot, context, driver_pods, first_pods, memory),
-        driver_pods=driver_pods,
-        snapshot=snapshot,
-    )
-
-
-def _context(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Context | None) -> Context:
+def context_of(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Context | None = None) -> Context:
+    """Return what applies to all nodes. `prior` is the context of the stack whose driver must settle first."""
     drivers = {ds.uid: ds for ds in snapshot.daemonsets if is_driver(ds, stack)}
     policy = rollout.active_policy(snapshot.policies or (), stack)
     intents = rollout.intents(drivers.values(), policy, snapshot, stack)
@@ -194,8 +217,6 @@ def _context(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Contex
     evicting = {names.EVICTED_CLIENT_LABEL, *(source.eviction_label for source in sources)}
     # While the policy is deleted, the order of the drivers that it required still applies.
     ordered = policy is None or any(source.rdma for source in sources)
-    plugin_pods = list(_plugin_pods(snapshot.plugin_pods, plugins.named))
-    pods = (*plugin_pods, *snapshot.driver_pods)
     prior = prior if ordered else None
     return Context(
         stack=stack,
@@ -214,75 +235,11 @@ def _context(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Contex
         plugins=plugins,
         evicted={ds.uid: next((key for key in ds.node_selector if key in evicting), "") for ds in plugins.named},
         prerequisites=_prerequisites(snapshot.daemonsets, stack, settings),
-        complete=_complete((*plugins.named, *drivers.values()), pods, snapshot.nodes),
-        detects=_detects(snapshot, stack, {pod.node for pod in pods}),
+        complete=frozenset(),
+        detects=_detects(snapshot, stack, plugins.named),
         slices_served=snapshot.slices is not None,
         malformed=(*snapshot.malformed, *(prior.malformed if prior is not None else ())),
         prior=prior,
-    )
-
-
-def _views(
-    snapshot: Snapshot,
-    context: Context,
-    driver_pods: Mapping[str, Sequence[Pod]],
-    prior_driver_pods: Mapping[str, Sequence[Pod]],
-    memory: Memory | None,
-) -> dict[str, NodeView]:
-    label, unnamed_uids = context.stack.nodes.present, {ds.uid for ds in context.plugins.unnamed}
-    plugin_pods = _by_node(_plugin_pods(snapshot.plugin_pods, context.plugins.named))
-    unnamed = _by_node(pod for pod in snapshot.plugin_pods if pod.owner_uid in unnamed_uids)
-    prerequisites, slices = _by_node(snapshot.prerequisite_pods), _slices_by_node(snapshot.slices or ())
-    orphans = frozenset(pod.uid for pod in snapshot.plugin_pods if not pod.owner_uid)
-    outdated = _outdated((*snapshot.driver_pods, *snapshot.prerequisite_pods), context)
-    restarts, proven = _restarts_by_node(memory), memory.fresh if memory is not None else {}
-    present = {name for name, node in snapshot.nodes.items() if node.labels.get(label) == "true"}
-
-    def view(name: str) -> NodeView:
-        node, plugins, others = snapshot.nodes.get(name), plugin_pods.get(name, ()), unnamed.get(name, ())
-        drivers, required = driver_pods.get(name, ()), prerequisites.get(name, ())
-        first, prior = prior_driver_pods.get(name, ()), context.prior
-        return NodeView(
-            name,
-            node,
-            driver_pods=drivers,
-            plugin_pods=plugins,
-            unnamed_pods=others,
-            prerequisite_pods=required,
-            outdated=_among(outdated, chain(drivers, required)),
-            slices=slices.get(name, ()),
-            malformed=_malformed_on(name, context.malformed) if context.malformed else (),
-            prior=NodeView(name, node, first, outdated=_outdated(first, prior)) if prior is not None else None,
-            orphans=_among(orphans, plugins),
-            restarts=restarts.get(name, NO_RESTARTS),
-            proven=proven,
-        )
-
-    return {name: view(name) for name in sorted({*present, *driver_pods, *plugin_pods} - {""})}
-
-
-def _outdated(pods: Iterable[Pod], context: Context) -> frozenset[str]:
-    """Return the UIDs of pods that are not of the newest revision, or whose newest revision is unknown."""
-    newest = context.newest
-    return frozenset(pod.uid for pod in pods if pod.owner_uid not in newest or pod.hash != newest[pod.owner_uid].hash)
-
-
-def _among(uids: Collection[str], pods: Iterable[Pod]) -> frozenset[str]:
-    """Return those UIDs that pods of one node have. Most often there are none at all."""
-    return (frozenset(pod.uid for pod in pods if pod.uid in uids) if uids else NO_PODS) or NO_PODS
-
-
-def _restarts_by_node(memory: Memory | None) -> dict[str, dict[str, RestartRecord]]:
-    grouped: dict[str, dict[str, RestartRecord]] = defaultdict(dict)
-    for key, record in memory.restarts.items() if memory is not None else ():
-        daemonset_uid, _slash, node = key.partition("/")
-        grouped[node][daemonset_uid] = record
-    return grouped
-
-
-def _malformed_on(name: str, malformed: Iterable[Malformed]) -> tuple[Malformed, ...]:
-    return tuple(
-        found for found in malformed if name in (found.node, found.name) or (found.kind == "Pod" and not found.node)
     )
 
 
@@ -316,7 +273,7 @@ def _recorded(newest: Mapping[str, Revision], daemonsets: Iterable[DaemonSet]) -
     return {uid: revision for uid, revision in newest.items() if uid not in replaced}
 
 
-def _plugin_pods(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:
+def plugin_pods(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:
     """Yield the pods of named plugins."""
     uids = {ds.uid for ds in named}
     return (pod for pod in _adopted(pods, named) if pod.owner_uid in uids)
@@ -336,37 +293,24 @@ def _adopted(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:
         yield from (pod.owned_by(heir.uid) for heir in islice(heirs, 1))
 
 
-def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
-    grouped: dict[str, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        grouped[pod.node].append(pod)
-    return dict(grouped)
-
-
-def _detects(snapshot: Snapshot, stack: Stack, hosting: Collection[str]) -> bool:
+def _detects(snapshot: Snapshot, stack: Stack, named: Sequence[DaemonSet]) -> bool:
     """Return whether node-feature-discovery works: some node has the device label, or only one node hosts pods."""
-    labelled = any(node.labels.get(stack.nodes.present) == "true" for node in snapshot.nodes.values())
-    return labelled or len({*hosting} - {""}) == 1
+    if any(node.labels.get(stack.nodes.present) == "true" for node in snapshot.nodes.values()):
+        return True
+    pods = chain(plugin_pods(snapshot.plugin_pods, named), snapshot.driver_pods)
+    return len({pod.node for pod in pods} - {""}) == 1
 
 
-def _slices_by_node(slices: Sequence[DeviceSlice]) -> dict[str, list[DeviceSlice]]:
-    """Group slices by node. Drop older generations of a pool, as the scheduler does."""
-    newest: dict[str, int] = {}
-    for device_slice in slices:
-        newest[device_slice.pool] = max(device_slice.generation, newest.get(device_slice.pool, 0))
-    grouped: dict[str, list[DeviceSlice]] = defaultdict(list)
-    for device_slice in slices:
-        if device_slice.generation == newest[device_slice.pool]:
-            grouped[device_slice.node].append(device_slice)
-    return dict(grouped)
-
-
-def _complete(named: Iterable[DaemonSet], pods: Iterable[Pod], nodes: Mapping[str, Node]) -> frozenset[str]:
-    """Return the DaemonSets that have a live pod on as many nodes as desired. Two pods on one node count once.
+def placed(pods: Iterable[Pod], node: Node | None) -> Collection[str]:
+    """Return the UIDs of the DaemonSets that have a live pod on a node. Two pods of one count once.
 
     On a node that is not Ready a terminating pod counts as live, because it stays until the node is back.
     """
-    away = {name for name, node in nodes.items() if not node.ready}
-    there = {(pod.owner_uid, pod.node) for pod in pods if pod.node and (pod.live or pod.node in away)}
-    placed = Counter(owner for owner, _node in there)
-    return frozenset(ds.uid for ds in named if ds.observed and placed[ds.uid] - ds.misscheduled >= ds.desired)
+    away = node is not None and not node.ready
+    return interned(frozenset(pod.owner_uid for pod in pods if away or pod.live))
+
+
+def complete(named: Iterable[DaemonSet], placed_there: Iterable[Collection[str]]) -> frozenset[str]:
+    """Return the DaemonSets that have a live pod on as many nodes as desired."""
+    nodes = Counter(chain.from_iterable(placed_there))
+    return frozenset(ds.uid for ds in named if ds.observed and nodes[ds.uid] - ds.misscheduled >= ds.desired)

@@ -145,7 +145,7 @@ def _evaluate_live(plugin: DaemonSet, live: list[Pod], node: SettledNode, now: d
 
 def _evidence(pod: Pod, kind: PluginKind, node: SettledNode) -> Evidence:
     """Return whether a pod is fresh, with the observation. A pod that was proven under this driver run stays fresh."""
-    if node.view.proven.get(pod.uid) == node.run:
+    if (pod.uid, node.run) in node.view.proven:
         return freshness.running(pod)
     return freshness.evaluate(pod, kind, node.driver, node.context.stack, node.moments)
 

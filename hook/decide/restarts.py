@@ -27,7 +27,7 @@ from hook.decide.explain import Trait
 from hook.decide.history import with_history
 from hook.decide.plugins import is_up, untolerated
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, Patience, RolloutRestart
+from hook.decide.result import DeletePod, NodeState, Patience, RolloutRestart, except_verified
 from hook.format import some
 
 if TYPE_CHECKING:
@@ -58,16 +58,17 @@ class DisruptionBudget:
         limit, bound = settings.max_parallel_restarts, settings.max_unavailable
         if not limit and bound is None:
             return cls(None, None)
-        awaited = [_is_awaited(status, memory, fleet, now) for status in statuses]
-        in_flight = [_is_in_flight(status, memory, fleet) for status in statuses]
-        failed = sum(status.state is NodeState.FAILED for status, away in zip(statuses, in_flight, strict=True) if away)
+        others = except_verified(statuses)
+        awaited = [_is_awaited(status, memory, fleet, now) for status in others]
+        in_flight = [_is_in_flight(status, memory, fleet) for status in others]
+        failed = sum(status.state is NodeState.FAILED for status, away in zip(others, in_flight, strict=True) if away)
         ours = limit - sum(map(or_, awaited, in_flight)) + _given_back(failed) if limit else None
         if bound is None:
             return cls(ours, None, f"max {limit} plugins down at once")
-        down = [status.node for status, away in zip(statuses, awaited, strict=True) if away or _is_down(status)]
+        down = [status.node for status, away in zip(others, awaited, strict=True) if away or _is_down(status)]
         without_plugin = (Reason.UNNAMED_PLUGIN, Reason.NOTHING_TO_REFRESH)
-        total = sum(
-            status.state is not NodeState.EXCLUDED and status.reason not in without_plugin for status in statuses
+        total = len(statuses) - sum(
+            status.state is NodeState.EXCLUDED or status.reason in without_plugin for status in others
         )
         own = f"max {limit} because of this program, " if limit else ""
         named = f": {some(down)}" if down else ""
@@ -140,9 +141,14 @@ class Plan:
 def plan(statuses: Sequence[NodeStatus], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
     """Match statuses against earlier restarts, then let the strategy choose."""
     settings = fleet.context.settings
-    compared = (with_history(status, settings, memory, now) for status in statuses)
-    held = tuple(_held_if_unexplained(status, memory, now) for status in compared)
-    return _STRATEGIES[settings.strategy](held, fleet, memory, now)
+    verified = Reason.VERIFIED
+    held = [
+        status
+        if status.reason is verified
+        else _held_if_unexplained(with_history(status, settings, memory, now), memory, now)
+        for status in statuses
+    ]
+    return _STRATEGIES[settings.strategy](tuple(held), fleet, memory, now)
 
 
 def _held_if_unexplained(status: NodeStatus, memory: Memory, now: datetime) -> NodeStatus:
@@ -159,14 +165,17 @@ def _delete_stale_pods(statuses: tuple[NodeStatus, ...], fleet: Fleet, memory: M
     """
     budget = DisruptionBudget.left(statuses, memory, fleet, now)
     actions: dict[str, Action] = {}
-    for status in sorted(statuses, key=lambda status: (_last_trouble(status, memory), _ready_since(status))):
+    due = [status for status in except_verified(statuses) if _is_due(status)]
+    for status in sorted(due, key=lambda status: (_last_trouble(status, memory), _ready_since(status))):
         stale = status.stale_pod
-        if _is_due(status) and stale is not None and budget.allows(up=stale.up):
+        if stale is not None and budget.allows(up=stale.up):
             actions[stale.uid] = DeletePod(status.node, stale)
             budget = budget.take(up=stale.up)
+    if len(actions) == len(due):
+        return Plan(statuses, tuple(actions.values()))
     shown = tuple(
         _queued(status, budget)
-        if _is_due(status) and status.stale_pod is not None and status.stale_pod.uid not in actions
+        if status.stale_pod is not None and _is_due(status) and status.stale_pod.uid not in actions
         else status
         for status in statuses
     )

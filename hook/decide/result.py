@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hook.decide.reasons import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
 Blocker = tuple[Reason, str]
@@ -182,6 +183,21 @@ class Decision:
     def count(self, *states: NodeState) -> int:
         """Return the number of statuses in any of these states."""
         return sum(status.state in states for status in self.statuses)
+
+
+def except_verified(statuses: Iterable[NodeStatus]) -> list[NodeStatus]:
+    """Return all statuses but those of verified plugins. Most of a large fleet are, and have nothing to examine."""
+    verified = Reason.VERIFIED
+    return [status for status in statuses if status.reason is not verified]
+
+
+def eligible_nodes(nodes: Iterable[str], others: Sequence[NodeStatus]) -> set[str]:
+    """Return the nodes of a fleet that are not excluded; `others` are the statuses that are not of verified plugins.
+
+    An excluded node has no other status. A node that was lost has one, although it is not in the fleet.
+    """
+    excluded = {status.node for status in others if status.state is NodeState.EXCLUDED}
+    return {*nodes, *(status.node for status in others)} - excluded
 
 
 def headline(decision: Decision) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
     from datetime import datetime, timedelta
 
     from hook.decide.result import NodeStatus, StalePod
@@ -144,13 +147,36 @@ class Memory:
 
         A status without a DaemonSet stands for all plugins of its node.
         """
-        keys = {restart_key(status.daemonset_uid, status.node) for status in verified}
+        awaited = {key: asked for key, asked in self.restarts.items() if not asked.came_back}
+        if not awaited:
+            return self
+        nodes = {key.partition("/")[2] for key in awaited}
+        keys = {restart_key(status.daemonset_uid, status.node) for status in verified if status.node in nodes}
         back = {
             key: replace(asked, came_back=True)
-            for key, asked in self.restarts.items()
-            if not asked.came_back and not keys.isdisjoint((key, restart_key("", key.partition("/")[2])))
+            for key, asked in awaited.items()
+            if not keys.isdisjoint((key, restart_key("", key.partition("/")[2])))
         }
         return replace(self, restarts={**self.restarts, **back}) if back else self
+
+    def with_fresh(self, statuses: Iterable[NodeStatus], existing: AbstractSet[str]) -> Memory:
+        """Record which pods were proven fresh, and forget pods that no longer exist."""
+        fresh = {**self.fresh, **dict(chain.from_iterable(map(attrgetter("fresh"), statuses)))}
+        if not fresh.keys() <= existing:
+            fresh = {uid: run for uid, run in fresh.items() if uid in existing}
+        return self if fresh == self.fresh else replace(self, fresh=fresh)
+
+    def about(self, daemonsets: AbstractSet[str], nodes: AbstractSet[str], pods: AbstractSet[str]) -> Memory:
+        """Forget all other plugins, nodes and pods."""
+        parts = ((key, key.partition("/")) for key in self.restarts)
+        gone = {key for key, (uid, _slash, node) in parts if uid not in daemonsets or node not in nodes}
+        kept = {key: record for key, record in self.restarts.items() if key not in gone}
+        return replace(
+            self,
+            restarts=kept if gone else self.restarts,
+            troubles={uid: trouble for uid, trouble in self.troubles.items() if uid in pods},
+            eligible=self.eligible if self.eligible <= nodes else self.eligible & nodes,
+        )
 
 
 def restart_key(daemonset_uid: str, node: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hook.decide import rollout
 from hook.decide.explain import Trait, remedy
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState
+from hook.decide.result import NodeState, except_verified
 from hook.format import some
 from hook.objects import names
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 def of(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
     """Yield the warnings of a decision."""
-    yield from _about_plugins(fleet, statuses)
+    others = except_verified(statuses)
+    yield from _about_plugins(fleet, statuses, others)
     yield from _about_policy(fleet.context)
-    yield from _about_manual_upgrades(statuses, fleet.context)
-    yield from _about_labels(statuses)
-    yield from _about_cordoned(fleet, statuses)
+    yield from _about_manual_upgrades(others, fleet.context)
+    yield from _about_labels(others)
+    yield from _about_cordoned(fleet, statuses, others)
     yield from _about_failed_changes(fleet)
 
 
@@ -43,14 +44,14 @@ def about_names(context: Context) -> Iterator[str]:
         yield f"no DaemonSet matches the driver client {missing}"
 
 
-def _about_plugins(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
+def _about_plugins(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[NodeStatus]) -> Iterator[str]:
     plugins = fleet.context.plugins
     eligible = any(status.state is not NodeState.EXCLUDED for status in statuses)
     for daemonset in plugins.named:
         # Settled nodes on which the DaemonSet desires no pod.
         without_pod = [
             fleet.nodes[status.node]
-            for status in statuses
+            for status in others
             if status.reason is Reason.NOTHING_TO_REFRESH and status.daemonset_uid == daemonset.uid
         ]
         if daemonset.desired == 0 and eligible:
@@ -122,20 +123,20 @@ def _about_labels(statuses: Sequence[NodeStatus]) -> Iterator[str]:
         yield f"excluded, with a plugin but without their labels and a driver pod: {some(unlabelled)}"
 
 
-def _about_cordoned(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
+def _about_cordoned(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[NodeStatus]) -> Iterator[str]:
     """Yield a warning about cordoned nodes while others wait: they use up maxUnavailable and may block the upgrade."""
     if not fleet.context.stack.upgrade.counts_unavailable:
         return
-    waiting = any(Trait.WAITS_FOR_TURN in status.reason.traits for status in statuses)
+    if not any(Trait.WAITS_FOR_TURN in status.reason.traits for status in others):
+        return
+    cordoned = {name for name, node in fleet.snapshot.nodes.items() if node.cordoned}
     idle = (
         status.node
-        for status in statuses
+        for status in (statuses if cordoned else ())
         if status.state in (NodeState.VERIFIED, NodeState.EXCLUDED) and not status.label_pending
     )
-    nodes = ((name, fleet.snapshot.nodes.get(name)) for name in dict.fromkeys(idle))
-    cordoned = [name for name, node in nodes if node is not None and node.cordoned]
-    if waiting and cordoned:
-        yield f"cordoned, and so counted against the policy's maxUnavailable: {some(cordoned)}"
+    if found := [name for name in dict.fromkeys(idle) if name in cordoned]:
+        yield f"cordoned, and so counted against the policy's maxUnavailable: {some(found)}"
 
 
 def _about_failed_changes(fleet: Fleet) -> Iterator[str]:

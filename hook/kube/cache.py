@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from itertools import chain
+from operator import is_
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hook.decide import rollout
 from hook.decide.clients import find
@@ -48,38 +50,65 @@ DEPLOYMENTS, REPLICA_SETS, LEASES = "deployments", "replicasets", "leases"
 """Fields of a Snapshot."""
 INTENT: Final = frozenset({POLICIES, POOLS, DAEMON_SETS})
 """Fields that decide what else is watched."""
+OVERLAPPING: Final = frozenset({REVISIONS, DRIVER_PODS, PLUGIN_PODS})
+"""Fields that several ListWatches may fill with the same objects."""
 
 Lists = dict[ListWatch, tuple[tuple[Any, ...], bool]]
 """The views of each ListWatch, and whether the API server does not know the kind."""
 
 
-def assemble(fields: Mapping[ListWatch, str], lists: Lists) -> Snapshot:
-    """Build the snapshot of one driver stack, in which each ListWatch fills a field."""
-    found: dict[str, list[Any]] = {}
+class Field(NamedTuple):
+    """One field of a snapshot."""
+
+    good: tuple[Any, ...]
+    malformed: tuple[Malformed, ...]
+
+    @classmethod
+    def of(cls, views: list[Any], *, unique: bool) -> Field:
+        """Separate malformed objects from the others."""
+        good = tuple([view for view in views if type(view) is not Malformed])
+        malformed = tuple(view for view in views if type(view) is Malformed) if len(good) < len(views) else ()
+        return cls(_unique(good) if unique else good, malformed)
+
+
+Fields = dict[str, tuple[list[tuple[Any, ...]], Field]]
+"""Fields of a snapshot, each with the lists that it was built from."""
+
+
+def assemble(fields: Mapping[ListWatch, str], lists: Lists, known: Fields | None = None) -> Snapshot:
+    """Build the snapshot of one driver stack, in which each ListWatch fills a field.
+
+    A field whose lists did not change is the same object as in `known`, the fields of the last snapshot.
+    """
+    known = {} if known is None else known
+    found: dict[str, list[tuple[Any, ...]]] = {}
     unknown: set[str] = set()
     for list_watch, field in fields.items():
         if list_watch not in lists:
             continue
         views, absent = lists[list_watch]
-        found.setdefault(field, []).extend(views)
+        found.setdefault(field, []).append(views)
         if absent:
             unknown.add(field)
-    malformed = tuple(view for views in found.values() for view in views if isinstance(view, Malformed))
-    good = {field: tuple(view for view in views if not isinstance(view, Malformed)) for field, views in found.items()}
+    for field, parts in found.items():
+        before = known[field][0] if field in known else []
+        if len(before) != len(parts) or not all(map(is_, before, parts)):
+            known[field] = parts, Field.of(list(chain.from_iterable(parts)), unique=field in OVERLAPPING)
+    good = {field: known[field][1].good for field in found}
     return Snapshot(
         policies=None if POLICIES in unknown else good.get(POLICIES, ()),
         pools=good.get(POOLS, ()),
         nodes={node.name: node for node in good.get(NODES, ())},
         daemonsets=good.get(DAEMON_SETS, ()),
-        revisions=_unique(good.get(REVISIONS, ())),
-        driver_pods=_unique(good.get(DRIVER_PODS, ())),
+        revisions=good.get(REVISIONS, ()),
+        driver_pods=good.get(DRIVER_PODS, ()),
         prerequisite_pods=good.get(PREREQUISITE_PODS, ()),
-        plugin_pods=_unique(good.get(PLUGIN_PODS, ())),
+        plugin_pods=good.get(PLUGIN_PODS, ()),
         slices=None if SLICES in unknown or SLICES not in good else good[SLICES],
         deployments=good.get(DEPLOYMENTS, ()),
         replicasets=good.get(REPLICA_SETS, ()),
         leases=good.get(LEASES, ()),
-        malformed=malformed,
+        malformed=tuple(chain.from_iterable(known[field][1].malformed for field in found)),
     )
 
 
@@ -109,6 +138,8 @@ class Cache:
         self._informers: dict[ListWatch, Informer] = {}
         self._fields: dict[str, dict[ListWatch, str]] = {}
         """By stack: the field of its snapshot that a ListWatch fills."""
+        self._known: dict[str, Fields] = {}
+        """By stack: the fields of its last snapshot."""
         self._unused_since: dict[tuple[str, ListWatch], float] = {}
         """By stack and ListWatch, by the monotonic clock."""
         self._condition = threading.Condition()
@@ -204,7 +235,10 @@ class Cache:
 
     def snapshot(self) -> dict[str, Snapshot]:
         """Return the current snapshot of each stack, by its name."""
-        return self._assemble(self._lists(self._informers))
+        lists = self._lists(self._informers)
+        return {
+            stack: assemble(fields, lists, self._known.setdefault(stack, {})) for stack, fields in self._fields.items()
+        }
 
     def read_consistently(self, seconds: float) -> dict[str, Snapshot]:
         """Return the snapshot of each stack as of this call or later, also if a watch is behind.
@@ -212,9 +246,7 @@ class Cache:
         It takes at most `seconds`. Raises the ClusterError that prevented it.
         """
         read = ConsistentRead(self._api, seconds)
-        return self._assemble({list_watch: read.of(informer) for list_watch, informer in self._informers.items()})
-
-    def _assemble(self, lists: Lists) -> dict[str, Snapshot]:
+        lists = {list_watch: read.of(informer) for list_watch, informer in self._informers.items()}
         return {stack: assemble(fields, lists) for stack, fields in self._fields.items()}
 
     def _intent(self, stack: Stack) -> Snapshot:

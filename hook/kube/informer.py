@@ -102,8 +102,10 @@ class Informer:
         self._options, self._plural = list_watch.options, list_watch.options.resource.plural
         self._before_sync, self._after_sync = policy, retry.synced(policy)
         self._lock = threading.Lock()
-        """Guards the four attributes that follow, which change together."""
+        """Guards the attributes that follow, which change together."""
         self._views: dict[Key, Any] = {}
+        self._current: tuple[Any, ...] | None = None
+        """The views as `views` returned them last; None once one has changed."""
         self._changes: dict[Key, str] = {}
         """Versions of the objects that the watch has delivered since the last list."""
         self._listed = ""
@@ -123,9 +125,11 @@ class Informer:
         self._stopping.set()
 
     def views(self) -> tuple[Any, ...]:
-        """Return the current views."""
+        """Return the current views: the same tuple until one changes."""
         with self._lock:
-            return tuple(self._views.values())
+            if self._current is None:
+                self._current = tuple(self._views.values())
+            return self._current
 
     def contents(self) -> Contents:
         """Return a copy of the current views, with their versions."""
@@ -242,11 +246,14 @@ class Informer:
                 self._views[key] = before if view == before else view
                 self._changes[key] = version
             self._version = version or self._version
-        return bool(view != before)
+            changed = bool(view != before)
+            self._current = None if changed else self._current
+        return changed
 
     def _replace(self, views: dict[Key, Any], version: str, *, absent: bool) -> None:
         with self._lock:
             self._views, self._changes, self._listed, self._version = views, {}, version, version
+            self._current = None
             self.absent, self.synced = absent, True
         self.out_of_sync = None
         self._changed()

@@ -14,7 +14,7 @@ from hook import __version__
 from hook.config import OnMissingPlugin
 from hook.decide import done
 from hook.decide.decide import chosen
-from hook.decide.fleet import index
+from hook.decide.memo import index
 from hook.decide.reasons import Reason
 from hook.format import aligned, as_text, escaped
 from hook.plan import pools, timing

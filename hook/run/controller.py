@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from hook.decide.decide import chosen, early_skip, indexed
+from hook.decide.decide import chosen, early_skip
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.errors import UnreachableError
@@ -35,6 +35,7 @@ from hook.run.workloads import WorkloadObserver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from hook.config import Settings
     from hook.decide.decide import Snapshots
@@ -53,6 +54,10 @@ SILENT_SECONDS: Final = 600.0
 again, which may have been replaced."""
 SUMMARY_SECONDS: Final = 300.0
 """Time between two summaries of a fleet that waits. The log of a controller is kept for days."""
+ESTIMATE_SECONDS: Final = 5.0
+"""Time between two estimates of the remaining time."""
+ESTIMATE_FACTOR: Final = 100
+"""The same as a multiple of the duration of an estimate: a hundredth of a CPU."""
 CALM: Final = frozenset({Phase.DONE, Phase.SKIP})
 
 
@@ -158,6 +163,8 @@ class Leader:
         self._reporter = StateReporter(progress)
         self.loop = ReconcileLoop(api, self.cache, settings, progress, api.now())
         self._writer = StatusWriter(lease)
+        self._eta: int | None = None
+        self._estimate_after = float("-inf")
         self.workloads = WorkloadObserver(api, self.cache, settings, self._status_object, silent=False)
 
     def _count(self, result: RestartResult) -> None:
@@ -203,7 +210,7 @@ class Leader:
         # All writes must end before another replica can take the Lease over.
         results = self.loop.act(decision, self._lease.remaining)
         affected = self.workloads.observe(snapshots, self.loop.memories)
-        state = replace(self._state(decision, indexed(snapshots, self._settings)), affected=affected)
+        state = replace(self._state(decision, self.loop.fleets), affected=affected)
         written = self._publish(state, snapshots)
         busy = results or decision.actions or decision.phase is Phase.WAIT or not written
         self.loop.rest(TICK_SECONDS if busy else QUIET_SECONDS)
@@ -220,8 +227,17 @@ class Leader:
             self.loop.restarter.restarted,
             self.loop.last_restart_at,
             {driver: spec_hash(fleet) for driver, fleet in fleets.items()} if in_sync else {},
-            remaining_seconds(dict(fleets), decision, self._settings, now) if fleets else None,
+            self._estimate(fleets, decision, now) if fleets else None,
         )
+
+    def _estimate(self, fleets: Mapping[str, Fleet], decision: Decision, now: datetime) -> int | None:
+        """Return the estimated seconds for the remaining nodes, from time to time: it examines the whole fleet."""
+        if self._eta == 0 or time.monotonic() >= self._estimate_after:
+            began = time.monotonic()
+            self._eta = remaining_seconds(dict(fleets), decision, self._settings, now)
+            ended = time.monotonic()
+            self._estimate_after = ended + max(ESTIMATE_SECONDS, ESTIMATE_FACTOR * (ended - began))
+        return self._eta
 
     def _publish(self, state: ControllerState, snapshots: Snapshots) -> bool:
         """Show the state in metrics, log, Events, status object and Lease. Return whether the Lease has all of it."""

@@ -14,8 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.decide import done
-from hook.decide.decide import chosen, decide_all, early_skip, early_skip_of, succeeded
-from hook.decide.fleet import index
+from hook.decide.decide import chosen, decide_all, early_skip, early_skip_of, indexed, succeeded
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, headline
 from hook.decide.state import Timers
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.decide import Snapshots
+    from hook.decide.fleet import Fleet
     from hook.kube.cache import Cache
     from hook.kube.client import Api
     from hook.kube.events import EventRecorder, Job, Target
@@ -138,7 +137,7 @@ class Runner:
                 self._status_object.show(decision, snapshots, self._settings)
             if self._settings.dry_run:
                 self._log_dry_run(decision)
-            final = decision if self._settings.dry_run else self._final(decision, snapshots)
+            final = decision if self._settings.dry_run else self._final(decision)
             self.workloads.observe(
                 snapshots, self._loop.memories, now=final is not None and final.phase is not Phase.DEADLINE
             )
@@ -148,14 +147,14 @@ class Runner:
                 self._loop.act(decision, self._left)
             self._loop.rest()
 
-    def _final(self, decision: Decision, snapshots: Snapshots) -> Decision | None:
+    def _final(self, decision: Decision) -> Decision | None:
         """Return the final decision, once the run may end; else None."""
         if self._delegation is None:
             return self._confirmed(decision) if decision.final else None
         if decision.phase is Phase.DEADLINE:
             return self._delegation.late(decision)
         confirmed = self._confirmed(decision) if decision.final else None
-        return confirmed or self._delegation.delegated(decision, snapshots, self._api.now(), self._left)
+        return confirmed or self._delegation.delegated(decision, self._api.now(), self._left)
 
     def _with_cause(self, decision: Decision) -> Decision:
         """Return the decision, with the cause if the time ran out while the cache was out of sync."""
@@ -347,9 +346,9 @@ class Delegation:
         message = f"the time is up, and no controller took over: {self._blocker}"
         return replace(decision, message=message, cause=Reason.CONTROLLER_MISSING)
 
-    def delegated(self, decision: Decision, snapshots: Snapshots, now: datetime, left: float) -> Decision | None:
+    def delegated(self, decision: Decision, now: datetime, left: float) -> Decision | None:
         """Return the final decision once an active controller has observed the rendered spec, else None."""
-        wanted = self._spec_hashes(snapshots, now)
+        wanted = self._spec_hashes(self._loop.fleets, now)
         if wanted is None:
             self._blocker = ""
             return None
@@ -365,13 +364,13 @@ class Delegation:
         message = f"delegated to controller {found.lease.holder}, {remaining} nodes remaining{about}"
         return replace(decision, phase=Phase.DONE, reason=Reason.DELEGATED, message=message, actions=())
 
-    def _spec_hashes(self, snapshots: Snapshots, now: datetime) -> dict[str, str] | None:
+    def _spec_hashes(self, fleets: Mapping[str, Fleet], now: datetime) -> dict[str, str] | None:
         """Return the spec hash of each driver; None while one is not rendered, or may be rendered again."""
         hashes: dict[str, str] = {}
         for stack in chosen(self._settings):
-            if early_skip_of(snapshots[stack.name], self._settings, stack) is not None:
+            fleet = fleets[stack.name]
+            if early_skip_of(fleet.snapshot, self._settings, stack) is not None:
                 continue
-            fleet = index(snapshots[stack.name], self._settings, stack, snapshots.get(stack.after))
             found = spec_hash(fleet)
             if not found or done.operator_blocker(fleet, Timers(self._loop.memories[stack.name], now)):
                 return None
@@ -381,7 +380,8 @@ class Delegation:
     def _confirmed(self, wanted: dict[str, str], now: datetime, left: float) -> bool:
         """Return whether a second, consistent read gives the same spec hashes. A watch may be behind."""
         try:
-            return self._spec_hashes(self._cache.read_consistently(left), now) == wanted
+            again = indexed(self._cache.read_consistently(left), self._settings)
+            return self._spec_hashes(again, now) == wanted
         except PermissionDeniedError:
             raise
         except ClusterError as error:

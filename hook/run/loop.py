@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hook.decide.decide import chosen, decide_all
 from hook.decide.history import ASK_AGAIN
+from hook.decide.memo import Memo
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase
 from hook.decide.state import Memory
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from hook.config import Settings
     from hook.decide.decide import Snapshots
+    from hook.decide.fleet import Fleet
     from hook.decide.result import Action, RolloutRestart, StalePod
     from hook.kube.cache import Cache
     from hook.kube.client import Api
@@ -109,6 +111,11 @@ class Restarter:
             self._width = 1
             if (yield from self._delete_together(batch, end)):
                 self._width = SIDE_BY_SIDE
+
+    @property
+    def unanswered(self) -> bool:
+        """Return whether the response to a deletion was lost, and its result is unknown so far."""
+        return bool(self._unanswered)
 
     def settle(self, live: Collection[str], *, current: bool = True) -> list[RestartResult]:
         """Return the results of deletions whose response was lost, once their pods are no longer live.
@@ -270,13 +277,8 @@ TICK_SECONDS: Final = 1.0
 """Longest wait for a change. Grace periods and quiet times end without one."""
 LONGEST_PAUSE_SECONDS: Final = 0.5
 """Longest pause between two decisions during many changes. It keeps the reaction time below a second."""
-PAUSE_FACTOR: Final = 1
-"""Pause after a decision, as a multiple of its duration: half of a CPU during many changes."""
-TICK_FACTOR: Final = 10
-"""Wait without changes, as a multiple of the duration of a decision (0.4 s for 5,000 nodes): a tenth of a CPU."""
-LONGEST_TICK_SECONDS: Final = 5.0
-"""Longest wait without changes on a large fleet. Grace periods and the deadline may be late by this; the margin at the
-end of a run is longer."""
+PAUSE_FACTOR: Final = 30
+"""Pause after a decision, as a multiple of its duration: a thirtieth of a CPU during many changes."""
 
 
 class ReconcileLoop:
@@ -290,6 +292,7 @@ class ReconcileLoop:
         self.last_restart_at: datetime | None = None
         self.restarter = Restarter(api, lasting=settings.is_controller)
         self.memories = {stack.name: Memory(started=started) for stack in chosen(settings)}
+        self._memos = {stack.name: Memo() for stack in chosen(settings)}
         self.subjects: dict[str, events.ObjectReference] = {}
         """The plugins' DaemonSets as targets of Events, by UID."""
         self.last = Decision(Phase.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
@@ -303,6 +306,11 @@ class ReconcileLoop:
         # A new DaemonSet may need a watch of its pods that is not synced yet.
         return self._cache.snapshot() if self._cache.synced else None
 
+    @property
+    def fleets(self) -> dict[str, Fleet]:
+        """Return the indexed snapshot of each driver stack, as of the last decision."""
+        return {stack: memo.fleet for stack, memo in self._memos.items() if memo.fleet is not None}
+
     def begin(self, started: datetime) -> None:
         """Set the start time of the run. The API server's clock is known only after its first response."""
         self.memories = {name: replace(memory, started=started) for name, memory in self.memories.items()}
@@ -314,10 +322,11 @@ class ReconcileLoop:
 
     def decide(self, snapshots: Snapshots) -> Decision:
         """Record the results of writes whose response was lost, then decide."""
-        live = {pod.uid for snapshot in snapshots.values() for pod in snapshot.plugin_pods if pod.live}
-        self._account(self.restarter.settle(live, current=self._cache.out_of_sync is None))
+        if self.restarter.unanswered:
+            live = {pod.uid for snapshot in snapshots.values() for pod in snapshot.plugin_pods if pod.live}
+            self._account(self.restarter.settle(live, current=self._cache.out_of_sync is None))
         started = time.monotonic()
-        self.last, self.memories = decide_all(snapshots, self.memories, self._settings, self._api.now())
+        self.last, self.memories = decide_all(snapshots, self.memories, self._settings, self._api.now(), self._memos)
         self._took = time.monotonic() - started
         self._reporter.report_sync(self._cache.out_of_sync)
         return self.last
@@ -329,7 +338,7 @@ class ReconcileLoop:
     def rest(self, seconds: float = TICK_SECONDS) -> None:
         """Wait for the next change, with a pause that limits the CPU usage."""
         time.sleep(min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * self._took))
-        self._cache.wait(max(seconds, min(LONGEST_TICK_SECONDS, TICK_FACTOR * self._took)))
+        self._cache.wait(seconds)
 
     def _account(self, results: Iterable[RestartResult]) -> list[RestartResult]:
         """Record and report each result at once, because the next restart may end the program."""

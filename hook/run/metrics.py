@@ -65,7 +65,12 @@ class Staleness:
 
     def update(self, statuses: Iterable[NodeStatus], now: datetime) -> list[Recovery]:
         """Record the statuses of a reconcile. Return the plugins that were verified since the last one."""
-        found = {(status.stack, status.node, status.plugin): status for status in statuses}
+        stale, verified = {node for _driver, node, _plugin in self._since}, Reason.VERIFIED
+        found = {
+            (status.stack, status.node, status.plugin): status
+            for status in statuses
+            if status.reason is not verified or status.node in stale
+        }
         recovered: list[Recovery] = []
         since: dict[Key, datetime] = {}
         for key, began in self._since.items():

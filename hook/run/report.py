@@ -75,6 +75,8 @@ class ProgressReporter:
     ) -> None:
         self.recorder, self.owner, self.targets, self._on_restart = recorder, owner, targets, on_restart
         self._failures_on_targets = 0
+        self._statuses: tuple[NodeStatus, ...] = ()
+        """Those of the last decision. A status that is still the same object was reported."""
         self._reported: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
         self._reason: Reason | None = None
         self.last_summary = time.monotonic()
@@ -108,8 +110,9 @@ class ProgressReporter:
     def report_changes(self, decision: Decision) -> None:
         """Log the nodes whose state or reason changed."""
         changed: dict[tuple[str, NodeState, Reason], list[NodeStatus]] = {}
-        detail = details(decision)
-        for status in decision.statuses:
+        detail, before = details(decision), set(map(id, self._statuses))
+        self._statuses = decision.statuses
+        for status in [status for status in decision.statuses if id(status) not in before]:
             state_and_reason = (status.state, status.reason)
             if self._reported.get((status.stack, status.node, status.plugin)) != state_and_reason:
                 self._reported[status.stack, status.node, status.plugin] = state_and_reason
@@ -132,6 +135,8 @@ class ProgressReporter:
 
     def forget_all_but(self, decision: Decision) -> None:
         """Forget nodes that are gone, so that memory does not grow."""
+        if len(self._reported) <= len(decision.statuses):
+            return
         known = {(status.stack, status.node, status.plugin) for status in decision.statuses}
         self._reported = {key: state_and_reason for key, state_and_reason in self._reported.items() if key in known}
 

@@ -217,11 +217,11 @@ def test_a_job_in_delegate_mode_restarts_nothing() -> None:
         assert (outcome.exit_code, server.writes) == (EXIT_DEADLINE, [])
         run, delegation = delegating(server, Readiness("no controller"))
         delegation._blocker = "no controller"
-        late = run._final(LATE, {})
+        late = run._final(LATE)
         assert late is not None
         assert (late.cause, "no controller" in late.message) == (Reason.CONTROLLER_MISSING, True)
         delegation._blocker = ""
-        assert run._final(LATE, {}) is LATE
+        assert run._final(LATE) is LATE
 
 
 LED: Final = LeaseStatus(
@@ -247,7 +247,7 @@ def test_a_job_delegates_to_a_controller_that_saw_the_same(monkeypatch: pytest.M
             assert first is not None
             decision = run._loop.decide(first)
             assert decision.actions
-            found = run._final(decision, first)
+            found = run._final(decision)
             if found is None:
                 assert (ready, delegation._blocker) == (False, readiness.blocker), readiness
             else:
@@ -258,7 +258,7 @@ def test_a_job_delegates_to_a_controller_that_saw_the_same(monkeypatch: pytest.M
             shown.instead = lambda line: Said(200) if "watch=true" in line else None
             shown.found = stale().change("policy", "metadata: {generation: 99, resourceVersion: '1001'}")
             shown.version = 1001
-            assert run._final(decision, first) is None, readiness
+            assert run._final(decision) is None, readiness
             run._cache.stop()
             assert server.writes == []
 

@@ -35,7 +35,7 @@ from tests.properties.breaking import Mutant
 from tests.properties.promises import DoneTooEarlyError, WrongEndError, WrongRestartError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.plugins import SettledNode
@@ -122,11 +122,6 @@ def _counting_writes(seen: Fleet) -> Fleet:
     return _with_policy(seen, generation=int(changed.timestamp())) if changed else seen
 
 
-def _apart(pods: Iterable[Pod]) -> list[Pod]:
-    """Let each live pod have a node of its own."""
-    return [replace(pod, node=pod.uid) if pod.node and pod.live else pod for pod in pods]
-
-
 def _turn(statuses: Sequence[NodeStatus], before: NodeState, after: NodeState) -> list[NodeStatus]:
     return [replace(one, state=after) if one.state is before else one for one in statuses]
 
@@ -194,8 +189,8 @@ MUTANTS: Final = (
            lambda original, context, _statuses, timers: original(context, (), timers)),
     Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
            lambda original, pods, _heirs: original(pods, ())),
-    Mutant("two-pods-are-on-two-nodes", DoneTooEarlyError, "doubled_plugin", fleet._complete,
-           lambda original, named, pods, there: original(named, _apart(pods), there)),
+    Mutant("two-pods-are-on-two-nodes", DoneTooEarlyError, "doubled_plugin", fleet.placed,
+           lambda _original, pods, _node: tuple(pod.owner_uid for pod in pods if pod.live)),
     Mutant("a-pod-that-was-there-came-of-a-restart", WrongEndError, "doubled_plugin", history._is_about_another_pod,
            lambda original, before, stale: original(replace(before, others=frozenset()), stale)),
     Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness.ready_since,

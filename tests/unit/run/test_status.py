@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from hook.config import ControllerSettings, Expect, Settings
-from hook.decide.fleet import index
+from hook.decide.memo import index
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
 from hook.decide.state import Breaker, Memory

@@ -1,0 +1,285 @@
+"""What is kept from one decision to the next, so that a node is evaluated again only if something about it changed.
+
+The evaluation of a node is a pure function of its view, the context and the time. So a `Memo` changes no result:
+without one, or with an empty one, a decision evaluates every node in the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from hook.decide import breaker
+from hook.decide.fleet import Fleet, NodeView, complete, context_of, placed, plugin_pods
+from hook.decide.nodes import evaluate_node
+from hook.decide.plugins import STEADY_AFTER_CRASHES
+from hook.decide.state import restart_key
+from hook.objects.drivers import STACKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from hook.config import Settings
+    from hook.decide.fleet import Context
+    from hook.decide.result import NodeStatus
+    from hook.decide.state import Memory, Observation, RestartRecord
+    from hook.objects.drivers import Stack
+    from hook.objects.views import DaemonSet, DeviceSlice, Malformed, Pod, Snapshot
+
+NOTHING: Final[Mapping[str, Any]] = {}
+NO_UIDS: Final[frozenset[str]] = frozenset()
+"""Most nodes share these."""
+IN_PLACE: Final = 100
+"""Changes in place that are most likely all. With more, one object may have shifted all others."""
+
+
+def index(
+    snapshot: Snapshot,
+    settings: Settings,
+    stack: Stack,
+    prior: Snapshot | None = None,
+    memory: Memory | None = None,
+) -> Fleet:
+    """Take a snapshot apart, and the snapshot of the stack whose driver must settle first."""
+    return Memo().index(snapshot, settings, stack, prior, memory)
+
+
+class Groups:
+    """The objects of one field of a snapshot by node, or by another key."""
+
+    def __init__(self, key: str) -> None:
+        self._key = attrgetter(key)
+        self._objects: Sequence[Any] = ()
+        self.by_key: Mapping[str, tuple[Any, ...]] = {}
+
+    def follow(self, objects: Sequence[Any]) -> set[str]:
+        """Take over the objects of a snapshot. Return the keys whose objects changed."""
+        if objects is self._objects:
+            return set()
+        key = self._key
+        changed = set(map(key, differences(self._objects, objects)))
+        self._objects = objects
+        found: dict[str, list[Any]] = {}
+        for each in objects if changed else ():
+            if (name := key(each)) in changed:
+                found.setdefault(name, []).append(each)
+        kept = {**self.by_key, **{name: tuple(group) for name, group in found.items()}}
+        for name in changed - found.keys():
+            del kept[name]
+        self.by_key = kept
+        return changed
+
+
+def differences(before: Sequence[Any], after: Sequence[Any]) -> Sequence[Any]:
+    """Return the objects that are in one of two sequences only, and those that are not in the same order in both."""
+    if len(before) == len(after):
+        pairs = [pair for pair in zip(before, after, strict=True) if pair[0] is not pair[1]]
+        if len(pairs) <= IN_PLACE:
+            return list(chain.from_iterable(pairs))
+    was, now = set(map(id, before)), set(map(id, after))
+    kept, again = [each for each in before if id(each) in now], [each for each in after if id(each) in was]
+    if len(kept) != len(again):
+        return [*before, *after]
+    moved = (pair for pair in zip(kept, again, strict=True) if pair[0] is not pair[1])
+    gone, came = (each for each in before if id(each) not in now), (each for each in after if id(each) not in was)
+    return [*gone, *came, *chain.from_iterable(moved)]
+
+
+class Memo:
+    """Views and statuses of the nodes of one driver stack, as of the last decision."""
+
+    def __init__(self) -> None:
+        self._nodes, self._drivers, self._plugins = Groups("name"), Groups("node"), Groups("node")
+        self._prerequisites, self._prior_drivers = Groups("node"), Groups("node")
+        self._slices, self._pools = Groups("node"), Groups("pool")
+        self._restarts: Mapping[str, RestartRecord] = NOTHING
+        self._proven: Mapping[str, str] = NOTHING
+        self._fleet: Fleet | None = None
+        self._lasting: Context | None = None
+        self._generations: dict[str, int] = {}
+        """Newest generation of each pool of ResourceSlices."""
+        self._due: set[str] = set()
+        """Nodes whose views changed since the last evaluation."""
+        self._statuses: dict[str, tuple[NodeStatus, ...]] = {}
+        self._passing: set[str] = set()
+        """Nodes whose evaluation changes with the time alone."""
+        self._now: datetime | None = None
+        self.observations: dict[str, Observation] = {}
+        """Observations for the circuit breaker of a controller, by node."""
+
+    @property
+    def fleet(self) -> Fleet | None:
+        """Return the fleet as of the last decision."""
+        return self._fleet
+
+    def index(
+        self,
+        snapshot: Snapshot,
+        settings: Settings,
+        stack: Stack,
+        prior: Snapshot | None = None,
+        memory: Memory | None = None,
+    ) -> Fleet:
+        """Take a snapshot apart. The view of a node is the same object as before if nothing about it changed."""
+        # The prior stack reads no nodes of its own unless it is chosen, but needs to know whether a node is Ready.
+        both = replace(prior, nodes={**snapshot.nodes, **prior.nodes}) if prior is not None else None
+        first = context_of(both, settings, STACKS[stack.after]) if both is not None else None
+        context = context_of(snapshot, settings, stack, first)
+        changed = self._follow(snapshot, both if context.prior is not None else None)
+        if context.prior is not None and both is not None:
+            there = (placed(pods, both.nodes.get(name)) for name, pods in self._prior_drivers.by_key.items() if name)
+            prior_context = replace(context.prior, complete=complete(context.prior.drivers.values(), there))
+            context = replace(context, prior=prior_context)
+        changed |= self._recall(snapshot, memory)
+        lasting, before = context.lasting, self._fleet
+        if before is None or self._lasting != lasting:
+            known = (self._nodes, self._drivers, self._plugins)
+            views = self._views(chain.from_iterable(groups.by_key for groups in known), context)
+        else:
+            again = self._views(changed, context)
+            views = {**before.nodes, **again}
+            for name in changed & before.nodes.keys() - again.keys():
+                del views[name]
+            if views.keys() != before.nodes.keys():
+                views = dict(sorted(views.items()))
+        owners = (*context.plugins.named, *context.drivers.values())
+        context = replace(context, complete=complete(owners, map(attrgetter("placed"), views.values())))
+        if before is not None and before.context != context:
+            views |= self._views(_incomplete(views), context)
+        self._lasting = lasting
+        self._fleet = Fleet(context=context, nodes=views, driver_pods=self._drivers.by_key, snapshot=snapshot)
+        return self._fleet
+
+    def evaluate(self, fleet: Fleet, now: datetime) -> Iterator[NodeStatus]:
+        """Return the statuses of all nodes. The fleet is the one that was indexed last."""
+        is_past = self._now is not None and now < self._now
+        due = {*fleet.nodes} if is_past else (self._due | self._passing) & fleet.nodes.keys()
+        again: dict[str, tuple[NodeStatus, ...]] = {}
+        for name in due:
+            view, before = fleet.nodes[name], self._statuses.get(name)
+            context = self._lasting if view.complete and self._lasting else fleet.context
+            found = evaluate_node(view, context, now)
+            again[name] = before if before == found else found
+            self._observe(view, found, context, now)
+        if self._statuses.keys() == fleet.nodes.keys():
+            statuses = {**self._statuses, **again}
+        else:
+            statuses = {name: again.get(name) or self._statuses[name] for name in fleet.nodes}
+            for name in self._statuses.keys() - fleet.nodes.keys():
+                self.observations.pop(name, None)
+                self._passing.discard(name)
+        self._due, self._statuses, self._now = set(), statuses, now
+        return chain.from_iterable(statuses.values())
+
+    def _observe(self, view: NodeView, statuses: Iterable[NodeStatus], context: Context, now: datetime) -> None:
+        """Record what the circuit breaker compares, and whether the statuses change with the time alone."""
+        name = view.name
+        (self._passing.add if _is_passing(view, now) else self._passing.discard)(name)
+        observation = breaker.observation(statuses, view, context) if context.settings.is_controller else None
+        if observation is None:
+            self.observations.pop(name, None)
+        elif observation != self.observations.get(name):
+            self.observations[name] = observation
+
+    def _follow(self, snapshot: Snapshot, prior: Snapshot | None) -> set[str]:
+        """Take over the objects of a snapshot. Return the nodes whose objects changed."""
+        changed = self._nodes.follow(tuple(snapshot.nodes.values()))
+        changed |= self._drivers.follow(snapshot.driver_pods)
+        changed |= self._plugins.follow(snapshot.plugin_pods)
+        changed |= self._prerequisites.follow(snapshot.prerequisite_pods)
+        changed |= self._prior_drivers.follow(prior.driver_pods if prior is not None else ())
+        changed |= self._slices.follow(snapshot.slices or ())
+        for pool in self._pools.follow(snapshot.slices or ()):
+            slices = self._pools.by_key.get(pool, ())
+            self._generations[pool] = max((each.generation for each in slices), default=0)
+            changed |= {each.node for each in slices}
+        return changed
+
+    def _recall(self, snapshot: Snapshot, memory: Memory | None) -> set[str]:
+        """Take over what earlier decisions recorded. Return the nodes for which that changed."""
+        restarts, proven = (memory.restarts, memory.fresh) if memory is not None else (NOTHING, NOTHING)
+        changed = {key.partition("/")[2] for key in _differing(self._restarts, restarts)}
+        uids = _differing(self._proven, proven)
+        self._restarts, self._proven = restarts, proven
+        return changed | {pod.node for pod in (snapshot.plugin_pods if uids else ()) if pod.uid in uids}
+
+    def _views(self, names: Iterable[str], context: Context) -> dict[str, NodeView]:
+        """Build the views of those nodes that have a device, or a driver or plugin pod."""
+        views = {name: self._view(name, context) for name in sorted({*names} - {""})}
+        found = {name: view for name, view in views.items() if view is not None}
+        self._due |= found.keys()
+        return found
+
+    def _view(self, name: str, context: Context) -> NodeView | None:
+        named, raw = context.plugins.named, self._plugins.by_key.get(name, ())
+        plugins, drivers = tuple(plugin_pods(raw, named)), self._drivers.by_key.get(name, ())
+        (node,) = self._nodes.by_key.get(name, (None,))
+        labelled = node is not None and node.labels.get(context.stack.nodes.present) == "true"
+        if not (labelled or drivers or plugins):
+            return None
+        unnamed = tuple(pod for ds in context.plugins.unnamed for pod in raw if pod.owner_uid == ds.uid)
+        required, first = self._prerequisites.by_key.get(name, ()), self._prior_drivers.by_key.get(name, ())
+        prior, orphans = context.prior, {pod.uid for pod in raw if not pod.owner_uid}
+        owners = {pod.owner_uid for pod in plugins}
+        return NodeView(
+            name,
+            node,
+            driver_pods=drivers,
+            plugin_pods=plugins,
+            unnamed_pods=unnamed,
+            prerequisite_pods=required,
+            outdated=_outdated((*drivers, *required), context),
+            slices=self._slices_of(name),
+            malformed=_malformed_on(name, context.malformed) if context.malformed else (),
+            prior=NodeView(name, node, first, outdated=_outdated(first, prior)) if prior is not None else None,
+            orphans=frozenset(pod.uid for pod in plugins if pod.uid in orphans) if orphans else NO_UIDS,
+            restarts=self._restarts_on(name, named) if self._restarts else NOTHING,
+            proven=tuple((pod.uid, self._proven[pod.uid]) for pod in (*plugins, *unnamed) if pod.uid in self._proven),
+            placed=placed((*drivers, *plugins), node),
+            complete=bool(drivers and (prior is None or first)) and all(ds.uid in owners for ds in named),
+        )
+
+    def _restarts_on(self, name: str, named: Iterable[DaemonSet]) -> Mapping[str, RestartRecord]:
+        records = ((ds.uid, self._restarts.get(restart_key(ds.uid, name))) for ds in named)
+        return {uid: record for uid, record in records if record is not None} or NOTHING
+
+    def _slices_of(self, name: str) -> tuple[DeviceSlice, ...]:
+        """Return the slices of a node. Drop older generations of a pool, as the scheduler does."""
+        slices = self._slices.by_key.get(name, ())
+        return tuple(each for each in slices if each.generation == max(self._generations[each.pool], 0))
+
+
+def _incomplete(views: Mapping[str, NodeView]) -> list[str]:
+    """Return the nodes whose evaluation depends on what changes with other nodes."""
+    return [name for name, view in views.items() if not view.complete]
+
+
+def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
+    """Return the keys whose values differ."""
+    if before is after:
+        return set()
+    return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+
+
+def _outdated(pods: Iterable[Pod], context: Context) -> frozenset[str]:
+    """Return the UIDs of pods that are not of the newest revision, or whose newest revision is unknown."""
+    newest = context.newest
+    uids = [pod.uid for pod in pods if pod.owner_uid not in newest or pod.hash != newest[pod.owner_uid].hash]
+    return frozenset(uids) if uids else NO_UIDS
+
+
+def _malformed_on(name: str, malformed: Iterable[Malformed]) -> tuple[Malformed, ...]:
+    return tuple(
+        found for found in malformed if name in (found.node, found.name) or (found.kind == "Pod" and not found.node)
+    )
+
+
+def _is_passing(view: NodeView, now: datetime) -> bool:
+    """Return whether the evaluation of a node may change with the time alone: its node is away, or a plugin crashed."""
+    if view.node is not None and not view.node.ready:
+        return True
+    restarted = (container for pod in view.plugin_pods for container in pod.containers if container.restarts)
+    return any(each.started_at is not None and now - each.started_at < STEADY_AFTER_CRASHES for each in restarted)

@@ -1,0 +1,122 @@
+"""One decision on a large fleet at rest of which some nodes changed, with a memo and without one.
+
+``make bench BENCH=decision-5000`` runs ``python -m tools.profiling.decision --nodes 5000 --changed 20``, which prints
+its figures as JSON. Both ways take turns in one process, and decide the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from dataclasses import replace
+from datetime import timedelta
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from devcluster.bench import atrest
+from hook.config import ControllerSettings
+from hook.decide.decide import decide_all
+from hook.decide.memo import Memo
+from hook.decide.state import Memory
+from hook.objects import readers
+from hook.objects.drivers import GPU_OPERATOR
+from hook.objects.views import Snapshot
+
+if TYPE_CHECKING:
+    from hook.decide.decide import Memories, Snapshots
+    from hook.decide.result import Decision
+    from hook.objects.decoding import Reader
+
+TURNS: Final = 30
+READERS: Final[dict[str, Reader[Any]]] = {
+    "ClusterPolicy": GPU_OPERATOR.policy.read,
+    "Node": readers.node,
+    "Pod": readers.pod,
+    "DaemonSet": readers.daemonset,
+    "ControllerRevision": readers.revision,
+    "ResourceSlice": readers.device_slice,
+}
+NAME: Final = GPU_OPERATOR.name
+SECOND: Final = timedelta(seconds=1)
+LATER: Final = atrest.BEGAN + timedelta(days=3)
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(prog="python -m tools.profiling.decision", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--changed", type=int, default=20)
+    given = parser.parse_args()
+    sys.stdout.write(json.dumps(measured(given.nodes, given.changed)) + "\n")
+
+
+def measured(nodes: int, changed: int) -> dict[str, Any]:
+    """Return the milliseconds of the processor that a decision takes in both ways. The median counts."""
+    fleet = snapshot(nodes)
+    fleets = [_changed(fleet, range(0, nodes, max(1, nodes // changed)), ready=ready) for ready in (False, True)]
+    memories: Memories = {NAME: Memory(started=LATER)}
+    memos = {NAME: Memo()}
+    times: dict[str, list[float]] = {"full": [], "incremental": []}
+    for turn in range(TURNS):
+        # Each has tuples of its own, as a cache has that built them anew.
+        seen = {NAME: replace(fleets[turn % 2], nodes=dict(fleet.nodes))}
+        found, full = _timed(seen, memories, turn), _timed(seen, memories, turn, memos)
+        if found[1:] != full[1:]:
+            raise SystemExit("incremental and full evaluation differ")
+        times["full"].append(found[0])
+        times["incremental"].append(full[0])
+        memories = full[2]
+    middle = {way: round(1000 * statistics.median(spent[4:]), 1) for way, spent in times.items()}
+    return {
+        "full_ms": middle["full"],
+        "incremental_ms": middle["incremental"],
+        "ratio": round(middle["full"] / middle["incremental"], 1),
+    }
+
+
+def _timed(
+    seen: Snapshots, memories: Memories, turn: int, memos: dict[str, Memo] | None = None
+) -> tuple[float, Decision, Memories]:
+    settings, began = ControllerSettings(), time.process_time()
+    decision, after = decide_all(seen, memories, settings, LATER + turn * SECOND, memos)
+    return time.process_time() - began, decision, after
+
+
+def snapshot(nodes: int) -> Snapshot:
+    """Return a fleet at rest as the program's cache has it."""
+    metadata = {"name": "cluster-policy", "uid": "policy", "creationTimestamp": "2026-01-01T09:00:00Z"}
+    policy = {**atrest.POLICY, "metadata": metadata, "status": atrest.POLICY_STATUS}
+    found: dict[str, list[Any]] = {kind: [] for kind in READERS}
+    for each in chain((policy,), atrest.fleet(nodes, "policy")):
+        found[each["kind"]].append(_view(each))
+    drivers = [pod for pod in found["Pod"] if pod.owner_uid == "driver-ds"]
+    return Snapshot(
+        policies=tuple(found["ClusterPolicy"]),
+        nodes={node.name: node for node in found["Node"]},
+        daemonsets=tuple(found["DaemonSet"]),
+        revisions=tuple(found["ControllerRevision"]),
+        driver_pods=tuple(drivers),
+        plugin_pods=tuple(pod for pod in found["Pod"] if pod.owner_uid == "plugin-ds"),
+        slices=tuple(found["ResourceSlice"]),
+    )
+
+
+def _changed(fleet: Snapshot, numbers: range, *, ready: bool) -> Snapshot:
+    """Return the fleet with other driver pods on some nodes."""
+    pods = list(fleet.driver_pods)
+    for number in numbers:
+        pods[number] = _view(atrest.driver_pod(number, ready=ready))
+    return replace(fleet, driver_pods=tuple(pods))
+
+
+def _view(each: dict[str, Any]) -> Any:  # noqa: ANN401 - the view of its kind
+    metadata = {key: value for key, value in each["metadata"].items() if key != "managedFields"}
+    body = json.dumps({**each, "metadata": {**metadata, "resourceVersion": "1"}}).encode()
+    return readers.entry(READERS[each["kind"]], each["kind"], body).view
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""``python -m tools.verified ARGUMENTS``: the program, which evaluates the whole fleet besides each decision.
+
+It ends at once with `DIFFERENT` if the incremental decision is another one (``python -m devcluster.soak
+--verify-incremental``).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
+
+from hook.cli import main as program
+from hook.decide.decide import decide_all
+from hook.run import loop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DIFFERENT: Final = 70
+"""Exit code: no other end of the program has it."""
+
+
+class DifferentError(AssertionError):
+    """An incremental decision is not that of a full evaluation."""
+
+
+def verified(snapshots: Any, memories: Any, settings: Any, now: Any, memos: Any = None) -> Any:  # noqa: ANN401 - as decide_all
+    """Decide as `decide_all` does. Raises DifferentError if a full evaluation decides otherwise."""
+    found = decide_all(snapshots, memories, settings, now, memos)
+    full = decide_all(snapshots, memories, settings, now)
+    if found != full:
+        raise DifferentError("; ".join(_differences(found, full)))
+    return found
+
+
+def _differences(found: Any, full: Any) -> Iterator[str]:  # noqa: ANN401 - as decide_all
+    """Yield where two decisions and memories differ."""
+    pairs = [("decision", found[0], full[0]), *((name, memory, full[1][name]) for name, memory in found[1].items())]
+    for name, ours, theirs in pairs:
+        for field in fields(ours):
+            values = getattr(ours, field.name), getattr(theirs, field.name)
+            if values[0] != values[1]:
+                yield f"{name}.{field.name}: {values[0]!r:.2000} instead of {values[1]!r:.2000}"
+
+
+def _or_end(*arguments: Any) -> Any:  # noqa: ANN401 - as decide_all
+    """Decide, or end the process: no handler of the program may catch that."""
+    try:
+        return verified(*arguments)
+    except DifferentError as error:
+        sys.stderr.write(f"incremental and full evaluation differ: {error}\n")
+        sys.stderr.flush()
+        os._exit(DIFFERENT)
+
+
+if __name__ == "__main__":
+    vars(loop)["decide_all"] = _or_end
+    sys.argv[0] = "gpu-operator-post"
+    program()
