@@ -46,7 +46,7 @@ class Commands:
 
 
 def verified(command: Sequence[str]) -> tuple[str, ...]:
-    """Give a command whose program verifies its incremental decisions."""
+    """Return a command whose program verifies its incremental decisions."""
     return (*VERIFIED, *command[len(PROGRAM) :])
 
 

@@ -314,6 +314,8 @@ def test_a_plugin_must_have_started_after_the_toolkit() -> None:
         ("not ready", toolkit(None), unready),
         ("no pod", toolkit().drop("provider-pod"), unready),
         ("terminating", toolkit().change("provider-pod", patches.DELETING), unready),
+        ("another owner's pod, too", toolkit()
+         .put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b, ownerReferences: []}")), Reason.VERIFIED),
         ("two pods", toolkit().put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b}")), unready),
         ("about to be replaced", toolkit().change("provider-pod", patches.OUTDATED), unready),
         ("outdated, and not replaced", toolkit().change("provider-pod", patches.OUTDATED)

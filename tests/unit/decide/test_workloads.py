@@ -254,5 +254,6 @@ def test_pods_are_counted_by_class() -> None:
     """Those that are certainly affected get Events; the count of the others is a number of its own."""
     pods = [AffectedPod("ml", f"{exposure}", "uid", "gpu-0", exposure, LATER, ("claim",)) for exposure in Exposure]
     affected = Affected((*pods, pods[-1]))
+    assert [str(pod) for pod in affected.pods][:1] == [f"ml/{next(iter(Exposure))}"]
     assert affected.counts() == {**dict.fromkeys(Exposure, 1), pods[-1].exposure: 2}
     assert [pod.exposure for pod in Affected(tuple(pods)).certain] == [each for each in Exposure if each.certain]
