@@ -215,7 +215,9 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     _report(outcome, runner.restarted if runner else 0, settings, values, affected)
     if runner is not None:
         # Last, because it may take a moment. After a SIGTERM the kubelet waits for the end of the process.
-        runner.show_end(outcome, values["run_id"])
+        if not runner.show_end(outcome, values["run_id"]):
+            log.error("the status object does not show the delegation: the Job tries again")
+            outcome = Outcome(outcome.decision, EXIT_OTHER)
         if stopped:
             runner.stop_events()
         else:

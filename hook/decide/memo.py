@@ -160,10 +160,9 @@ class Memo:
         again: dict[str, tuple[NodeStatus, ...]] = {}
         for name in due:
             view, before = fleet.nodes[name], self._statuses.get(name)
-            context = self._lasting if view.complete and self._lasting else fleet.context
-            found = evaluate_node(view, context, now)
+            found = evaluate_node(view, fleet.context, now)
             again[name] = before if before == found else found
-            self._observe(view, found, context, now)
+            self._observe(view, found, fleet.context, now)
         if self._statuses.keys() == fleet.nodes.keys():
             statuses = {**self._statuses, **again}
         else:
@@ -194,7 +193,10 @@ class Memo:
         changed |= self._slices.follow(snapshot.slices or ())
         for pool in self._pools.follow(snapshot.slices or ()):
             slices = self._pools.by_key.get(pool, ())
-            self._generations[pool] = max((each.generation for each in slices), default=0)
+            if slices:
+                self._generations[pool] = max(each.generation for each in slices)
+            else:
+                self._generations.pop(pool, None)
             changed |= {each.node for each in slices}
         return changed
 

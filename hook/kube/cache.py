@@ -94,6 +94,8 @@ def assemble(fields: Mapping[ListWatch, str], lists: Lists, known: Fields | None
         before = known[field][0] if field in known else []
         if len(before) != len(parts) or not all(map(is_, before, parts)):
             known[field] = parts, Field.of(list(chain.from_iterable(parts)), unique=field in OVERLAPPING)
+    for field in known.keys() - found.keys():
+        del known[field]
     good = {field: known[field][1].good for field in found}
     return Snapshot(
         policies=None if POLICIES in unknown else good.get(POLICIES, ()),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from hook.decide.decide import chosen, early_skip
 from hook.decide.reasons import EventReason, Reason
-from hook.decide.result import Decision, Phase, headline
+from hook.decide.result import Decision, NodeState, Phase, headline
 from hook.errors import UnreachableError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
@@ -165,6 +165,8 @@ class Leader:
         self._writer = StatusWriter(lease)
         self._eta: int | None = None
         self._estimate_after = float("-inf")
+        self._states: set[NodeState] = set()
+        """States of nodes as of the last estimate."""
         self.workloads = WorkloadObserver(api, self.cache, settings, self._status_object, silent=False)
 
     def _count(self, result: RestartResult) -> None:
@@ -232,8 +234,9 @@ class Leader:
 
     def _estimate(self, fleets: Mapping[str, Fleet], decision: Decision, now: datetime) -> int | None:
         """Return the estimated seconds for the remaining nodes, from time to time: it examines the whole fleet."""
-        if self._eta == 0 or time.monotonic() >= self._estimate_after:
-            began = time.monotonic()
+        states = {status.state for status in decision.statuses}
+        if states != self._states or time.monotonic() >= self._estimate_after:
+            began, self._states = time.monotonic(), states
             self._eta = remaining_seconds(dict(fleets), decision, self._settings, now)
             ended = time.monotonic()
             self._estimate_after = ended + max(ESTIMATE_SECONDS, ESTIMATE_FACTOR * (ended - began))
@@ -250,10 +253,14 @@ class Leader:
     def _show(self, status_object: StatusObject, state: ControllerState, snapshots: Snapshots) -> None:
         """Write the status object, if that is due, and the success of a run that a Job delegated."""
         decision = state.decision
-        if status_object.show(decision, snapshots, self._settings, heartbeat=True) and decision.phase in CALM:
-            run = statusobject.finished(status_object.data, state.spec_hashes)
-            if run:
-                status_object.note_run(startedRunId=run, delegatedRunId=run, succeededRunId=run)
+        if not status_object.show(decision, snapshots, self._settings, heartbeat=True):
+            return
+        run = statusobject.observed_run(status_object.data, state.spec_hashes)
+        if run and decision.phase in CALM:
+            status_object.note_run(startedRunId=run, delegatedRunId=run, succeededRunId=run)
+        elif run and "delegatedSpec" in status_object.data:
+            # Somebody may change the spec later: what is then verified is newer than what the run delegated.
+            status_object.note_run(startedRunId=run, delegatedRunId=run, succeededRunId="")
 
 
 class StateReporter:

@@ -216,10 +216,13 @@ class Runner:
             return 0
         return EXIT_DEADLINE if decision.phase is Phase.DEADLINE else EXIT_FAILED
 
-    def show_end(self, outcome: Outcome, run_id: str) -> None:
-        """Write the end of the run to the status object. It is written once more if the API server was busy."""
+    def show_end(self, outcome: Outcome, run_id: str) -> bool:
+        """Write the end of the run to the status object. It is written once more if the API server was busy.
+
+        Return whether the run may end: a gate would let others pass if a delegation is not written.
+        """
         if self._status_object is None:
-            return
+            return True
         decision, exit_code = outcome.decision, outcome.exit_code
         left = (self._left + self._settings.margin.total_seconds()) / 2
         seconds = min(STATUS_SECONDS, left) if exit_code in RESULTS else 0.0
@@ -227,9 +230,10 @@ class Runner:
         if exit_code == 0 and self._delegation is not None and decision.reason is Reason.DELEGATED:
             spec = statusobject.delegated(self._delegation.spec_hashes)
             run = {"startedRunId": run_id, "succeededRunId": "", "delegatedRunId": run_id, "delegatedSpec": spec}
-            self._status_object.note_run(seconds, **run)
-        elif exit_code == 0 and decision.phase is not Phase.DEADLINE:
+            return self._status_object.note_run(seconds, **run)
+        if exit_code == 0 and decision.phase is not Phase.DEADLINE:
             self._status_object.note_run(seconds, startedRunId=run_id, succeededRunId=run_id)
+        return True
 
     def stop_events(self) -> None:
         """Stop without an Event about the end. Flush the Events of the last restarts."""

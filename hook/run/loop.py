@@ -288,7 +288,7 @@ class ReconcileLoop:
         self, api: Api, cache: Cache, settings: Settings, reporter: ProgressReporter, started: datetime
     ) -> None:
         self._api, self._cache, self._settings, self._reporter = api, cache, settings, reporter
-        self._took = 0.0
+        self._pause_ends = 0.0
         self.last_restart_at: datetime | None = None
         self.restarter = Restarter(api, lasting=settings.is_controller)
         self.memories = {stack.name: Memory(started=started) for stack in chosen(settings)}
@@ -327,7 +327,8 @@ class ReconcileLoop:
             self._account(self.restarter.settle(live, current=self._cache.out_of_sync is None))
         started = time.monotonic()
         self.last, self.memories = decide_all(snapshots, self.memories, self._settings, self._api.now(), self._memos)
-        self._took = time.monotonic() - started
+        ended = time.monotonic()
+        self._pause_ends = ended + min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * (ended - started))
         self._reporter.report_sync(self._cache.out_of_sync)
         return self.last
 
@@ -336,9 +337,9 @@ class ReconcileLoop:
         return self._account(self.restarter.act(decision.actions, left)) if self._cache.out_of_sync is None else []
 
     def rest(self, seconds: float = TICK_SECONDS) -> None:
-        """Wait for the next change, with a pause that limits the CPU usage."""
-        time.sleep(min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * self._took))
+        """Wait for the next change. Changes that follow at once wait for the pause, which limits the CPU usage."""
         self._cache.wait(seconds)
+        time.sleep(max(0.0, self._pause_ends - time.monotonic()))
 
     def _account(self, results: Iterable[RestartResult]) -> list[RestartResult]:
         """Record and report each result at once, because the next restart may end the program."""

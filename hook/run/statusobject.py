@@ -104,10 +104,14 @@ class StatusObject:
         """Name the run, and clear the last success, with the next write."""
         self._run = {"startedRunId": run_id, "succeededRunId": ""}
 
-    def note_run(self, seconds: float = TIMEOUT_SECONDS, **keys: str) -> None:
-        """Write what is known of runs, in place of what was known before. If that fails, the next write repeats it."""
+    def note_run(self, seconds: float = TIMEOUT_SECONDS, **keys: str) -> bool:
+        """Write what is known of runs, in place of what was known before. Return whether that succeeded.
+
+        If it fails, the next write repeats it.
+        """
         self._run = keys
         self._write_run(seconds)
+        return self._run is None
 
     def note_workloads(self, keys: Mapping[str, str]) -> None:
         """Write what is known of affected pods, if the object shows something else. Keys that are left out are removed.
@@ -224,13 +228,18 @@ def delegated(spec_hashes: Mapping[str, str]) -> str:
     return msgspec.json.encode(spec_hashes, order="sorted").decode()
 
 
-def finished(data: Mapping[str, str], observed: Mapping[str, str]) -> str:
-    """Return the id of the delegated run, if it has not ended and a controller has observed its spec; or ""."""
+def observed_run(data: Mapping[str, str], observed: Mapping[str, str]) -> str:
+    """Return the id of the delegated run, if it has not ended and a controller has observed its spec; or "".
+
+    A controller removes the spec from the object when it has observed it.
+    """
     run = data.get("delegatedRunId", "")
     if not run or run != data.get("runId") or run == data.get("succeededRunId"):
         return ""
+    if "delegatedSpec" not in data:
+        return run
     try:
-        wanted = msgspec.json.decode(data.get("delegatedSpec", ""), type=dict[str, str])
+        wanted = msgspec.json.decode(data["delegatedSpec"], type=dict[str, str])
     except msgspec.DecodeError:
         return ""
     return run if wanted and all(observed.get(driver) == spec for driver, spec in wanted.items()) else ""
