@@ -98,14 +98,14 @@ BROKEN = {
     "early-not-ready": (soaked(journal(driver_ready=False)), "restarted early"),
     "needless": (soaked(journal(stale=False)), "restarted needlessly"),
     "exit-code": (soaked(runs=(replace(FINE, code=1),)), "ended with 1, not 0"),
-    "stale-at-done": (soaked(runs=(replace(FINE, stale=(NODE,)),)), "done with stale plugins on gpu-0"),
-    "done-too-soon": (soaked(runs=(replace(FINE, behind=(NODE,)),)), "done before the driver was ready on gpu-0"),
+    "stale-at-done": (soaked(runs=(replace(FINE, stale=(NODE,)),)), "succeeded with stale plugins on gpu-0"),
+    "done-too-soon": (soaked(runs=(replace(FINE, behind=(NODE,)),)), "succeeded before the driver was ready on gpu-0"),
     "stale-at-the-end": (soaked(left_stale=(NODE,)), "stale at the end: gpu-0"),
     "the-long-one-ended": (soaked(long_ended="it ended by itself"), "it ended by itself"),
     "it-grows": (soaked(lives=(GROWS,)), "grew by"),
     "it-is-large": (soaked(lives=(memory(JOB_MEBIBYTES + 1),)), "its limit is 128"),
     "a-follower-is-large": (soaked(lives=(memory(FOLLOWER_MEBIBYTES + 1),), limit=FOLLOWER_MEBIBYTES), "limit is 192"),
-    "nobody-saw-its-memory": (soaked(lives=((), ())), "nobody saw the memory"),
+    "its-memory-was-not-seen": (soaked(lives=((), ())), "memory was not seen"),
 }
 KEPT = {
     "plain": soaked(),
