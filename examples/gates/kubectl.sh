@@ -5,7 +5,10 @@ namespace=gpu-operator
 status=configmap/gpu-operator-post-status
 
 run=$(kubectl -n "$namespace" get "$status" -o jsonpath='{.data.runId}')
-kubectl -n "$namespace" wait "$status" --timeout="${2:-30m}" \
-  --for=jsonpath='{.data.driverVersion}'="$1" \
-  --for=jsonpath='{.data.phase}'=Succeeded \
-  --for=jsonpath='{.data.succeededRunId}'="$run"
+# One condition for each command: of several, older versions of kubectl take only the last one.
+for condition in "{.data.driverVersion}=$1" "{.data.phase}=Succeeded" "{.data.succeededRunId}=$run"; do
+  kubectl -n "$namespace" wait "$status" --timeout="${2:-30m}" --for=jsonpath="$condition"
+done
+# All of them at the same moment.
+found=$(kubectl -n "$namespace" get "$status" -o jsonpath='{.data.driverVersion} {.data.phase} {.data.succeededRunId}')
+[ "$found" = "$1 Succeeded $run" ]

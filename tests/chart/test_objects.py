@@ -95,4 +95,6 @@ def test_the_test_of_a_release(helm: Helm) -> None:
         assert pod["spec"]["serviceAccountName"] == (account or f"{POST}-controller")
         assert f"--run-id={run}" in pod["spec"]["containers"][0]["args"]
         assert (run == "") is (account is None)
+    about = helm.render({"podLabels": {"a": "b"}, "podAnnotations": {"mesh": "off"}}).one("Pod")["metadata"]
+    assert (about["labels"]["a"], about["annotations"]["mesh"]) == ("b", "off")
     assert helm.render({"dryRun": True}).all("Pod") == []
