@@ -11,14 +11,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hook.decide.explain import explained
+from hook.decide.explain import explained, words
 from hook.decide.reasons import EventReason, Reason
 from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from hook.decide.explain import Explanation
     from hook.objects.drivers import Stack
 
 
@@ -28,8 +27,8 @@ HEAD: Final = """
 ## By reason
 
 Each node in the log, in the table and in `status` carries one of these reasons. So do the end of a run, its Event and
-the termination message. They do not change between minor versions. Where drivers differ, each has its line. The program
-fills in the names in capitals where it knows them.
+the termination message. They do not change between minor versions. The program fills in the names in capitals where it
+knows them, and the operator, the policy and the plugin by their names. Different commands per driver have its name.
 
 **Look** changes nothing. **To fix** changes something: run it only when the condition before it is true.
 """
@@ -52,12 +51,20 @@ NEEDED: Final[Mapping[Reason, Callable[[Stack], object]]] = {
     Reason.UNNAMED_PLUGIN: lambda stack: stack.plugin.containers,
 }
 """Reasons that only some stacks can have: those whose row has what it is about."""
+GENERIC: Final = {
+    "operator": "operator",
+    "policy": "policy",
+    "noun": "plugin",
+    "device": "a device of the driver",
+}
+"""Words for a text that all stacks share. The commands have the names of each stack."""
 
 
 def rendered() -> str:
     """Return the page for the code as it is now, with the reasons in the order of the code."""
     by_hand, _, _ = PAGE.read_text(encoding="utf-8").partition(MARK)
-    lines = [by_hand, MARK, HEAD]
+    index = ", ".join(f"[`{reason}`](#{reason.lower()})" for reason in sorted(Reason))
+    lines = [by_hand, MARK, HEAD, f"\n{index}\n"]
     for reason in Reason:
         if reason in CHAPTERS:
             lines.append(f"\n**{CHAPTERS[reason]}**\n")
@@ -70,30 +77,27 @@ def rendered() -> str:
 
 def section(reason: Reason) -> str:
     """Return the heading of a reason, to which others link, with its meaning and its commands."""
-    meaning, look, fix = (_of_each_stack(reason, cell) for cell in (_meaning, _look, _fix))
+    stacks = [stack for stack in STACKS.values() if NEEDED.get(reason, bool)(stack)]
+    texts = (reason.explanation.meaning, reason.explanation.precondition)
+    meaning, precondition = (_in_general(text, stacks) for text in texts)
+    look, fix = (_commands(reason, stacks, kind) for kind in ("look", "fix"))
+    fix = f"{precondition}: {fix}" if fix else ""
     points = [f"- **{word}:** {text}" for word, text in (("Look", look), ("To fix", fix)) if text]
     return "\n".join(("", f"### `{reason}`", "", meaning, *([""] if points else []), *points, ""))
 
 
-def _of_each_stack(reason: Reason, cell: Callable[[Explanation], str]) -> str:
-    """Return one text where all stacks that can have the reason agree, else one per stack."""
-    applies = NEEDED.get(reason, bool)
-    texts = {name: cell(explained(reason, stack=stack)) for name, stack in STACKS.items() if applies(stack)}
-    if len(set(texts.values())) == 1:
-        return next(iter(texts.values()))
-    return "<br>".join(f"*{name}*: {text}" for name, text in texts.items())
+def _in_general(text: str, stacks: Sequence[Stack]) -> str:
+    """Return a text with the words of the only stack that can have the reason, or else without names."""
+    specific = words(stacks[0])
+    return text.format(**(specific if len(stacks) == 1 else {**specific, **GENERIC}), node="NODE")
 
 
-def _meaning(explanation: Explanation) -> str:
-    return explanation.meaning
-
-
-def _look(explanation: Explanation) -> str:
-    return f"`{explanation.look}`" if explanation.look else ""
-
-
-def _fix(explanation: Explanation) -> str:
-    return f"{explanation.precondition}: `{explanation.fix}`" if explanation.fix else ""
+def _commands(reason: Reason, stacks: Sequence[Stack], kind: str) -> str:
+    """Return one command where all stacks agree, else one per stack."""
+    texts = {stack.name: getattr(explained(reason, stack=stack), kind) for stack in stacks}
+    if len(set(texts.values())) > 1:
+        return "<br>".join(f"*{name}*: `{text}`" for name, text in texts.items())
+    return f"`{text}`" if (text := texts[stacks[0].name]) else ""
 
 
 def main() -> None:

@@ -223,14 +223,16 @@ class Reason(Row):
     )
     TAINT_NOT_TOLERATED = row(
         "TaintNotTolerated",
-        "The plugin is stale: new pods on this node get files of the old driver, or cannot start. After a restart it "
-        "would not be scheduled again. Add the toleration where the {noun} is configured (the DRA driver's chart: "
-        "kubeletPlugin.tolerations; a NicClusterPolicy: spec.tolerations), or remove the taint if it is no longer "
-        "needed, then run the release again.",
+        "The plugin is stale. The program does not restart it, because the node has a taint that the plugin does not "
+        "tolerate, so the new pod could not start there. With strategy rollout-restart, one such node holds the "
+        "plugins of all nodes. Add the toleration where the plugin is configured (the DRA driver's chart: "
+        "kubeletPlugin.tolerations; a NicClusterPolicy: spec.tolerations), then run the release again.",
         Trait.BLOCKED,
         Trait.FAILING,
         Trait.STALE,
         look=_DESCRIBE_NODE,
+        fix="kubectl taint node NODE KEY:EFFECT-",
+        precondition="if the taint in the message is no longer needed",
     )
     RESTART_REFUSED = row(
         "RestartRefused",

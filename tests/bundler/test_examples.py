@@ -12,7 +12,7 @@ from tools import examples
 if TYPE_CHECKING:
     from tests.bundler.program import Ended
 
-DOCS = Path(__file__).parents[2] / "docs" / "bundles.md"
+DOCS = Path(__file__).parents[2] / "docs" / "aicr.md"
 
 
 def _shown(page: str, command: str) -> str:
@@ -38,7 +38,7 @@ def test_examples_are_the_programs(tmp_path: Path) -> None:
 
 
 def test_documented_output(tmp_path: Path) -> None:
-    """What docs/bundles.md shows as output is what the program prints for the example's recipe."""
+    """What docs/aicr.md shows as output is what the program prints for the example's recipe."""
     page = DOCS.read_text()
     derived: Ended = run("trigger", "derive", "--recipe", examples.RECIPE)
     assert derived.out == _shown(page, "gpu-operator-post-bundler trigger derive --recipe recipe.yaml")

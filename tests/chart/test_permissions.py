@@ -1,4 +1,4 @@
-"""The chart grants exactly the permissions that the program needs, and docs/security.md explains each of them."""
+"""The chart grants exactly the permissions that the program needs; docs/reference/permissions.md explains each."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_chart_grants_what_the_program_needs_and_nothing_else(helm: Helm) ->
 
 
 class Row(NamedTuple):
-    """One row of the table in docs/security.md."""
+    """One row of the table in docs/reference/permissions.md."""
 
     rights: set[Right]
     reason: str
@@ -91,7 +91,7 @@ class Row(NamedTuple):
     accounts: set[str]
 
 
-PAGE: Final = (ROOT / "docs" / "security.md").read_text()
+PAGE: Final = (ROOT / "docs" / "reference" / "permissions.md").read_text()
 ROW: Final = re.compile(r"^\| `([^`]+)` \| `([a-z]+)` \| ([a-z, ]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 WHOSE: Final = {"both": {RELEASE, CONTROLLER}, "Job": {RELEASE}, "controller": {CONTROLLER}}
 """The last column of the table."""
@@ -120,7 +120,7 @@ def _rows() -> Iterator[Row]:
         yield Row(granted, reason.strip(), {each.strip() for each in when.split(",")}, WHOSE[whose.strip()])
 
 
-def test_the_security_page_lists_every_right(helm: Helm) -> None:
+def test_the_page_lists_every_right(helm: Helm) -> None:
     """For each combination and account, no right is without a row, and no row without a right."""
     rows = list(_rows())
     assert [row for row in rows if not row.reason.endswith(".")] == []
