@@ -259,7 +259,7 @@ class Leader:
         if run and decision.phase in CALM:
             status_object.note_run(startedRunId=run, delegatedRunId=run, succeededRunId=run)
         elif run and "delegatedSpec" in status_object.data:
-            # Somebody may change the spec later: what is then verified is newer than what the run delegated.
+            # The spec may change later: what is then verified is newer than what the run delegated.
             status_object.note_run(startedRunId=run, delegatedRunId=run, succeededRunId="")
 
 
