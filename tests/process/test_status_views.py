@@ -12,6 +12,8 @@ import tomllib
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
 from devcluster import binaries
 from devcluster.patience import TooSlowError
 from hook import __version__
@@ -21,7 +23,7 @@ from tests.fixtures.cluster import cluster, stale
 from tests.process.program import ENOUGH_SECONDS, ROOT, run_each, start_logged, write_kubeconfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 EVIL: Final = "<script>alert(1)</script>"
@@ -45,6 +47,14 @@ class Elements(HTMLParser):
     def of(self, *tags: str) -> list[dict[str, str | None]]:
         """Return the attributes of each element of these kinds."""
         return [attributes for tag, attributes in self.found if tag in tags]
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """Programs ignore SIGINT if this process does, which is so where a shell runs the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def within_patience(condition: Callable[[], bool]) -> None:
