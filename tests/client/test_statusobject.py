@@ -152,7 +152,10 @@ def test_a_controller_finishes_the_run_whose_spec_it_observed() -> None:
     spec = statusobject.delegated({"gpu": "abc"})
     waiting = {"runId": "r1", "delegatedRunId": "r1", "delegatedSpec": spec, "succeededRunId": ""}
     seen = {"gpu": "abc", "network": "def"}
-    assert statusobject.finished(waiting, seen) == "r1"
+    # A controller removed the spec when it observed it: a later spec is newer than what the run delegated.
+    later = {key: value for key, value in waiting.items() if key != "delegatedSpec"}
+    assert statusobject.observed_run(later, {"gpu": "xyz"}) == "r1"
+    assert statusobject.observed_run(waiting, seen) == "r1"
     for name, data, observed in (
         ("no run", {"runId": "r1"}, seen),
         ("a newer run", {**waiting, "runId": "r2"}, seen),
@@ -161,5 +164,6 @@ def test_a_controller_finishes_the_run_whose_spec_it_observed() -> None:
         ("not rendered", waiting, {}),
         ("damaged", {**waiting, "delegatedSpec": "["}, seen),
         ("no spec", {**waiting, "delegatedSpec": "{}"}, seen),
+        ("ended, without its spec", {**later, "succeededRunId": "r1"}, seen),
     ):
-        assert not statusobject.finished(data, observed), name
+        assert not statusobject.observed_run(data, observed), name
