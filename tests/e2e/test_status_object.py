@@ -73,6 +73,12 @@ def test_runs_and_a_controller(boot: Callable[..., Lab]) -> None:
     assert delegated.code == 0, delegated.output
     assert _said(lab, "succeededRunId") == ("",)
     run = _data(lab)["runId"]
+    # An edit of the policy meanwhile, which changes no driver, does not keep the run from its end.
+    lab.until(lambda: "delegatedSpec" not in _data(lab), "the controller has observed the spec", 90)
+    policy = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
+    before = lab.cluster.get(policy)["metadata"]["generation"]
+    edited = lab.cluster.patch(policy, {"spec": {"dcgmExporter": {"enabled": False}}})
+    assert edited["metadata"]["generation"] > before
     lab.annotate("gpu-1", "driver-fault", None)
     _await_success(lab, run)
     lab.until(lambda: _said(lab, "phase", "progress") == ("Succeeded", "3/3"), "the controller says so", 90)
