@@ -48,6 +48,8 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
         (cluster("a", "b", "c").drop("plugin-pod", "plugin-a"), {"a"}, 1),
         (cluster("a", "b").change("node", labelled("a", state="upgrade-failed"), "a"), {"a"}, 1),
         (cluster("a", "b", "d"), {"a", "d"}, 1),
+        (cluster("a", "b", "d").drop("slice"), {"a", "b", "d"}, 1),
+        (cluster("a", "b", "d"), {"a", "b", "d"}, 1),
         (cluster("a", "b", "d"), set(), -600),
     ]
     memo, memory, now, before = Memo(), Memory(started=LATER), LATER, None
