@@ -13,7 +13,7 @@ from hook.errors import ThrottledError, UnreachableError
 from hook.format import printable, timestamp
 from hook.kube.requests import CONFIG_MAPS, Request
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED
-from hook.run.statusobject import StatusPhase
+from hook.run.statusobject import READ_SECONDS, StatusPhase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 2.0
 """Time between two reads of the status object."""
-READ_SECONDS: Final = 5.0
 GOOD: Final = frozenset({StatusPhase.SUCCEEDED, StatusPhase.SKIPPED})
 BAD: Final = frozenset({StatusPhase.FAILED, StatusPhase.TIMED_OUT})
 
