@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Final
 from hook import __version__
 from hook.decide import freshness
 from hook.decide.fleet import live_pods
+from hook.decide.memo import Groups
 from hook.decide.result import NodeState, headline
 from hook.format import printable, timestamp
 from hook.objects.drivers import STACKS
 from hook.run import lookup, report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from hook.decide.result import NodeStatus
+    from hook.objects.views import Pod
     from hook.run.view import View
 
 COLORS: Final = {
@@ -92,7 +94,8 @@ def _square(status: NodeStatus) -> str:
 
 
 def _rows(view: View) -> Iterator[str]:
-    times = {id(status): _times(view, status) for status in view.decision.statuses}
+    pods = {name: (_by_node(of.driver_pods), _by_node(of.plugin_pods)) for name, of in view.snapshots.items()}
+    times = {id(status): _times(status, *pods[status.stack]) for status in view.decision.statuses}
     known = [time for found in times.values() for time in found if time is not None]
     last = max(known, default=view.now)
     first = max(min(known, default=view.now), last - LONGEST_SPAN)
@@ -113,10 +116,17 @@ Times = tuple["datetime | None", "datetime | None", "datetime | None"]
 """When the driver container started, when the driver became ready, and when the plugin started."""
 
 
-def _times(view: View, status: NodeStatus) -> Times:
-    snapshot, stack = view.snapshots[status.stack], STACKS[status.stack]
-    drivers = [pod for pod in live_pods(snapshot.driver_pods) if pod.node == status.node]
-    plugins = [pod for pod in live_pods(snapshot.plugin_pods) if pod.node == status.node]
+def _by_node(pods: Sequence[Pod]) -> Mapping[str, Sequence[Pod]]:
+    """Return the live pods of each node."""
+    groups = Groups("node")
+    groups.follow(tuple(live_pods(pods)))
+    return groups.by_key
+
+
+def _times(
+    status: NodeStatus, drivers_of: Mapping[str, Sequence[Pod]], plugins_of: Mapping[str, Sequence[Pod]]
+) -> Times:
+    stack, drivers, plugins = STACKS[status.stack], drivers_of.get(status.node, ()), plugins_of.get(status.node, ())
     plugins = [pod for pod in plugins if str(pod) == status.subject] or plugins
     starts = [each.started_at for pod in plugins for each in pod.containers if each.started_at is not None]
     driver, ready = None, None
