@@ -124,13 +124,13 @@ def observation(statuses: Iterable[NodeStatus], view: NodeView, context: Context
     return None
 
 
-def _load(view: NodeView, context: Context) -> str:
-    """Return an identifier of the loaded driver and the prerequisites that depends on no kubelet's clock."""
+def _load(view: NodeView, context: Context) -> frozenset[str]:
+    """Return identifiers of the loaded driver and the prerequisites that depend on no kubelet's clock."""
     driver, name = live_pods(view.driver_pods)[0], context.stack.driver.container
     restarts = sum(container.restarts for container in driver.containers if container.name == name)
-    return ",".join([f"{driver.uid}/{restarts}", *(moment.run for moment in moments(view, context))])
+    return frozenset([f"{driver.uid}/{restarts}", *(each.run for each in moments(view, context) if not each.bound)])
 
 
 def _is_unexplained(observation: Observation, before: Observation | None) -> bool:
     """Return whether a node that was fresh is stale under the same load of its driver."""
-    return observation.stale and before is not None and before.load == observation.load and not before.stale
+    return observation.stale and before is not None and observation.load <= before.load and not before.stale

@@ -52,6 +52,8 @@ class Moment:
     """None if it is not known. Then no start proves anything."""
     run: str
     """Identifier of what happened. Another one means that it happened again."""
+    bound: bool = False
+    """It happened at `at` or before, and `at` may move without another one."""
 
 
 @dataclass(frozen=True, slots=True)

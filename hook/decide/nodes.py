@@ -399,5 +399,5 @@ def _prerequisite_blocker(view: NodeView, context: Context) -> NodeBlocker | Non
         change = prerequisite.change
         if change is not None and (state := view.label(change.label)) not in ("", *change.ended):
             message = f"its {change.title} has not ended ({change.label}={state})"
-            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
+            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
     return None

@@ -71,8 +71,10 @@ def moments(view: NodeView, context: Context) -> Iterator[Moment]:
                     run = f"{pod.uid}/{sum(container.restarts for container in pod.containers)}"
                     yield Moment(f"{pod.name} was ready", freshness.provided_since(pod), run)
         elif view.node is not None and view.label(change.label) and view.label(prerequisite.deploy_label) == "true":
-            at = view.node.written.get(change.label)
-            yield Moment(f"the {change.title} of its node ended", at, f"{change.label}/{at}")
+            at, merged = view.node.written.get(change.label, (None, False))
+            event = f"the {change.title} of its node ended"
+            event = f"the latest moment at which {event}" if merged else event
+            yield Moment(event, at, f"{change.label}/{'merged' if merged else at}", merged)
 
 
 def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> NodeStatus:

@@ -56,8 +56,8 @@ class RestartRecord:
 class Observation:
     """Observation of a node whose plugins were all known to be stale or fresh."""
 
-    load: str
-    """Identifier of the loaded driver that depends on no clock (see ``breaker``)."""
+    load: frozenset[str]
+    """Identifiers of the loaded driver and of prerequisites that depend on no clock (see ``breaker``)."""
     stale: bool
 
 

@@ -66,6 +66,8 @@ MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
 """NVIDIA/mig-parted ``pkg/mig/reconfigure/reconfigure.go``: ``pending`` or ``rebooting`` before one of these."""
 MIG_STATE_FAILED: Final = "failed"
 MIG_STATES_ENDED: Final = frozenset({"success", MIG_STATE_FAILED})
+MERGED_MANAGER: Final = "ancient-changes"
+"""K8S ``apimachinery/pkg/util/managedfields``: the manager that replaces all but the last ten."""
 
 NODE_LABEL_PREFIXES: Final = (
     "nvidia.com/gpu.",

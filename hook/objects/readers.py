@@ -79,8 +79,13 @@ def node_with_writes(labels: Iterable[str]) -> Reader[views.Node]:
     """Return a reader of Nodes that keeps in addition when these labels were written; unknown if it is not recorded."""
 
     def build(decoded: wire.ManagedNode) -> views.Node:
-        times = {label: max(map(utc, decoded.metadata.written(label)), default=None) for label in labels}
-        return replace(node.build(decoded), written={label: time for label, time in times.items() if time is not None})
+        written: dict[str, views.Write] = {}
+        for write in decoded.metadata.managed_fields or ():
+            if write.time is None:
+                continue
+            found = views.Write(utc(write.time), write.manager == names.MERGED_MANAGER)
+            written |= {label: max(found, written.get(label, found)) for label in labels if write.has(label)}
+        return replace(node.build(decoded), written=written)
 
     return decoding.Reader(wire.ManagedNode, build)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -41,6 +41,15 @@ class Taint(View, frozen=True):
         return self.exists or (bool(self.key) and self.value == taint.value)
 
 
+class Write(NamedTuple):
+    """When a manager of a label wrote last: the label, or another field after it."""
+
+    at: datetime
+    merged: bool = False
+    """The API server keeps the last ten managers, and one time for all others, which may be later (K8S
+    ``managedfields/internal/capmanagers.go``)."""
+
+
 class Node(View, frozen=True):
     """A node that has, or had, a device of a driver stack."""
 
@@ -55,7 +64,7 @@ class Node(View, frozen=True):
     cordoned: bool = False
     annotations: Mapping[str, str] = NONE
     """Only those of ``wire.Annotations``."""
-    written: Mapping[str, datetime] = NONE
+    written: Mapping[str, Write] = NONE
     """When the last writer of a label wrote, of the labels that the settings need it for (``managedFields``)."""
     gpus: int | None = None
     """What its device plugin reports (``status.capacity``); None without one, as with DRA alone."""

@@ -16,7 +16,6 @@ from hook.objects.decoding import Count, Key, Labels, MalformedObjectError, Name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
 CONDITION_STATUSES: Final = ("True", "False", "Unknown")
 
@@ -131,18 +130,17 @@ class ManagedNode(Node):
         metadata: ManagedNode.Labels | None = msgspec.field(name="f:metadata", default=None)
 
     class Write(Part):
+        manager: Text | None = None
         time: Time | None = None
         fields_v1: ManagedNode.Fields | None = None
 
+        def has(self, label: str) -> bool:
+            """Return whether the manager owns a label."""
+            fields = self.fields_v1.metadata if self.fields_v1 is not None else None
+            return fields is not None and f"f:{label}" in (fields.labels or ())
+
     class Meta(Metadata, kw_only=True):
         managed_fields: list[ManagedNode.Write] | None = None
-
-        def written(self, label: str) -> Iterable[datetime]:
-            """Yield when managers of a label wrote last: the label, or another field after it."""
-            for write in self.managed_fields or ():
-                fields = write.fields_v1.metadata if write.fields_v1 is not None else None
-                if write.time is not None and fields is not None and f"f:{label}" in (fields.labels or ()):
-                    yield write.time
 
     metadata: Meta
 

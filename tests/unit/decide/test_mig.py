@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import structs
 
 from hook.decide.reasons import Reason
-from hook.decide.result import Cause
+from hook.decide.result import Cause, NodeState, Phase
+from hook.objects.names import MERGED_MANAGER
 from tests.fixtures.cluster import Cluster, cluster, reasons
 from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import with_mig
@@ -34,6 +35,8 @@ def test_a_plugin_must_have_started_after_the_reconfiguration() -> None:
         ("failed under the plugin", with_mig(cluster(), "failed", 900), stale),
         ("failed before", with_mig(cluster(), "failed"), fresh),
         ("at an unknown time", with_mig(cluster(), written=None), stale),
+        ("before the plugin, at the latest", with_mig(cluster(), written=STARTED - 1, manager=MERGED_MANAGER), fresh),
+        ("perhaps under the plugin", with_mig(cluster(), written=900, manager=MERGED_MANAGER), stale),
         ("without any times", with_mig(cluster()).change("node", bare), stale),
         ("in progress", with_mig(cluster(), "pending"), waits),
         ("before a reboot", with_mig(cluster(), "rebooting"), waits),
@@ -62,6 +65,35 @@ def test_each_reconfiguration_takes_one_restart() -> None:
         new = plugin_pod(waited=began, started=began + 1, ready=began + 5)
         run.found.only("plugin-pod", named(new, f"next-{number}"))
         assert reasons(run.look(100 * number + 50).statuses) == ["Verified"], written
+
+
+def test_a_time_of_merged_writers_moves_without_a_reconfiguration() -> None:
+    """It costs one restart per run. If it moves on many nodes at once, the controller's circuit breaker opens."""
+    run = Run(with_mig(cluster(), written=900, manager=MERGED_MANAGER), MIG)
+    assert len(run.restart()) == 1
+    run.found.only("plugin-pod", named(plugin_pod(waited=910, started=911, ready=915), "next"))
+    assert reasons(run.look(50).statuses) == ["Verified"]
+    with_mig(run.found, written=1900, manager=MERGED_MANAGER)
+    assert reasons(run.look(60).statuses) == ["Verified"]
+    with_mig(run.found, written=1900)
+    assert len(run.restart(70)) == 1
+
+    found = with_mig(cluster(*NODES))
+    scene = seen_once(found, structs.replace(FOLLOWING, refresh_after=("mig",)))
+    with_mig(found, written=NOW, manager=MERGED_MANAGER)
+    assert opened(scene.look(10))
+
+
+def test_a_reconfiguration_without_an_end_needs_manual_action() -> None:
+    """A Job fails after the grace period of a failed driver. The controller reports the node until it is done."""
+    run = Run(with_mig(cluster(), "pending"), MIG)
+    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == run.phases(0, 299, 300)
+    scene = Run(run.found, structs.replace(FOLLOWING, refresh_after=("mig",)))
+    (status,) = scene.through((0, run.found), (300, run.found))[1].statuses
+    assert (NodeState.FAILED, Reason.PREREQUISITE_NOT_READY) == (status.state, status.reason)
+    assert "mig.config.state=pending) (for 300 s)" in status.message
+    with_mig(run.found, written=900)
+    assert len(scene.restart(301)) == 1
 
 
 def test_a_failed_reconfiguration_is_a_warning() -> None:

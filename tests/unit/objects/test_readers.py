@@ -31,7 +31,8 @@ def test_the_time_of_a_label_is_kept_only_if_it_is_wanted() -> None:
     time = "time: '2026-01-01T10:00:0"
     read = readers.node_with_writes(["mig", "other"])
     for writes, expected in (
-        (f"[{{{time}5Z', {owned}}}, {{{time}7.9Z', {owned}}}, {{{time}6Z', {owned}}}]", {"mig": at(7)}),
+        (f"[{{{time}5Z', {owned}}}, {{{time}7.9Z', {owned}}}, {{{time}6Z', {owned}}}]", {"mig": (at(7), False)}),
+        (f"[{{{time}5Z', {owned}}}, {{manager: ancient-changes, {time}6Z', {owned}}}]", {"mig": (at(6), True)}),
         (f"[{{{time}9Z', fieldsV1: {{'f:metadata': {{'f:labels': {{'f:more': {{}}}}}}}}}}]", {}),
         (f"[{{{time}9Z', fieldsV1: {{'f:metadata': {{}}}}}}, {{{time}9Z', fieldsV1: {{}}}}, {{{time}9Z'}}]", {}),
         (f"[{{{owned}}}]", {}),
