@@ -148,7 +148,12 @@ GATE: Final = (
         help="The run that must succeed. Default: none, for a controller without a Job: the state that it writes next.",
     ),
     click.option(
-        "--timeout", type=DurationType(), default="25m", show_default=True, metavar="DURATION", help="Longest wait."
+        "--timeout",
+        type=DurationType(),
+        default="25m",
+        show_default=True,
+        metavar="DURATION",
+        help="Longest wait without a change of the state.",
     ),
 )
 LOGGING: Final = (

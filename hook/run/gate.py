@@ -27,9 +27,10 @@ BAD: Final = frozenset({StatusPhase.FAILED, StatusPhase.TIMED_OUT})
 
 
 def wait(api: Api, where: tuple[str, str], run_id: str, seconds: float, report: Callable[[str], None]) -> int:
-    """Wait until the run has succeeded or failed, and return the exit code.
+    """Wait until the run has succeeded or failed, at most `seconds` without a change, and return the exit code.
 
-    Report each change of the state. Raises ClusterError if the status object may not be read, or does not exist.
+    A run that a controller continues may last much longer than its Job. Report each change of the state. Raises
+    ClusterError if the status object may not be read, or does not exist.
     """
     request = Request("get", CONFIG_MAPS, *where)
     end, began, shown = time.monotonic() + seconds, "", ""
@@ -44,12 +45,13 @@ def wait(api: Api, where: tuple[str, str], run_id: str, seconds: float, report: 
             data = answer.get("data") or {}
             code, state = _evaluate(data, run_id, began), _text(data)
         if state != shown:
-            shown = state
+            shown, end = state, time.monotonic() + seconds
             report(state)
         if code is not None:
             return code
         if time.monotonic() >= end:
-            report(f"the time is up: {f'run {run_id}' if run_id else 'the controller'} has not succeeded")
+            missing = f"{f'run {run_id}' if run_id else 'the controller'} has not succeeded"
+            report(f"the time is up: {missing}, and nothing changed for {int(seconds)} s")
             return EXIT_DEADLINE
         time.sleep(LOOK_SECONDS)
 

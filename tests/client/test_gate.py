@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -37,10 +37,10 @@ def _waited(answers: Sequence[Said | Mapping[str, str]], run_id: str) -> tuple[i
 
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a pause take no time."""
+    """Let a pause of the gate take no time."""
     now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(gate, "time", clock)
 
 
 def test_it_waits_for_this_run() -> None:
@@ -75,6 +75,13 @@ def test_without_a_job_it_waits_for_what_the_controller_writes_next() -> None:
         assert _waited(answers, "")[0] == code, name
 
 
+def test_it_waits_as_long_as_nodes_advance() -> None:
+    """A controller may refresh a large fleet long after its Job has ended. Only a state that stays ends the wait."""
+    steps = [{**RUN, "phase": "Progressing", "progress": f"{count}/9"} for count in range(3) for _ in range(25)]
+    assert _waited([*steps, {**RUN, "phase": "Succeeded", "succeededRunId": "r2"}], "r2")[0] == 0
+    assert _waited([*steps, *steps[-10:]], "r2")[0] == 124
+
+
 def test_it_reports_each_change_once() -> None:
     """With all that is known; a missing object is an error at once."""
     full = {**RUN, "phase": "Progressing", "reason": "NodesPending", "progress": "1/3", "message": "2 nodes"}
@@ -84,6 +91,7 @@ def test_it_reports_each_change_once() -> None:
         "phase=Progressing reason=NodesPending progress=1/3 2 nodes",
         "phase=Failed reason=NodesPending progress=1/3 2 nodes",
     ]
-    assert _waited([full], "r2")[1][-1] == "the time is up: run r2 has not succeeded"
+    late = "the time is up: run r2 has not succeeded, and nothing changed for 60 s"
+    assert _waited([full], "r2")[1][-1] == late
     with pytest.raises(NotFoundError):
         _waited([refused(404)], "r2")
