@@ -54,8 +54,8 @@ WORKLOADS_MANAGER: Final = "gpu-operator-post-workloads"
 """Field manager of what is known of affected pods. The next process reads it before it writes."""
 AFFECTED, POSSIBLE, FIRST_PODS, REFRESHES = "affectedPods", "possiblyAffectedPods", "firstAffectedPods", "refreshTimes"
 """Keys of that manager."""
-LABELS: Final = f"app.kubernetes.io/name={OWN_NAME},app.kubernetes.io/component=status"
-"""Selector of all status objects."""
+LABELS: Final = f"{OWN_NAME}/object=status"
+"""Selector of all status objects. The usual labels change with values such as `nameOverride`."""
 READ_SECONDS: Final = 5.0
 """Timeout of a read of status objects."""
 

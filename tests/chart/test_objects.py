@@ -6,7 +6,8 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Final
 
-from tests.chart.rendering import CHART
+from hook.run import statusobject
+from tests.chart.rendering import CHART, ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +78,16 @@ def test_any_change_of_the_hook_shows_in_an_ordinary_object(helm: Helm) -> None:
     data = [helm.render(values).one("ConfigMap")["data"] for values in changes]
     assert {key for each in data for key in each} == {"runId"}
     assert len({each["runId"] for each in data}) == len(changes)
+
+
+def test_other_tools_find_the_status_object_under_any_name(helm: Helm) -> None:
+    """The selector of the program and the health script for Argo CD match it, whatever `nameOverride` is."""
+    key, _, value = statusobject.LABELS.partition("=")
+    script = (ROOT / "examples" / "gates" / "argocd-cm.patch.yaml").read_text()
+    assert f'local ours = labels["{key}"] == "{value}"\n' in script
+    for values in ({}, {"nameOverride": "post"}):
+        (found,) = (item for item in helm.render(values).objects if item["metadata"]["labels"].get(key) == value)
+        assert (found["kind"], found["metadata"]["name"]) == ("ConfigMap", f"{POST}-status")
 
 
 def test_a_disabled_chart_renders_and_checks_nothing(helm: Helm) -> None:
