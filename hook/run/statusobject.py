@@ -107,11 +107,10 @@ class StatusObject:
     def note_run(self, seconds: float = TIMEOUT_SECONDS, **keys: str) -> bool:
         """Write what is known of runs, in place of what was known before. Return whether that succeeded.
 
-        If it fails, the next write repeats it.
+        A failed write is not repeated here: another run may have begun since.
         """
-        self._run = keys
-        self._write_run(seconds)
-        return self._run is None
+        self._run = None
+        return self._apply(RUN_MANAGER, keys, seconds)
 
     def note_workloads(self, keys: Mapping[str, str]) -> None:
         """Write what is known of affected pods, if the object shows something else. Keys that are left out are removed.

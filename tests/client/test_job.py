@@ -28,6 +28,7 @@ from hook.objects import names
 from hook.run import job
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Delegation, LeaseObserver, Outcome, Readiness, Runner
 from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker
+from hook.run.statusobject import StatusObject
 from tests.client.controller import NOW, SPEC, STATUS, lease
 from tests.client.fixtured import DISCOVERY, Shown
 from tests.client.leases import NAME, NAMESPACE, keeping
@@ -222,6 +223,23 @@ def test_a_job_in_delegate_mode_restarts_nothing() -> None:
         assert (late.cause, "no controller" in late.message) == (Reason.CONTROLLER_MISSING, True)
         delegation._blocker = ""
         assert run._final(LATE) is LATE
+
+
+def test_a_delegation_that_is_not_written_does_not_end_the_run() -> None:
+    """Otherwise a gate would let others pass. A success that is not written ends it: gates stay closed."""
+    delegated = replace(DONE, reason=Reason.DELEGATED)
+    for answer, decision, ends in (
+        (refused(403), delegated, False),
+        (Said(0), delegated, False),
+        (told(kind="ConfigMap", data={}), delegated, True),
+        (refused(403), DONE, True),
+    ):
+        with serving(Shown(cluster()), wrote=lambda _line, _body: answer) as server:
+            run, _ = delegating(server, Readiness("", LeaseStatus("a", "b")))
+            run._settings = Settings(timeout=Duration(seconds=1))
+            run._status_object = StatusObject(server.api, "ns", "it-status", "job/it", server.api.began)
+            assert run.show_end(Outcome(decision, 0), "r1") is ends, (answer, decision.reason)
+            assert server.writes
 
 
 LED: Final = LeaseStatus(

@@ -147,6 +147,16 @@ def test_a_run_clears_the_last_success_and_notes_its_own(scene: Scene, caplog: p
     assert (scene.there.data["phase"], scene.there.data["driverVersion"]) == ("Succeeded", "580.126.20")
 
 
+def test_a_lost_success_does_not_overwrite_the_next_run(scene: Scene) -> None:
+    """The controller notes it again only if the object still shows the run that it finished."""
+    scene.show(decision())
+    scene.there.refuses = 1
+    assert not scene.writer.note_run(startedRunId="r1", succeededRunId="r1")
+    scene.there.managers["gpu-operator-post-run"] = {"startedRunId": "r2", "succeededRunId": ""}
+    shown = scene.show(decision(Phase.DONE), 5)
+    assert (shown["phase"], shown["startedRunId"], shown["succeededRunId"]) == ("Succeeded", "r2", "")
+
+
 def test_a_controller_finishes_the_run_whose_spec_it_observed() -> None:
     """Not another run, not one that has ended, and not on another spec."""
     spec = statusobject.delegated({"gpu": "abc"})
