@@ -171,8 +171,8 @@ class Reason(Row):
     PREREQUISITE_NOT_READY = row(
         "PrerequisiteNotReady",
         "A component in `refreshAfter` is not ready, or a MIG reconfiguration has not ended "
-        f"({names.MIG_STATE_LABEL}). A plugin that starts before that prepares claims with outdated devices. A "
-        "reconfiguration that does not end in five minutes needs manual action: the log of the MIG manager has the cause.",
+        f"({names.MIG_STATE_LABEL}). A plugin that starts before that prepares claims with outdated devices. If a "
+        "reconfiguration has not ended after five minutes, look for the cause in the log of the MIG manager.",
         Trait.BLOCKED,
         look="kubectl describe node {node}",
     )
