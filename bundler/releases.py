@@ -79,6 +79,12 @@ class Bundle:
         """The release of gpu-operator-post; None if the recipe has no plugins to keep fresh."""
         return next((release for release in self.releases if release.name == POST), None)
 
+    @property
+    def delegates(self) -> bool:
+        """Return whether the run delegates to a controller, as far as the values of the bundle say."""
+        post = self.post
+        return post is not None and look_up(post.values, ("job", "mode"), str, f"values of {POST}") == "delegate"
+
     def before(self, release: Release) -> Release | None:
         """Return the release right before another one."""
         return next((other for other in self.releases if other.step == release.step - 1), None)

@@ -33,6 +33,7 @@ POLICY: Final[Object] = {
 WAVE: Final = "argocd.argoproj.io/sync-wave"
 COMPLETE_BY: Final = "gpu-operator-post/through-by"
 """The annotation with what completes an Application for the script: its operation, or its health in addition."""
+BY_HEALTH: Final = "operation-and-health"
 PATCH: Final = "argocd-cm.patch.yaml"
 _PATCH_COMMENT: Final = f"""\
 kubectl -n argocd patch configmap argocd-cm --type merge --patch-file {PATCH}
@@ -42,7 +43,7 @@ Defines when an Application is complete, so that the next wave can start."""
 def files(bundle: Bundle) -> Files:
     """Return the files for Argo CD."""
     bundle = bundle.reporting_on(API, KIND, NAMESPACE)
-    result = {**bundle.chart_files(), **patch(bundle)}
+    result = {**bundle.chart_files(), **patch(bundle, status=bundle.delegates)}
     for release in bundle.releases:
         # As a text: an object would lose the nulls with which values clear a chart's defaults.
         values: Object = {"values": to_yaml(release.values)} if release.values else {}
@@ -54,11 +55,13 @@ def files(bundle: Bundle) -> Files:
     return result
 
 
-def patch(bundle: Bundle) -> Files:
-    """Return the health script, without which Argo CD ignores the order of the waves."""
+def patch(bundle: Bundle, *, status: bool) -> Files:
+    """Return the health script, without which Argo CD ignores the order of the waves, and that of the status object."""
     if bundle.post is None:
         return {}
     data: Object = {"resource.customizations.health.argoproj.io_Application": template("argocd/health.lua")}
+    if status:
+        data["resource.customizations.health.ConfigMap"] = template("argocd/status.lua")
     return {PATCH: to_yaml({"data": data}, _PATCH_COMMENT)}
 
 
@@ -67,9 +70,9 @@ def order(bundle: Bundle, release: Release) -> Object:
     wave: Object = {WAVE: str(release.step - 1)}
     if bundle.post is None:
         return wave
-    # An ordinary Job continues after the operation.
-    by_health = release.name == bundle.post.name and not bundle.hook
-    return {**wave, COMPLETE_BY: "operation-and-health" if by_health else "operation"}
+    # An ordinary Job continues after the operation, and so does a controller to which the run delegates.
+    by_health = release.name == bundle.post.name and (bundle.delegates or not bundle.hook)
+    return {**wave, COMPLETE_BY: BY_HEALTH if by_health else "operation"}
 
 
 def application(name: str, annotations: Object, source: Object, namespace: str) -> Object:

@@ -13,7 +13,20 @@ from bundler.documents import to_yaml
 from bundler.output import template
 from bundler.recipe import POST
 from bundler.releases import EVENT_TARGETS
-from bundler.targets.argocd import API, KIND, NAMESPACE, PARENT, SERVER, Object, application, order, patch, source
+from bundler.targets.argocd import (
+    API,
+    BY_HEALTH,
+    COMPLETE_BY,
+    KIND,
+    NAMESPACE,
+    PARENT,
+    SERVER,
+    Object,
+    application,
+    order,
+    patch,
+    source,
+)
 from bundler.values import look_up
 from hook import __version__
 
@@ -28,6 +41,9 @@ _COMMENT: Final = (
 _INSTALL_TIME: Final = ("timeout", "trigger", "plugin", EVENT_TARGETS)
 """Derived values that the templates compute, or that users may change at install time."""
 _CHART_VERSION: Final = ("expect", "chartVersion")
+_BY_MODE: Final = (
+    f"{{{{ eq (get (get $values `job` | default dict) `mode`) `delegate` | ternary `{BY_HEALTH}` `operation` }}}}"
+)
 _NO_VALUES: Final = '      values: ""\n'
 _VALUES: Final = "      values: |\n        {{- toYaml $values | nindent 8 }}\n"
 
@@ -35,7 +51,7 @@ _VALUES: Final = "      values: |\n        {{- toYaml $values | nindent 8 }}\n"
 def files(bundle: Bundle) -> Files:
     """Return the files for Argo CD with a parent chart."""
     bundle = bundle.reporting_on(API, KIND, NAMESPACE)
-    result = {**bundle.chart_files(), **patch(bundle)}
+    result = {**bundle.chart_files(), **patch(bundle, status=True)}
     settings: Object = {"argocd": {"namespace": NAMESPACE, "project": "default", "server": SERVER}}
     values = {**settings, **{release.name: {} for release in bundle.releases}}
     result["values.yaml"] = to_yaml(values, _COMMENT)
@@ -73,6 +89,8 @@ def _template(bundle: Bundle, release: Release) -> str:
     where = {**source(bundle, release), "helm": {"releaseName": release.name, "values": ""}}
     found = application(release.name, order(bundle, release), where, release.namespace)
     found["metadata"]["namespace"] = "{{ .Values.argocd.namespace }}"
+    if release.name == POST and bundle.hook:
+        found["metadata"]["annotations"][COMPLETE_BY] = _BY_MODE
     found["spec"]["project"] = "{{ .Values.argocd.project }}"
     found["spec"]["destination"]["server"] = "{{ .Values.argocd.server }}"
     return template(

@@ -46,6 +46,8 @@ class Found:
     """What it comes after, as the tool writes it."""
     shown_on: Object | None = None
     """The object in which the tool shows how the release stands, if it has one, as `eventTargets` names it."""
+    complete_by: str = ""
+    """What completes an Application, for the health script."""
 
 
 def read(tool: str, folder: Path, helm: Helm, *sets: str) -> dict[str, Found]:
@@ -199,6 +201,7 @@ def _application(each: Object) -> Found:
         # Argo CD waits for Jobs and has no limit.
         waits=True,
         after=(each["metadata"]["annotations"][WAVE],),
+        complete_by=each["metadata"]["annotations"]["gpu-operator-post/through-by"],
         shown_on=_called(each),
     )
 

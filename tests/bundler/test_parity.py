@@ -28,7 +28,7 @@ from tests.bundler.program import (
     write,
 )
 from tests.bundler.reading import Found, load, read, render
-from tests.chart.rendering import HOOK_ANNOTATIONS
+from tests.chart.rendering import HOOK_ANNOTATIONS, ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -266,6 +266,29 @@ def test_values_at_install_time(tmp_path: Path, helms: dict[str, Helm]) -> None:
         assert after[DRA].values["kubeletPlugin"]["podAnnotations"] == {KEY: "v26.3.3"}
         elsewhere = read("argocd-helm", folder, helm, "--set", "argocd.server=https://other.example")
         assert "eventTargets" not in elsewhere[POST].values
+
+
+def test_an_application_waits_for_what_its_run_delegates(tmp_path: Path, helm: Helm) -> None:
+    """Argo CD then evaluates the status object in addition to the operation, with the script of the examples."""
+    status = "resource.customizations.health.ConfigMap"
+    script = load(ROOT / "examples" / "gates" / "argocd-cm.patch.yaml")["data"][status]
+    given = _given(tmp_path / "given", {POST: {"job": {"mode": "delegate"}}})
+    both, at_install = "operation-and-health", ("--set", f"{POST}.job.mode=delegate")
+    for number, (tool, flags, sets, by, has_script) in enumerate(
+        (
+            ("argocd", (), (), "operation", False),
+            ("argocd", given, (), both, True),
+            ("argocd", ("--no-hook",), (), both, False),
+            ("argocd-helm", (), (), "operation", True),
+            ("argocd-helm", given, (), both, True),
+            ("argocd-helm", ("--no-hook",), (), both, True),
+            ("argocd-helm", (), at_install, both, True),
+        )
+    ):
+        folder = bundle(tool, tmp_path / str(number), *COPIED, *flags)
+        found = read(tool, folder, helm, *sets)
+        assert ["operation", by, "operation"] == [each.complete_by for each in found.values()], (tool, flags, sets)
+        assert (script if has_script else None) == load(folder / "argocd-cm.patch.yaml")["data"].get(status), tool
 
 
 def test_charts_of_the_recipe(tmp_path: Path, helm: Helm) -> None:
