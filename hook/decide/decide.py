@@ -305,7 +305,7 @@ def _phase(
 ) -> tuple[Phase, Blocker]:
     now, settings = timers.now, context.settings
     if not blockers:
-        return Phase.DONE, _success(statuses, progress, context)
+        return Phase.DONE, done.success(statuses, progress, context)
     if now >= settings.deadline(progress.started):
         return Phase.DEADLINE, (Reason.TIME_UP, f"the time is up with work left: {blockers[0][1]}")
     if failure := _failure(blockers, statuses, settings, timers):
@@ -315,21 +315,6 @@ def _phase(
         minutes = int((now - since).total_seconds() // 60)
         return Phase.DEADLINE, (Reason.STALLED, f"no node advanced for {minutes} min: {blockers[0][1]}")
     return Phase.WAIT, blockers[0]
-
-
-def _success(statuses: Sequence[NodeStatus], memory: Memory, context: Context) -> Blocker:
-    noun, plugins = context.stack.plugin.noun, context.plugins.named
-    verified = sum(status.reason is Reason.VERIFIED for status in statuses)
-    excluded = sum(status.state is NodeState.EXCLUDED for status in statuses)
-    rest = f"; {excluded} nodes are excluded" if excluded else ""
-    if not plugins:
-        return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; the driver is settled on every node{rest}"
-    if memory.restarted:
-        message = f"{memory.restarted} {noun}s were restarted, {verified} run on the loaded driver{rest}"
-        return Reason.REFRESHED, message
-    evicted = next(filter(None, context.evicted.values()), "")
-    by_itself = f" (the driver manager evicts them before it reloads a driver: {evicted})" if evicted else ""
-    return Reason.NOTHING_STALE, f"no {noun} needed a restart, {verified} run on the loaded driver{by_itself}{rest}"
 
 
 def _failure(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hook.config import OnMissingPlugin
 from hook.decide import clients, nodes, rollout, warnings
 from hook.decide.explain import Trait
+from hook.decide.plugins import UNPUBLISHED
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, eligible_nodes, except_verified
 from hook.format import some
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from hook.decide.fleet import Context, Fleet
     from hook.decide.result import Blocker, NodeStatus
-    from hook.decide.state import Timers
+    from hook.decide.state import Memory, Timers
     from hook.objects.policies import Policy
     from hook.objects.views import Deployment, Lease, ReplicaSet
 
@@ -333,6 +334,25 @@ def _malformed_blocker(context: Context, statuses: Sequence[NodeStatus]) -> Bloc
 def blind_to_intent(context: Context) -> bool:
     """Return whether a malformed object could make an unsettled node look settled. Then nothing is restarted."""
     return any(malformed.kind in INTENT_KINDS for malformed in context.malformed)
+
+
+def success(statuses: Sequence[NodeStatus], memory: Memory, context: Context) -> Blocker:
+    """Return what a run that is done reports."""
+    noun, plugins = context.stack.plugin.noun, context.plugins.named
+    verified = sum(status.reason is Reason.VERIFIED for status in statuses)
+    excluded = sum(status.state is NodeState.EXCLUDED for status in statuses)
+    rest = f"; {excluded} nodes are excluded" if excluded else ""
+    if not plugins:
+        return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; the driver is settled on every node{rest}"
+    kinds = [(ds, context.plugins.of_kind(ds.uid).publisher) for ds in plugins]
+    published = [publisher in ds.images for ds, publisher in kinds if publisher]
+    loaded = "the loaded driver" + (f" ({UNPUBLISHED})" if published and not any(published) else "")
+    if memory.restarted:
+        message = f"{memory.restarted} {noun}s were restarted, {verified} run on {loaded}{rest}"
+        return Reason.REFRESHED, message
+    evicted = next(filter(None, context.evicted.values()), "")
+    by_itself = f" (the driver manager evicts them before it reloads a driver: {evicted})" if evicted else ""
+    return Reason.NOTHING_STALE, f"no {noun} needed a restart, {verified} run on {loaded}{by_itself}{rest}"
 
 
 def _progress(pending: Sequence[NodeStatus], eligible: int) -> str:

@@ -26,6 +26,8 @@ STEADY: Final = timedelta(seconds=10)
 
 K8S ``pkg/kubelet/kubelet.go``: initially 10 s.
 """
+UNPUBLISHED: Final = "by start and readiness: no devices are published"
+"""What *verified* rests on in ComputeDomain-only mode. ResourceSlices then show no version of the driver."""
 STEADY_AFTER_CRASHES: Final = timedelta(seconds=60)
 """Time that a container must run after a further restart: longer than most crash loops run."""
 
@@ -215,8 +217,10 @@ def _verify(plugin: DaemonSet, pod: Pod, node: SettledNode, now: datetime) -> No
     if unverified := _not_ready(pod, now) or _unproven(pod, node):
         reason, message = unverified
         return _verifying(plugin, pod, node, reason, f"{_title(pod, node)}{message}")
+    kind = node.context.plugins.of_kind(pod.owner_uid)
+    proof = f" ({UNPUBLISHED})" if kind.publisher and not _publishes(pod, kind) else ""
     return NodeStatus(
-        node.name, NodeState.VERIFIED, Reason.VERIFIED, f"{_title(pod, node)} runs on the loaded driver",
+        node.name, NodeState.VERIFIED, Reason.VERIFIED, f"{_title(pod, node)} runs on the loaded driver{proof}",
         subject=str(pod), plugin=str(plugin), daemonset_uid=plugin.uid, stack=node.stack,
     )  # fmt: skip
 
@@ -261,12 +265,16 @@ def just_crashed(pod: Pod, now: datetime) -> str:
     return ""
 
 
+def _publishes(pod: Pod, kind: PluginKind) -> bool:
+    """Return whether a pod publishes devices, with the version of the driver."""
+    return any(container.name == kind.publisher for container in pod.containers)
+
+
 def _unproven(pod: Pod, node: SettledNode) -> tuple[Reason, str] | None:
     """Return what the ResourceSlices of the node do not show yet, for a plugin that publishes devices."""
     context, driver = node.context, node.driver
     kind = context.plugins.of_kind(pod.owner_uid)
-    publishes = any(container.name == kind.publisher for container in pod.containers)
-    if not publishes or not context.slices_served:
+    if not _publishes(pod, kind) or not context.slices_served:
         return None
     slices = [device_slice for device_slice in node.view.slices if device_slice.devices > 0]
     if not slices:

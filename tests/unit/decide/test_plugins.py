@@ -113,10 +113,24 @@ def publishing(version: str, found: Cluster | None = None) -> Cluster:
     return (found or cluster()).change("slice", {"spec": {"devices": [device]}})
 
 
+def without_gpus() -> Cluster:
+    """Return a cluster in ComputeDomain-only mode."""
+    spec: Object = {"containers": [{"name": "compute-domains", "image": "dra:1"}]}
+    pod = merged(plugin_pod(), {"spec": spec, "status": {"containerStatuses": [running("compute-domains", R + 6)]}})
+    found = cluster().drop("slice").put("plugin-pod", pod)
+    return found.change("daemonset", {"spec": {"template": {"spec": spec}}}, PLUGIN)
+
+
+def test_without_published_devices_messages_name_what_verified_rests_on() -> None:
+    """The message of the node, and that of the run, which the status object has."""
+    for found, unpublished in ((cluster(), False), (without_gpus(), True)):
+        decision, _memory = found.decide()
+        for message in (decision.message, decision.statuses[0].message):
+            assert ("loaded driver (by start and readiness: no devices are published)" in message) is unpublished
+
+
 def test_a_fresh_plugin_is_verified_by_readiness_and_resource_slices() -> None:
     """Each of its slices must show the expected driver, where it shows any."""
-    cd_only = merged(plugin_pod(), {"spec": {"containers": [{"name": "compute-domains"}]},
-                                    "status": {"containerStatuses": [running("compute-domains", R + 6)]}})  # fmt: skip
     mig = "spec: {devices: [{name: gpu-0-mig-1g.10gb-0, attributes: {type: {string: mig}}}]}"
     for name, found, expected in (
         ("empty slice", cluster().change("slice", "spec: {devices: []}"), Reason.SLICE_MISSING),
@@ -125,7 +139,7 @@ def test_a_fresh_plugin_is_verified_by_readiness_and_resource_slices() -> None:
         ("one of two is old", cluster().put("slice", named(publishing("570.124.6").of("slice")[0], "b")),
          Reason.SLICE_OUTDATED),
         ("MIG devices publish none", cluster().change("slice", mig), Reason.VERIFIED),
-        ("ComputeDomains alone", cluster().drop("slice").put("plugin-pod", cd_only), Reason.VERIFIED),
+        ("ComputeDomains alone", without_gpus(), Reason.VERIFIED),
         ("the API serves no slices", cluster().unserved("slice"), Reason.VERIFIED),
     ):  # fmt: skip
         assert expected is found.judge().reason, name
