@@ -252,14 +252,13 @@ class Advanced(Section, frozen=True):
     unknown_operator_quiet: Annotated[
         Duration, Meta(description="The same where no Deployment or Lease of the operator is found, as under OLM.")
     ] = Duration(seconds=60)
-    # The upgrade controller requeues every 2 minutes, and some policies (with a skipped or unreachable node) stay
-    # notReady.
+    # The upgrade controller requeues every 2 minutes. With a skipped or lost node, some policies stay notReady.
     policy_grace: Annotated[Duration, Meta(description="How long a `notReady` policy may delay the end of a run.")] = (
         Duration(minutes=2)
     )
     # The state was observed to clear by itself after 240 s.
     failed_grace: Annotated[
-        Duration, Meta(description="How long a failed driver upgrade may take to clear by itself.")
+        Duration, Meta(description="How long a failed driver upgrade or a MIG reconfiguration may last.")
     ] = Duration(minutes=5)
     # Kubernetes evicts from a NotReady node after 300 s. Until then the node may come back soon.
     not_ready_grace: Annotated[

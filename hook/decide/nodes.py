@@ -267,8 +267,7 @@ def _unsettled(view: NodeView, context: Context) -> NodeBlocker | None:
 
 def _prior_blocker(view: NodeView, context: Context) -> NodeBlocker | None:
     """Let a node wait for the driver of the prior stack, if its driver must load after that. If unknown, it must."""
-    intents = [context.intents.get(pod.owner_uid) for pod in live_pods(view.driver_pods)]
-    known = [intent for intent in intents if intent is not None]
+    known = list(filter(None, (context.intents.get(pod.owner_uid) for pod in live_pods(view.driver_pods))))
     if view.prior is None or context.prior is None or (known and not any(intent.rdma for intent in known)):
         return None
     if not (detail := _why_unsettled(view.prior, context.prior)):
@@ -377,9 +376,7 @@ def _paused(view: NodeView, stack: Stack) -> str:
     if view.label(stack.nodes.wait) == "true":
         return f"{stack.nodes.wait}=true"
     prefix = stack.nodes.paused_prefix
-    if not prefix or view.node is None:
-        return ""
-    labels = view.node.labels.items()
+    labels = view.node.labels.items() if prefix and view.node is not None else ()
     return next((key for key, text in labels if key.startswith(prefix) and names.PAUSED_FOR_UPGRADE in text), "")
 
 

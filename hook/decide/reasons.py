@@ -170,11 +170,10 @@ class Reason(Row):
     )
     PREREQUISITE_NOT_READY = row(
         "PrerequisiteNotReady",
-        "A component in `refreshAfter` is not ready, or a MIG reconfiguration has not ended "
-        f"({names.MIG_STATE_LABEL}). A plugin that starts before that prepares claims with outdated devices. If a "
-        "reconfiguration has not ended after five minutes, look for the cause in the log of the MIG manager.",
+        "A component in `refreshAfter` is not ready, or a MIG reconfiguration has not ended (see the log of the MIG "
+        f"manager; {names.MIG_STATE_LABEL}). A plugin that starts before that prepares claims with outdated devices.",
         Trait.BLOCKED,
-        look="kubectl describe node {node}",
+        look=_DESCRIBE_NODE,
     )
 
     # A node's plugin is not verified.
@@ -316,9 +315,7 @@ class Reason(Row):
         "UpgradeLabelsPending", "The upgrade controller finishes a node up to two minutes late.", look=_STATES
     )
     POLICY_NOT_READY = row("PolicyNotReady", "An operand is not ready.", look=_POLICIES)
-    NODES_PENDING = row(
-        "NodesPending", "Nodes reload one after another; about two minutes per node is normal.", look=_STATES
-    )
+    NODES_PENDING = row("NodesPending", "Nodes reload one after another, in about two minutes each.", look=_STATES)
     BREAKER_OPEN = row(
         "BreakerOpen",
         "So many nodes became stale at once, without a reload of their drivers, that a wrong clock or API is more "
@@ -333,8 +330,7 @@ class Reason(Row):
     NOTHING_STALE = row("NothingStale", "Every plugin already ran on the loaded driver.")
     DRIVER_SETTLED = row(
         "DriverSettled",
-        "No plugin is installed yet, and onMissingPlugin is wait: a plugin that is installed next starts on a settled "
-        "driver.",
+        "No plugin is installed yet, and onMissingPlugin is wait: the next plugin starts on a settled driver.",
     )
     DELEGATED = row(
         "Delegated",
@@ -373,9 +369,8 @@ class Reason(Row):
     TERMINATED = row("Terminated", "The run was stopped. The next run continues where it stopped.", look=_STATUS)
     LEASE_LOST = row(
         "LeaseLost",
-        "This controller could not renew its Lease for ten seconds, or another one holds it. It exits so "
-        "that two never act at once, and the kubelet restarts its container. Once, while the API server restarts, this "
-        "is normal.",
+        "This controller could not renew its Lease for ten seconds, or another one holds it. It exits so that two "
+        "never act at once, and the kubelet restarts it. Once, while the API server restarts, this is normal.",
         look="kubectl get leases -A -l app.kubernetes.io/name=gpu-operator-post -o yaml",
     )
 
