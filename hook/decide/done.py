@@ -252,9 +252,9 @@ def blockers(
     fleet: Fleet, statuses: Sequence[NodeStatus], operator: Blocker | None, timers: Timers
 ) -> tuple[list[Blocker], list[str]]:
     """Return why the run is not done, most important reason first, and the warnings for the result."""
-    context = fleet.context
-    found = [*_blockers(fleet, statuses), *([operator] if operator else [])]
-    texts = list(warnings.of(fleet, statuses))
+    context, others = fleet.context, except_verified(statuses)
+    found = [*_blockers(fleet, statuses, others), *([operator] if operator else [])]
+    texts = list(warnings.of(fleet, statuses, others))
     policies = _policies_with_nodes(context)
     unready = [policy for policy in policies if policy.state != "ready"]
     # The grace period begins when nothing else blocks, and no later blocker interrupts it: in a large fleet some node
@@ -281,7 +281,7 @@ def _policies_with_nodes(context: Context) -> list[Policy]:
     return [*([context.policy] if context.policy else []), *(pool for pool in context.pools if pool.uid in owning)]
 
 
-def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[Blocker]:
+def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[NodeStatus]) -> Iterator[Blocker]:
     plugins = fleet.context.plugins
     if malformed := _malformed_blocker(fleet.context, statuses):
         yield malformed
@@ -289,7 +289,6 @@ def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[Blocker]
         yield unrendered
     if plugins.unnamed and not plugins.serves_plugins:
         yield Reason.UNNAMED_PLUGIN, warnings.unnamed(fleet.context)
-    others = except_verified(statuses)
     pending = [status for status in others if status.state not in TERMINAL]
     if pending:
         yield Reason.NODES_PENDING, _progress(pending, len(eligible_nodes(fleet.nodes, others)))

@@ -153,9 +153,8 @@ def spec_hash(fleet: Fleet) -> str:
     # The controller may still have pools in its cache that the policy no longer uses. A new Job does not read them.
     pools = fleet.snapshot.pools if fleet.policy.pooled else ()
     intents = (fleet.policy, *sorted(pools, key=lambda pool: pool.uid))
-    newest = sorted(
-        (uid, revision.hash, revision.revision) for uid, revision in fleet.newest.items() if uid in fleet.drivers
-    )
+    context = fleet.context
+    newest = sorted((uid, each.hash, each.revision) for uid, each in context.newest.items() if uid in context.drivers)
     spec = json.dumps([[(intent.uid, intent.generation) for intent in intents], newest])
     return sha256(spec.encode()).hexdigest()[:HASH_DIGITS]
 
