@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import force_setattr, replace
 
 from hook.decide import done
+from hook.decide.result import except_verified
 from hook.errors import ClusterError, NotFoundError
 from hook.kube.requests import LEASES, ListOptions, Request
 from hook.objects import decoding, names, wire
@@ -161,7 +162,7 @@ def spec_hash(fleet: Fleet) -> str:
 
 def remaining(decision: Decision) -> int:
     """Return the number of nodes that are neither verified nor excluded. Failed nodes count."""
-    return len({status.node for status in decision.statuses if status.state not in done.TERMINAL})
+    return len({status.node for status in except_verified(decision.statuses) if status.state not in done.TERMINAL})
 
 
 ALIVE_WITHIN: Final = timedelta(seconds=20)
