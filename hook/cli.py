@@ -30,13 +30,9 @@ from hook.kube import client, events, retry
 from hook.kube.cache import Cache
 from hook.kube.events import own_job
 from hook.logs import configure, end_on_signals, ignore_signals
-from hook.plan import plan as planreport
-from hook.plan.plan import Options, make_plan
-from hook.run import gate as statusgate
-from hook.run import lookup, report, workloads
+from hook.run import report, workloads
 from hook.run.job import EXIT_FAILED, LeaseObserver, Outcome, Runner
 from hook.run.statusobject import StatusObject
-from hook.run.view import Viewer, watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,6 +118,8 @@ def _start(
 )
 def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Show the state of each node, read-only, with the same evaluation as run."""
+    from hook.run.view import Viewer, watch  # noqa: PLC0415 - a Job imports only what it needs, to start sooner
+
     try:
         settings = settings_of(values)
         configure(settings.log_format, settings.log_level, sys.stderr)
@@ -152,6 +150,9 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Show how long an upgrade will take, which capacity it needs, and what will block it; read-only."""
+    from hook.plan import plan as planreport  # noqa: PLC0415 - see status
+    from hook.run import lookup  # noqa: PLC0415
+
     try:
         settings = settings_of(values)
         configure(settings.log_format, settings.log_level, sys.stderr)
@@ -159,7 +160,7 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
         api = _connect(values)
         snapshots = lookup.read_once(api, settings)
         pods = lookup.pods(api, settings, snapshots, wanted=values["workloads"])
-        made = make_plan(snapshots, settings, api.now(), Options(values["target_window"], pods))
+        made = planreport.make_plan(snapshots, settings, api.now(), planreport.Options(values["target_window"], pods))
     except HookError as error:
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(_exit_code(error))
@@ -177,6 +178,8 @@ def gate(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
 
     Exit codes: 0 the run has succeeded, 3 it has failed, 124 timeout.
     """
+    from hook.run import gate as statusgate  # noqa: PLC0415 - see status
+
     try:
         where = (values["status_namespace"] or _pod_namespace(values), values["status_name"])
         seconds = values["timeout"].total_seconds()

@@ -190,7 +190,8 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     deleted = done.policy_deleted(fleet.context, statuses, timers)
     skip = deleted or done.nothing_to_protect(fleet.context) or done.no_eligible_node(fleet, evaluated, operator)
     if skip is None:
-        return _of_nodes(statuses, operator, memory, fleet, timers)
+        decision, after = _of_nodes(statuses, operator, memory, fleet, timers)
+        return decision, memo.recorded(after)
     # Otherwise the missing object may be replaced, or the labels may come back.
     sure = deleted is not None or skip[0] is Reason.DRIVER_DISABLED or not memory.saw_fleet
     if timers.held(f"skip/{skip[0]}") >= settings.advanced.not_ready_grace or sure:
@@ -350,7 +351,7 @@ def _has_failed(status: NodeStatus) -> bool:
 def _advanced(memory: Memory, fleet: Fleet, others: Iterable[NodeStatus], now: datetime) -> Memory:
     """Record whether any node reached a higher rank than before, under the current policy and driver revisions."""
     generation = fleet.policy.generation if fleet.policy else 0
-    epoch = f"{generation}/{','.join(sorted(revision.hash for revision in fleet.newest.values()))}"
+    epoch = f"{generation}/{','.join(sorted(revision.hash for revision in fleet.context.newest.values()))}"
     before = memory.ranks if epoch == memory.epoch else {}
     lowest: dict[str, int] = {}
     for status in others:
@@ -380,7 +381,6 @@ def _remembered(
     # A node that waits for an administrator to replace its driver has one status, and no plugin in it.
     manual = [status for status in others if status.reason is Reason.MANUAL_UPGRADE and status.fresh]
     after = after.with_verified(chain(manual, (status for status in statuses if status.reason is verified)))
-    after = after.with_fresh(statuses, {pod.uid for pod in fleet.snapshot.plugin_pods})
     return _forgotten(after, fleet) if fleet.context.settings.is_controller else after
 
 

@@ -253,9 +253,9 @@ def blockers(
     fleet: Fleet, statuses: Sequence[NodeStatus], operator: Blocker | None, timers: Timers
 ) -> tuple[list[Blocker], list[str]]:
     """Return why the run is not done, most important reason first, and the warnings for the result."""
-    context = fleet.context
-    found = [*_blockers(fleet, statuses), *([operator] if operator else [])]
-    texts = list(warnings.of(fleet, statuses))
+    context, others = fleet.context, except_verified(statuses)
+    found = [*_blockers(fleet, statuses, others), *([operator] if operator else [])]
+    texts = list(warnings.of(fleet, statuses, others))
     policies = _policies_with_nodes(context)
     unready = [policy for policy in policies if policy.state != "ready"]
     # The grace period begins when nothing else blocks, and no later blocker interrupts it: in a large fleet some node
@@ -282,7 +282,7 @@ def _policies_with_nodes(context: Context) -> list[Policy]:
     return [*([context.policy] if context.policy else []), *(pool for pool in context.pools if pool.uid in owning)]
 
 
-def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[Blocker]:
+def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[NodeStatus]) -> Iterator[Blocker]:
     plugins = fleet.context.plugins
     if malformed := _malformed_blocker(fleet.context, statuses):
         yield malformed
@@ -290,7 +290,6 @@ def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[Blocker]
         yield unrendered
     if plugins.unnamed and not plugins.serves_plugins:
         yield Reason.UNNAMED_PLUGIN, warnings.unnamed(fleet.context)
-    others = except_verified(statuses)
     pending = [status for status in others if status.state not in TERMINAL]
     if pending:
         yield Reason.NODES_PENDING, _progress(pending, len(eligible_nodes(fleet.nodes, others)))
@@ -339,8 +338,9 @@ def blind_to_intent(context: Context) -> bool:
 def success(statuses: Sequence[NodeStatus], memory: Memory, context: Context) -> Blocker:
     """Return what a run that is done reports."""
     noun, plugins = context.stack.plugin.noun, context.plugins.named
-    verified = sum(status.reason is Reason.VERIFIED for status in statuses)
-    excluded = sum(status.state is NodeState.EXCLUDED for status in statuses)
+    others = except_verified(statuses)
+    verified = len(statuses) - len(others)
+    excluded = sum(status.state is NodeState.EXCLUDED for status in others)
     rest = f"; {excluded} nodes are excluded" if excluded else ""
     if not plugins:
         return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; the driver is settled on every node{rest}"

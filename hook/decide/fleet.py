@@ -178,31 +178,6 @@ class Fleet:
         """Return the active policy."""
         return self.context.policy
 
-    @property
-    def drivers(self) -> Mapping[str, DaemonSet]:
-        """Return the driver DaemonSets by UID."""
-        return self.context.drivers
-
-    @property
-    def newest(self) -> Mapping[str, Revision]:
-        """Return the newest ControllerRevision by owner UID."""
-        return self.context.newest
-
-    @property
-    def intents(self) -> Mapping[str, Policy]:
-        """Return the policy or pool of each driver DaemonSet, by UID."""
-        return self.context.intents
-
-    @property
-    def plugins(self) -> Plugins:
-        """Return the DaemonSets of driver clients."""
-        return self.context.plugins
-
-    @property
-    def node_names(self) -> list[str]:
-        """Return the names of the nodes, sorted."""
-        return list(self.nodes)
-
 
 def context_of(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Context | None = None) -> Context:
     """Return what applies to all nodes. `prior` is the context of the stack whose driver must settle first."""

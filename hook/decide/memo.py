@@ -89,7 +89,10 @@ def differences(before: Sequence[Any], after: Sequence[Any]) -> Sequence[Any]:
 
 
 class Memo:
-    """Views and statuses of the nodes of one driver stack, as of the last decision."""
+    """Views and statuses of the nodes of one driver stack, as of the last decision.
+
+    It is not safe after an exception in a decision: it may have taken over objects without evaluating their nodes.
+    """
 
     def __init__(self) -> None:
         self._nodes, self._drivers, self._plugins = Groups("name"), Groups("node"), Groups("node")
@@ -107,6 +110,12 @@ class Memo:
         self._passing: set[str] = set()
         """Nodes whose evaluation changes with the time alone."""
         self._now: datetime | None = None
+        self._uids: frozenset[str] = NO_UIDS
+        """Of the plugin pods."""
+        self._unrecorded: set[str] = set()
+        """Nodes that were evaluated since the last memory was recorded."""
+        self._fresh: Mapping[str, str] | None = None
+        """What that memory has recorded as proven fresh."""
         self.observations: dict[str, Observation] = {}
         """Observations for the circuit breaker of a controller, by node."""
 
@@ -171,7 +180,19 @@ class Memo:
                 self.observations.pop(name, None)
                 self._passing.discard(name)
         self._due, self._statuses, self._now = set(), statuses, now
+        self._unrecorded |= due
         return chain.from_iterable(statuses.values())
+
+    def recorded(self, memory: Memory) -> Memory:
+        """Return a memory that has recorded which pods the last evaluation proved fresh.
+
+        If the memory continues the one that was recorded last, it lacks only what was evaluated since.
+        """
+        again = self._unrecorded if memory.fresh is self._fresh else self._statuses
+        statuses = chain.from_iterable(self._statuses.get(name, ()) for name in again)
+        after = memory.with_fresh(statuses, self._uids)
+        self._unrecorded, self._fresh = set(), after.fresh
+        return after
 
     def _observe(self, view: NodeView, statuses: Iterable[NodeStatus], context: Context, now: datetime) -> None:
         """Record what the circuit breaker compares, and whether the statuses change with the time alone."""
@@ -187,7 +208,9 @@ class Memo:
         """Take over the objects of a snapshot. Return the nodes whose objects changed."""
         changed = self._nodes.follow(tuple(snapshot.nodes.values()))
         changed |= self._drivers.follow(snapshot.driver_pods)
-        changed |= self._plugins.follow(snapshot.plugin_pods)
+        if moved := self._plugins.follow(snapshot.plugin_pods):
+            self._uids = frozenset(pod.uid for pod in snapshot.plugin_pods)
+        changed |= moved
         changed |= self._prerequisites.follow(snapshot.prerequisite_pods)
         changed |= self._prior_drivers.follow(prior.driver_pods if prior is not None else ())
         changed |= self._slices.follow(snapshot.slices or ())

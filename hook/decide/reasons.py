@@ -381,8 +381,8 @@ class EventReason(Row):
 
     STALE_PLUGIN_RESTARTED = row(
         "StalePluginRestarted",
-        "A stale plugin on a settled node was restarted. The Event is on its DaemonSet, and on the Job or the "
-        "controller's Deployment.",
+        "A stale plugin on a settled node was restarted. The Event is on its DaemonSet. The Job or the controller's "
+        "Deployment has the number of restarts in its last Event.",
     )
     NODE_FAILED = row(
         "NodeFailed",

@@ -122,8 +122,10 @@ def unrendered_drivers(
 
     Also check DaemonSets without a policy: one that its controller has not observed may have a newer revision.
     """
-    owners = {pod.owner_uid for pod in snapshot.driver_pods}
-    counting = (ds for ds in drivers if ds.desired > 0 or ds.uid in owners or not ds.observed)
+    pods = snapshot.driver_pods
+    counting = (
+        ds for ds in drivers if ds.desired > 0 or not ds.observed or any(pod.owner_uid == ds.uid for pod in pods)
+    )
     found = {ds.uid: unrendered(ds, intents.get(ds.uid), stack) for ds in counting}
     if policy is not None and policy.pooled:
         found |= {

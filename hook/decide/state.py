@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -161,10 +159,12 @@ class Memory:
 
     def with_fresh(self, statuses: Iterable[NodeStatus], existing: AbstractSet[str]) -> Memory:
         """Record which pods were proven fresh, and forget pods that no longer exist."""
-        fresh = {**self.fresh, **dict(chain.from_iterable(map(attrgetter("fresh"), statuses)))}
-        if not fresh.keys() <= existing:
-            fresh = {uid: run for uid, run in fresh.items() if uid in existing}
-        return self if fresh == self.fresh else replace(self, fresh=fresh)
+        found = ((uid, run) for status in statuses for uid, run in status.fresh)
+        new = {uid: run for uid, run in found if uid in existing and self.fresh.get(uid) != run}
+        if not new and self.fresh.keys() <= existing:
+            return self
+        kept = {uid: run for uid, run in self.fresh.items() if uid in existing}
+        return replace(self, fresh={**kept, **new})
 
     def about(self, daemonsets: AbstractSet[str], nodes: AbstractSet[str], pods: AbstractSet[str]) -> Memory:
         """Forget all other plugins, nodes and pods."""

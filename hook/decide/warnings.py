@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hook.decide import rollout
 from hook.decide.explain import Trait, remedy
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, except_verified
+from hook.decide.result import NodeState
 from hook.format import some
 from hook.objects import names
 
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from hook.objects.views import DaemonSet
 
 
-def of(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
-    """Yield the warnings of a decision."""
-    others = except_verified(statuses)
+def of(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[NodeStatus]) -> Iterator[str]:
+    """Yield the warnings of a decision. `others` are the statuses that are not of verified plugins."""
     yield from _about_plugins(fleet, statuses, others)
     yield from _about_policy(fleet.context)
     yield from _about_manual_upgrades(others, fleet.context)

@@ -44,7 +44,7 @@ from hook.decide.state import restart_key
 from hook.objects.decoding import Text, Time  # noqa: TC001 - msgspec reads them when it first decodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from hook.decide import clients
@@ -238,10 +238,11 @@ def _exposure(pod: ClaimPod, driver: _LoadedDriver) -> Exposure | None:
 
 
 def _loaded_drivers(
-    nodes: Iterable[str], plugins: Plugins, before: Mapping[str, Refresh]
+    nodes: Collection[str], plugins: Plugins, before: Mapping[str, Refresh]
 ) -> Iterator[tuple[str, _LoadedDriver]]:
     """Yield each of these nodes that has one ready driver. While a driver reloads, its pods are not evaluated."""
-    driver_pods, plugin_pods = _by_node(plugins.snapshot.driver_pods), _by_node(plugins.snapshot.plugin_pods)
+    both = (plugins.snapshot.driver_pods, plugins.snapshot.plugin_pods)
+    driver_pods, plugin_pods = (_by_node(pod for pod in pods if pod.node in nodes) for pods in both)
     for node in nodes:
         drivers = driver_pods.get(node, [])
         if len(drivers) != 1 or freshness.ready_since(drivers[0], plugins.stack.driver.container) is None:

@@ -144,7 +144,7 @@ def _not_upgraded(pool: Pool) -> Iterator[Finding]:
 def _incomplete(pool: Pool) -> str:
     """Name a driver DaemonSet whose number of pods is not the desired one (LIB ``BuildState``)."""
     pods = [pod.owner_uid for on_node in pool.fleet.driver_pods.values() for pod in on_node]
-    for daemonset in pool.fleet.drivers.values():
+    for daemonset in pool.fleet.context.drivers.values():
         if (there := pods.count(daemonset.uid)) != daemonset.desired:
             return f"{daemonset} wants {daemonset.desired} pods and has {there}"
     return ""
@@ -210,7 +210,7 @@ def _first(refused: Sequence[tuple[Workload, str]]) -> str:
 
 def _plugins(pool: Pool) -> Iterator[Finding]:
     """Yield the plugins that keep the driver open, unless the operator evicts them before it reloads the driver."""
-    for plugin in pool.fleet.plugins.named:
+    for plugin in pool.fleet.context.plugins.named:
         gates = [gate for gate in plugin.gates if gate in names.NVML_GATES]
         if gates and not pool.fleet.context.evicted.get(plugin.uid):
             yield Finding(
@@ -231,7 +231,7 @@ def _figures(pool: Pool, plan: PoolPlan) -> Iterator[Finding]:
         yield Finding(Obstacle.MALFORMED_OBJECT, NOTE, message)
     if not pool.nodes:
         return
-    if not pool.fleet.plugins.named:
+    if not pool.fleet.context.plugins.named:
         message = f"no {pool.fleet.stack.plugin.noun} is installed, so none becomes stale"
         yield Finding(Obstacle.NO_PLUGIN, NOTE, message)
     if plan.reloads.loading is None:

@@ -144,14 +144,14 @@ def _whole(fleet: Fleet, policy: Policy) -> Pool:
         policy=limits.upgrade_policy(policy, fleet.stack),
         where=f"{policy} {fleet.stack.policy.upgrade}",
         manual=policy.manual or "",
-        nodes=tuple(fleet.node_names),
+        nodes=tuple(fleet.nodes),
     )
 
 
 def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
     """Return one pool per object, and one for the nodes that belong to none."""
     by_uid: dict[str, list[str]] = {}
-    for name in fleet.node_names:
+    for name in fleet.nodes:
         by_uid.setdefault(_owner(name, fleet), []).append(name)
     pools = [
         Pool(
@@ -178,8 +178,8 @@ def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
 def _owner(name: str, fleet: Fleet) -> str:
     """Return the UID of a node's pool: the object that its driver is rendered from, or that its label names."""
     for pod in live_pods(fleet.driver_pods.get(name, ())):
-        if pod.owner_uid in fleet.intents:
-            return fleet.intents[pod.owner_uid].uid
+        if pod.owner_uid in fleet.context.intents:
+            return fleet.context.intents[pod.owner_uid].uid
     node = fleet.snapshot.nodes.get(name)
     named = node.labels.get(fleet.stack.nodes.pool, "") if node is not None else ""
     return next((pool.uid for pool in fleet.snapshot.pools if pool.name == named), "")

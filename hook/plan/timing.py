@@ -133,7 +133,7 @@ def _pauses(found: Sequence[tuple[Pod, Reload]], fleet: Fleet) -> Spread | None:
     Reloads that overlap are one turn.
     """
     rotated = sorted(
-        (reload for pod, reload in found if _in_rotation(pod, reload, fleet.newest.get(pod.owner_uid))),
+        (reload for pod, reload in found if _in_rotation(pod, reload, fleet.context.newest.get(pod.owner_uid))),
         key=lambda reload: reload.began,
     )
     turns: list[datetime] = []

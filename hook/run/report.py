@@ -92,10 +92,11 @@ class ProgressReporter:
             self._lost_since = None
 
     def report_restart(self, result: RestartResult, plugin: ObjectReference | None) -> None:
-        """Record a restart as an Event on the plugin's DaemonSet and on our own Job or Deployment."""
+        """Record a restart as one Event on the plugin's DaemonSet. Our own Job or Deployment gets summaries."""
         if self._on_restart:
             self._on_restart(result)
-        for subject in filter(None, (plugin, self.owner)) if result.note else ():
+        subject = plugin or self.owner
+        if subject is not None and result.note:
             self.recorder.event(subject, EventReason.STALE_PLUGIN_RESTARTED, result.note, about=result.about)
 
     def report(self, decision: Decision, left: timedelta) -> None:

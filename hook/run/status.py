@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import force_setattr, replace
 
 from hook.decide import done
+from hook.decide.result import except_verified
 from hook.errors import ClusterError, NotFoundError
 from hook.kube.requests import LEASES, ListOptions, Request
 from hook.objects import decoding, names, wire
@@ -153,16 +154,15 @@ def spec_hash(fleet: Fleet) -> str:
     # The controller may still have pools in its cache that the policy no longer uses. A new Job does not read them.
     pools = fleet.snapshot.pools if fleet.policy.pooled else ()
     intents = (fleet.policy, *sorted(pools, key=lambda pool: pool.uid))
-    newest = sorted(
-        (uid, revision.hash, revision.revision) for uid, revision in fleet.newest.items() if uid in fleet.drivers
-    )
+    context = fleet.context
+    newest = sorted((uid, each.hash, each.revision) for uid, each in context.newest.items() if uid in context.drivers)
     spec = json.dumps([[(intent.uid, intent.generation) for intent in intents], newest])
     return sha256(spec.encode()).hexdigest()[:HASH_DIGITS]
 
 
 def remaining(decision: Decision) -> int:
     """Return the number of nodes that are neither verified nor excluded. Failed nodes count."""
-    return len({status.node for status in decision.statuses if status.state not in done.TERMINAL})
+    return len({status.node for status in except_verified(decision.statuses) if status.state not in done.TERMINAL})
 
 
 ALIVE_WITHIN: Final = timedelta(seconds=20)

@@ -9,17 +9,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, NodeState, NodeStatus, Phase
+from hook.decide.result import Decision, NodeState, NodeStatus, Phase, StalePod
 from hook.kube.events import ObjectReference
 from hook.objects.drivers import STACKS
 from hook.run import report
 from hook.run.report import TERMINATION_LIMIT, ProgressReporter, advice, next_step, termination_message
-from tests.client.controller import Recorder
+from tests.client.controller import Recorder, restart
 
 if TYPE_CHECKING:
     import pytest
 
 JOB: Final = ObjectReference("batch/v1", "Job", "ns", "job", "uid")
+PLUGIN: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")
 
 
 def waiting(stack: str, reason: Reason, plugin: str = "", node: str = "x") -> NodeStatus:
@@ -72,6 +73,17 @@ def test_a_line_names_its_driver_where_there_are_two(caplog: pytest.LogCaptureFi
     failed = [waiting(stack, Reason.DRIVER_FAILING).failed() for stack in ("gpu", "network")]
     logged(caplog, *[pending(*failed)] * 2, recorder=recorder)
     assert [("Job", "NodeFailed", f"{stack}/x", True) for stack in ("gpu", "network")] == recorder.heard
+
+
+def test_a_restart_is_one_event() -> None:
+    """On the plugin's DaemonSet, or on the Job if that is not known. The API server stores each Event."""
+    for plugin, kind in ((PLUGIN, "DaemonSet"), (None, "Job")):
+        recorder = Recorder()
+        reporter = ProgressReporter(recorder, JOB)
+        pod = StalePod("dra", "plugin-a", "uid-a", "7", "ds", because="it is stale", driver_run="run")
+        reporter.report_restart(restart(pod), plugin)
+        reporter.report_restart(restart(pod, trouble="no answer"), plugin)
+        assert [(kind, "StalePluginRestarted", "", False)] == recorder.heard
 
 
 def failed(node: str, stack: str = "gpu") -> NodeStatus:

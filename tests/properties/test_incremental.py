@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -18,9 +19,15 @@ from hook.decide.fleet import Context
 from hook.decide.memo import Groups, Memo
 from hook.decide.result import DeletePod
 from hook.decide.state import Memory
+from hook.kube import requests, retry
+from hook.kube.cache import NODES, PLUGIN_PODS, assemble
+from hook.kube.informer import Informer
+from hook.kube.listing import ListWatch
+from hook.kube.requests import ListOptions
+from hook.objects import readers
 from hook.objects.views import Snapshot
 from hook.run import loop
-from tests.fixtures.cluster import LATER, labelled, not_ready_since, reasons
+from tests.fixtures.cluster import LATER, cluster, labelled, not_ready_since, reasons
 from tests.fixtures.limits import of
 from tests.fixtures.objects import D, conditions, merged, running, stamp
 from tests.properties.budget import ONCE, examples
@@ -37,6 +44,7 @@ if TYPE_CHECKING:
     from hook.decide.decide import Memories
     from hook.decide.fleet import Fleet
     from hook.decide.result import Decision
+    from hook.kube.cache import Fields
     from tests.fixtures.cluster import Cluster
     from tests.fixtures.objects import Object
     from tests.properties.scenes import Scene
@@ -235,6 +243,57 @@ def live(history: History) -> None:
     """Let the program itself live through a history of the model. Raises DifferentError."""
     with mock.patch.object(loop, "decide_all", verified):
         Story(history).tell()
+
+
+WATCHES: Final = {
+    ListWatch(ListOptions(requests.PODS, labels="a"), readers.pod): PLUGIN_PODS,
+    ListWatch(ListOptions(requests.PODS, labels="b"), readers.pod): PLUGIN_PODS,
+    ListWatch(ListOptions(requests.NODES), readers.node): NODES,
+}
+"""Two selections of pods, and the nodes, with the field of a snapshot that each fills."""
+
+
+def notice(data: st.DataObject, informer: Informer) -> None:
+    """Let an informer see one event, or list again."""
+    part = "node" if WATCHES[informer.list_watch] == NODES else "plugin-pod"
+    each = data.draw(st.sampled_from(cluster("a", "b").of(part)))
+    kind = data.draw(st.sampled_from(("ADDED", "MODIFIED", "MODIFIED", "DELETED", "listed", "absent")))
+    if kind in ("listed", "absent"):
+        views = informer.contents().views
+        kept = {key: views[key] for key in views if kind == "listed" and data.draw(st.booleans())}
+        informer._replace(kept, "9", absent=kind == "absent")
+    else:
+        what = data.draw(st.sampled_from(("change", "hostile")))
+        informer._handle(kind, json.dumps(change(data, part, each, what)).encode())
+
+
+def watch(data: st.DataObject) -> None:
+    """Compare the snapshot after each event with one of what the informers hold, built anew."""
+    informers = {each: Informer(mock.Mock(), each, lambda: None, retry.JOB) for each in WATCHES}
+    known: Fields = {}
+    for _event in range(EVENTS):
+        notice(data, informers[data.draw(st.sampled_from(list(WATCHES)))])
+        shown = {each: (informer.views(), informer.absent) for each, informer in informers.items()}
+        held = {each: (tuple(one.contents().views.values()), one.absent) for each, one in informers.items()}
+        assert assemble(WATCHES, shown, known) == assemble(WATCHES, held)
+
+
+def test_a_snapshot_hides_no_change() -> None:
+    """An informer returns the same tuple, and a cache the same field of a snapshot, only while no view changes."""
+    holds = examples(10 * HISTORIES, ONCE)(given(st.data())(watch))
+    holds()
+    original = Informer._apply
+    broken = mock.patch.object(Informer, "_apply", lambda each, *event: keeping(each, original, *event))
+    with broken, pytest.raises(AssertionError):
+        holds()
+
+
+def keeping(informer: Informer, original: Callable[..., bool], *event: object) -> bool:
+    """Apply an event, but return the tuple of before it."""
+    before = informer.views()
+    changed = original(informer, *event)
+    informer._current = before
+    return changed
 
 
 def _deaf(name: str) -> Callable[..., set[str]]:

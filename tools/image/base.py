@@ -36,6 +36,10 @@ LEFT_OUT = (
 )
 """Emptied, as debuerreotype's slim variant does. Licences stay: they are `copyright` files below usr/share/doc."""
 
+CONVERTERS = "usr/lib/*/gconv"
+"""Character sets of the C library, which Python does not use. In Debian 13 they are a package of their own, which its
+slim image lacks."""
+
 NEEDED = ("buildah", "debootstrap")
 
 
@@ -84,6 +88,8 @@ def _slim(root: Path) -> None:
     for name in LEFT_OUT:
         for path in sorted((root / name).rglob("*"), reverse=True):
             _remove(path)
+    for path in root.glob(CONVERTERS):
+        shutil.rmtree(path)
     # Made by the packages' scripts with the file times of now; the image's build compiles anew.
     for path in sorted(root.rglob("__pycache__")):
         shutil.rmtree(path)

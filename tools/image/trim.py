@@ -28,10 +28,31 @@ ASYNCIO_CLIENT = (
 TIME_ZONES = ("tzdata",)
 """The program writes UTC; what its libraries ask for time zones is the system's database, and an absent one is UTC."""
 
+VALIDATION = ("annotated_types", "pydantic", "pydantic_core", "typing_inspection")
+"""A quarter of what would remain. The client library describes one answer with it, in a class that the program never
+uses: `STAND_IN` has the names that are imported."""
+
+STAND_IN = '''"""Stands in for pydantic: the names that the Kubernetes client library imports."""
+
+
+class BaseModel:
+    """A base without validation."""
+
+
+SecretStr = StrictBytes = StrictInt = object
+
+
+def Field(*_values, **_named):
+    """Describe nothing."""
+'''
+
+COMPILED = ("charset_normalizer/*.so", "yaml/*.so")
+"""Faster twins of Python modules, for megabytes of text: the program reads a kubeconfig with them."""
+
 INSTALLERS = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence.pth")
 """Nothing is installed into an image that exists."""
 
-DISTRIBUTIONS = (*ASYNCIO_CLIENT, *TIME_ZONES, *INSTALLERS)
+DISTRIBUTIONS = (*ASYNCIO_CLIENT, *TIME_ZONES, *VALIDATION, *INSTALLERS)
 
 MODELS = ("kubernetes/client/api", "kubernetes/client/models")
 """Generated classes, half of the library. It loads them one by one when they are used; the program has its own Structs
@@ -51,6 +72,10 @@ def trim(site: Path) -> None:
         shutil.rmtree(site / name)
     for name in MODELS:
         _remove_modules(site / name)
+    for pattern in COMPILED:
+        for path in site.glob(pattern):
+            path.unlink()
+    (site / "pydantic.py").write_text(STAND_IN, encoding="utf-8")
     for folder in sorted(site.rglob("__pycache__")):
         shutil.rmtree(folder)
 

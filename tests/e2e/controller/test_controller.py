@@ -152,7 +152,7 @@ def _counted(field: Field) -> Counter[str]:
         {
             "delegated": len(field.events("Job", "Delegated")),
             "restarts": field.writes(ACCOUNT).count("delete pods"),
-            "restarts reported": len(field.events("Deployment", "StalePluginRestarted")),
+            "restarts reported": len(field.events("DaemonSet", "StalePluginRestarted")),
         }
     )
 
