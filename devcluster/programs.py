@@ -32,8 +32,6 @@ class Program:
     """Build constraints: parts to compile in or to leave out."""
     uses_c: bool = False
     """Whether a part of it is C, which takes a compiler, and the headers of what it links."""
-    unoptimized: bool = False
-    """Whether building it fast matters more than running it fast: no other program shares what is compiled for it."""
 
     @property
     def file_name(self) -> str:
@@ -246,7 +244,6 @@ DEPLOYERS = (
         variables=(f"{_ARGO_CD}/common.version=3.6.1",),
         release=_ARGO_CD,
         files=("manifests/crds/*-crd.yaml", "hack/git-verify-wrapper.sh"),
-        unoptimized=True,  # the only one that takes a newer Go
     ),
     Program(
         "helm-diff",
@@ -287,8 +284,8 @@ DEPLOYERS = (
 )
 """What deploys, and what serves charts to it; built only where it is asked for.
 
-Those in Helm's module share one set of libraries with it, the newest that any of them asks for. With libraries of its
-own helmfile took 775 s of CPU to build instead of 292, Flux 593 instead of 114."""
+All modules of tools have the same versions of the libraries that they share, the newest that any of them asks for, so
+that most is compiled once (NVIDIA's DRA driver and containerd keep their own version of Kubernetes' libraries)."""
 
 _KUSTOMIZE_CONTROLLER = "github.com/fluxcd/kustomize-controller"
 
@@ -304,5 +301,4 @@ GATES = (
     ),
     Program("chainsaw", module="gates", package=".", version="v0.2.14"),
 )
-"""What waits for the status object, besides kubectl and deployment tools. Their module has the versions of Helm's where
-these two compile with them: the first takes 10 s of CPU more than Helm's programs, the second 100 s."""
+"""What waits for the status object, besides kubectl and deployment tools."""

@@ -1,6 +1,6 @@
 module gpu-operator-post/tools/actionlint
 
-go 1.26.0
+go 1.27.0
 
 require github.com/rhysd/actionlint v1.7.12
 
