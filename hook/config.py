@@ -328,7 +328,8 @@ class Settings(Section, frozen=True):
         Strategy,
         Meta(
             description="`delete-stale-pods` deletes each stale pod as soon as its node is settled. `rollout-restart` "
-            "restarts the rollout of the DaemonSet when all nodes are settled."
+            "waits until all nodes are settled. It then restarts all pods of each DaemonSet that has a stale pod, "
+            "fresh ones too."
         ),
     ] = Strategy.STALE_PODS
     max_parallel_restarts: Annotated[

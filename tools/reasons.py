@@ -26,11 +26,9 @@ MARK: Final = "<!-- Generated from here on by python -m tools.reasons (make docs
 HEAD: Final = """
 ## By reason
 
-Each node in the log, in the table and in `status` carries one of these reasons. So do the end of a run, its Event and
-the termination message. They do not change between minor versions. The program fills in the names in capitals where it
-knows them, and the operator, the policy and the plugin by their names. Different commands per driver have its name.
-
-**Look** changes nothing. **To fix** changes something: run it only when the condition before it is true.
+Each node in the log and in `status` has one of these reasons, and so has the end of a run. They do not change between
+minor versions. The program fills in the names in capitals where it knows them. **Look** changes nothing. **To fix**
+changes something: run it only if its condition is true.
 """
 CHAPTERS: Final = {
     Reason.VERIFIED: "A node is done with",
@@ -67,7 +65,7 @@ def rendered() -> str:
     lines = [by_hand, MARK, HEAD, f"\n{index}\n"]
     for reason in Reason:
         if reason in CHAPTERS:
-            lines.append(f"\n**{CHAPTERS[reason]}**\n")
+            lines.append(f"\n**{CHAPTERS[reason]}**\n\n")
         lines.append(section(reason))
     lines.append("\n## Events\n\nIn addition to the reason that a run ends with:\n\n")
     lines.append("| Event | Meaning |\n|---|---|\n")
@@ -76,14 +74,14 @@ def rendered() -> str:
 
 
 def section(reason: Reason) -> str:
-    """Return the heading of a reason, to which others link, with its meaning and its commands."""
+    """Return two lines: the heading of a reason, to which others link, and its meaning with its commands."""
     stacks = [stack for stack in STACKS.values() if NEEDED.get(reason, bool)(stack)]
     texts = (reason.explanation.meaning, reason.explanation.precondition)
     meaning, precondition = (_in_general(text, stacks) for text in texts)
     look, fix = (_commands(reason, stacks, kind) for kind in ("look", "fix"))
     fix = f"{precondition}: {fix}" if fix else ""
-    points = [f"- **{word}:** {text}" for word, text in (("Look", look), ("To fix", fix)) if text]
-    return "\n".join(("", f"### `{reason}`", "", meaning, *([""] if points else []), *points, ""))
+    points = [f"**{word}:** {text}" for word, text in (("Look", look), ("To fix", fix)) if text]
+    return f"### `{reason}`\n{'<br>'.join((meaning, *points))}\n"
 
 
 def _in_general(text: str, stacks: Sequence[Stack]) -> str:

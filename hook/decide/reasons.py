@@ -255,8 +255,9 @@ class Reason(Row):
     )
     ROLLOUT_IMPOSSIBLE = row(
         "RolloutImpossible",
-        "A rollout restarts no pod of a DaemonSet with updateStrategy OnDelete. Use strategy delete-stale-pods, or set "
-        "the DaemonSet to RollingUpdate.",
+        "With strategy rollout-restart, the DaemonSet must have updateStrategy RollingUpdate: under OnDelete, a "
+        "rollout replaces no pod. Set the strategy of this chart to delete-stale-pods, or updateStrategy where the "
+        "plugin is configured. Then run the release again.",
         look="kubectl -n {namespace} get daemonsets "
         "-o custom-columns=NAME:.metadata.name,STRATEGY:.spec.updateStrategy.type",
     )

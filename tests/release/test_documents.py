@@ -25,6 +25,7 @@ YAML: Final = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LONGEST_README: Final = 150
 PROOF: Final = re.compile(r"\[`(test_\w+)`\]\(([^)\s#]+\.py)\)")
 FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+SAMPLE: Final = re.compile(r"^<!-- sample: [\w-]+ -->\n\Z", re.MULTILINE)
 PLACEHOLDER: Final = re.compile(
     r"\bTODO\b|\bFIXME\b|\bTBD\b|lorem ipsum|@your|your[-_](org|name|team|email)|<(owner|org|repo|email)>",
     re.IGNORECASE,
@@ -76,6 +77,18 @@ def test_commands_read_the_leader() -> None:
     """They select the pods by label, or name the one that is meant: a Deployment's name leads to any replica."""
     texts = {path: path.read_text() for path in (*documents(), NOTES)}
     assert {path: found for path, text in texts.items() if (found := ONE_OF_SEVERAL.findall(text))} == {}
+
+
+def test_output_is_never_typed_by_hand() -> None:
+    """For users, a block without a language follows the mark of a sample, which tools/samples.py fills."""
+    users = (path for path in documents() if ROOT / "docs" / "dev" not in path.parents and "examples" not in path.parts)
+    typed = [
+        f"{path}: {block[0]}"
+        for path in users
+        for block in FENCE.finditer(path.read_text())
+        if block[0].startswith("```\n") and not SAMPLE.search(path.read_text()[: block.start()])
+    ]
+    assert typed == []
 
 
 def test_the_readme_is_short_and_answers_first() -> None:
