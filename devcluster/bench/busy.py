@@ -3,7 +3,7 @@
 A kubelet reports its node's status every five minutes where nothing changes (``nodeStatusReportFrequency``): for 5,000
 nodes that is 17 a second. In addition, one node's labels change every second, and a driver pod's status twice a second:
 ten nodes at once that are upgraded, two minutes each, with two dozen reports a pod. Changes go straight into the
-storage: the API server sends each to everybody who watches, and spends nothing on writing.
+storage: the API server sends each to all clients that watch, and spends nothing on writing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REPORT_SECONDS: Final = 300
 LABELS_A_SECOND: Final = 1
 PODS_A_SECOND: Final = 2
 UPGRADING: Final = 10
-"""Nodes whose driver is not ready: what the run waits for."""
+"""Nodes whose driver is not ready: a run waits for them."""
 
 
 def unready() -> Iterator[Object]:
@@ -44,7 +44,7 @@ class Busy:
         self._error: Exception | None = None
         self.changes = 0
         self.late_seconds = 0.0
-        """By how much the changes came later than they should have."""
+        """By how much the changes came later than planned."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -59,11 +59,11 @@ class Busy:
 
     def _until_it_fails(self) -> None:
         try:
-            self._go_on()
+            self._change()
         except Exception as error:  # noqa: BLE001 - the waiting thread raises it
             self._error = error
 
-    def _go_on(self) -> None:
+    def _change(self) -> None:
         began = time.monotonic()
         for second in itertools.count(1):
             # By name: etcd refuses a transaction that writes one object twice.
