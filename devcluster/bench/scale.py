@@ -60,6 +60,9 @@ def lines(results: Sequence[Result]) -> list[str]:
         ("read the fleet once: CPU of the API server", f"{server.per_node / MILLI:.1f} ms per node"),
         ("memory of a Job", f"{peak.per_node / KB:.1f} kB per node, and {peak.base / MIB:.0f} MiB"),
     ]
+    for result in _of(results, "controller"):
+        peak_of_it = f"{result.figures['peak_bytes'] / MIB:.0f} MiB"
+        measured.append((f"memory of a controller of {result.given['nodes']:,} nodes", peak_of_it))
     for kind, words in BUSY.items():
         for result in _of(results, kind):
             size, seconds = per_change(result)
