@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import floor, log10
 from typing import TYPE_CHECKING, Final
 
 from devcluster.svg import FAINT, line, picture, rectangle, text
@@ -15,7 +16,8 @@ BAR, STEP, TOP, BOTTOM = 22, 34, 44, 40
 MOST_BARS: Final = 6
 OURS, OTHER = "#0b6e4f", "#8a5a83"
 """Each has a contrast of more than 4.5 to 1 on white."""
-MARKS: Final = (0.25, 0.5, 0.75, 1.0)
+MOST_MARKS: Final = 5
+STEPS: Final = (1, 2, 5, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,10 @@ def draw(title: str, bars: Sequence[Bar], caption: str) -> str:
     largest = max(bar.value for bar in bars)
     height = TOP + STEP * len(bars) + BOTTOM
     shapes = [text(8, 24, title, weight="bold")]
-    for mark in MARKS:
-        x = LEFT + mark * (WIDTH - LEFT - RIGHT)
+    for mark in marks(largest):
+        x = LEFT + mark / largest * (WIDTH - LEFT - RIGHT)
         shapes += [line(x, TOP - 6, x, height - BOTTOM, FAINT)]
-        shapes += [text(x, height - BOTTOM + 16, number(mark * largest), anchor="middle")]
+        shapes += [text(x, height - BOTTOM + 16, f"{mark:,.10g}", anchor="middle")]
     for place, bar in enumerate(bars):
         top = TOP + STEP * place
         length = bar.value / largest * (WIDTH - LEFT - RIGHT)
@@ -46,6 +48,13 @@ def draw(title: str, bars: Sequence[Bar], caption: str) -> str:
             text(LEFT + length + 6, top + BAR - 6, f"{number(bar.value)} {bar.note}".rstrip(), weight="bold"),
         ]
     return picture(WIDTH, height, [*shapes, text(LEFT, height - 6, caption)])
+
+
+def marks(largest: float) -> list[float]:
+    """Return round values up to the largest, no more than a few."""
+    power = 10.0 ** floor(log10(largest / MOST_MARKS))
+    step = next(power * step for step in STEPS if largest / (power * step) <= MOST_MARKS)
+    return [count * step for count in range(floor(largest / step) + 1)]
 
 
 def number(value: float) -> str:

@@ -6,7 +6,7 @@ import re
 
 from devcluster.bench import scale, tables
 from devcluster.bench.chart import OURS as OURS_COLOUR
-from devcluster.bench.chart import Bar, draw
+from devcluster.bench.chart import Bar, draw, marks
 from devcluster.bench.computed import Times
 from devcluster.bench.cost import NAMES
 from devcluster.bench.goals import GOALS
@@ -66,6 +66,7 @@ def test_a_picture_shows_its_bars_on_a_linear_scale() -> None:
     widths = [float(width) for width in re.findall(r'width="([0-9.]+)" height="22.0"', drawn)]
     assert widths[0] == 2 * widths[1] > 0
     assert ">200 s<" in drawn
+    assert [marks(18_280.0), marks(10.3), marks(0.2)[1:2]] == [[0, 5000, 10_000, 15_000], [0, 5, 10], [0.05]]
     assert OURS_COLOUR in drawn
 
 
