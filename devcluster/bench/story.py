@@ -54,7 +54,8 @@ the upgrade. They sleep a second between two looks. On a busy machine and a larg
 a script that watches would be faster there. An approach that leaves plugins stale counts until the upgrade is over: the
 last driver is ready, and every plugin that any approach refreshes is fresh. In reality they stay stale until an
 administrator notices. "26.7" is the status of that operator version, in which *ready* waits for all nodes; the other
-rows have the status of 26.3 ([alternatives](alternatives.md#which-signal-is-wrong-in-which-version)).
+rows have the status of 26.3 ([alternatives](alternatives.md#which-signal-is-wrong-in-which-version)). For a DRA driver
+that gives only ComputeDomains: `make bench BENCH="--nodes 9 --mode compute-domains"`.
 """
 EARLIER: Final = """
 Measured earlier, when only the driver changed and each script ran at once, as a process instead of a Job:
