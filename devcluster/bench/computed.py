@@ -69,8 +69,8 @@ class Times:
 def hours(figures: Mapping[str, Any], name: str, key: str) -> float:
     """Compute what an approach costs the API server in an upgrade of `HOURS`, from what a minute of waiting costs.
 
-    This program reads everything once in addition. The minute that was measured has the changes of an upgrade of ten
-    nodes at once, and so all that follows them is in it.
+    This program reads everything once in addition. The minute that was measured has as many changes as a minute of such
+    an upgrade, so what they cost is in it.
     """
     entries = {entry["name"]: entry for entry in figures["entries"]}
     start = float(figures["start"][key]) if name == OURS else 0.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster import commands, etcd
 from devcluster.bench import atrest
-from devcluster.bench.busy import Busy, unready
+from devcluster.bench.busy import ONE_BY_ONE, Busy, unready
 from devcluster.bench.peers import LABELS, ORIGINAL, OURS, PODS
 from devcluster.bench.running import waiting, warm_seconds
 from devcluster.bench.servers import NOBODYS
@@ -39,7 +39,7 @@ def idle(rest: Rest, minutes: float) -> dict[str, Any]:
     patch = ("patch", "clusterpolicies", "cluster-policy", "--subresource=status", "--type=merge", "-p", NOT_READY)
     rest.cluster.kubectl("--kubeconfig", str(servers[NOBODYS].kubeconfig), *patch)
     etcd.put(rest.cluster.files, unready())
-    with Busy(rest.cluster.files, rest.nodes):
+    with Busy(rest.cluster.files, rest.nodes, ONE_BY_ONE):
         _begin(servers)
         running = rest.start(servers[OURS], OURS, *waiting())
         time.sleep(warm_seconds(rest.nodes))

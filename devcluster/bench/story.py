@@ -114,9 +114,9 @@ TWO_HOURS: Final = f"""
 ## An upgrade of {HOURS} hours
 
 The cost per minute is **measured** while a fleet of 100 nodes of real size waits for its next reload, side by side and
-each with an API server of its own: kubelets report their nodes, and ten drivers change their status as during an
-upgrade. The {HOURS} hours are **computed**: {HOURS * 60} such minutes, and for this program its first complete read.
-`shell-job` waits for a single object, ClusterPolicy, and costs next to nothing; it is wrong
+each with an API server of its own: kubelets report their nodes, and labels and driver pods change as often as during an
+upgrade of this length. The {HOURS} hours are **computed**: {HOURS * 60} such minutes, and for this program its first
+complete read. `shell-job` waits for a single object, ClusterPolicy, and costs next to nothing; it is wrong
 [on 26.3](alternatives.md#which-signal-is-wrong-in-which-version). A script that sleeps 30 seconds instead of one costs
 about a thirtieth, and each node then waits up to 30 seconds more.
 """
