@@ -128,7 +128,8 @@ def _with_claims(rest: Rest, name: str, arguments: Sequence[str], count: int) ->
     server = rest.server(f"affected-{name}")
     server.begin()
     running = rest.start(server, f"affected-{name}", *arguments)
-    time.sleep(warm_seconds(rest.nodes))
+    # Claims and pods are read after everything else, and are twice as many objects.
+    time.sleep(2 * warm_seconds(rest.nodes))
     used, memory = server.spent(), pod.resident(running.pid())
     done = _ended(running, controller=name == "controller")
     server.stop()
