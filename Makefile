@@ -54,7 +54,7 @@ try: $(READY) ## Watch it on a kind cluster of its own, with the image (needs Do
 	@$(MAKE) --no-print-directory image
 	@$(PY) -m devcluster.tryout --image $(IMAGE)
 
-bench: binaries ## Measure docs/performance.md anew, into build/bench (an hour); BENCH=lost-100-1 one part, BENCH="--nodes 9" one of your own
+bench: binaries ## Measure docs/performance.md anew, into build/bench (an hour); BENCH=upgrade-100-1 one part, BENCH="--nodes 9" one of your own
 	@$(PY) -m devcluster.bench $(BENCH)
 
 profile: binaries ## Measure where the time and memory of a run go, and what pages and decoder save (minutes)

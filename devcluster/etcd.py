@@ -22,6 +22,7 @@ PREFIXES = {
     "DaemonSet": "daemonsets",
     "ControllerRevision": "controllerrevisions",
     "ResourceSlice": "resourceslices",
+    "ResourceClaim": "resourceclaims",
 }
 """Where the API server keeps each kind, below ``/registry`` (pkg/registry: the resource's name, but for nodes)."""
 

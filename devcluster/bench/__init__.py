@@ -1,1 +1,1 @@
-"""Side by side: what each way of refreshing plugins costs a fleet, on the same nodes and the same driver reloads."""
+"""What each approach to refresh plugins costs a fleet, side by side, and what this program costs alone."""

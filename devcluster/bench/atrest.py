@@ -18,14 +18,18 @@ if TYPE_CHECKING:
 NODE_BYTES: Final = 28_000
 POD_BYTES: Final = 24_000
 """What these objects weigh on real clusters, managed fields and all."""
+CLAIM_POD_BYTES: Final = 8_000
+"""A pod of a workload has fewer writers than one of an operator."""
 DRIVER: Final = "580.126.20"
 CHART: Final = "gpu-operator-v26.3.4"
-OPERATOR, DRA = "gpu-operator", "nvidia-dra-driver-gpu"
+OPERATOR, DRA, TEAM = "gpu-operator", "nvidia-dra-driver-gpu", "team"
 DRIVERS, PLUGINS = "nvidia-driver-daemonset", "dra-driver-nvidia-gpu-kubelet-plugin"
 DRIVER_LABELS: Final = {"app": DRIVERS, "app.kubernetes.io/component": "nvidia-driver"}
 PLUGIN_LABELS: Final = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
 BEGAN: Final = datetime(2026, 1, 1, 10, tzinfo=UTC)
 TURN_SECONDS: Final = 7
+STALE_SECONDS: Final = 420
+"""A stale plugin is so much older than a fresh one."""
 GPUS: Final = 8
 POLICY: Final[Object] = {
     "apiVersion": "nvidia.com/v1",
@@ -119,13 +123,14 @@ def driver_pod(number: int, *, ready: bool = True) -> Object:
     return _pod(driver_pod_of(number), OPERATOR, number, labels, owner, spec, status)
 
 
-def plugin_pod(number: int) -> Object:
-    """Return a node's plugin, which waited for the driver that is there now."""
+def plugin_pod(number: int, *, stale: bool = False) -> Object:
+    """Return a node's plugin, which waited for the driver that is there now, or started on the one before."""
+    since = -STALE_SECONDS if stale else 0
     status = {
         "phase": "Running",
-        "conditions": _conditions(_at(number, 80), ready=True),
-        "initContainerStatuses": [_finished("init-container", number, 75)],
-        "containerStatuses": [_running("compute-domains", number, 76), _running("gpus", number, 77)],
+        "conditions": _conditions(_at(number, since + 80), ready=True),
+        "initContainerStatuses": [_finished("init-container", number, since + 75)],
+        "containerStatuses": [_running("compute-domains", number, since + 76), _running("gpus", number, since + 77)],
     }
     spec = {
         "initContainers": [{"name": "init-container"}],
@@ -160,6 +165,48 @@ def device_slice(number: int) -> Object:
         "metadata": _meta(f"{name}-gpu.nvidia.com"),
         "spec": {"driver": "gpu.nvidia.com", "nodeName": name, "pool": pool, "devices": devices},
     }
+
+
+def claims(count: int, nodes: int) -> Iterator[Object]:
+    """Return allocated claims and the pods that hold them, spread over the nodes."""
+    for number in range(count):
+        yield _claim(number, number % nodes)
+        yield _claim_pod(number, number % nodes)
+
+
+def _claim(number: int, node: int) -> Object:
+    meta = _meta(f"claim-{number}", TEAM)
+    consumer = {"resource": "pods", "name": f"worker-{number}", "uid": _meta(f"worker-{number}")["uid"]}
+    result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": name_of(node), "device": f"gpu-{number % GPUS}"}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": meta,
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
+        "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [consumer]},
+    }
+
+
+def _claim_pod(number: int, node: int) -> Object:
+    """Return the pod of a claim; it started after the plugin of its node, and so it is healthy."""
+    found = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _meta(f"worker-{number}", TEAM),
+        "spec": {
+            "nodeName": name_of(node),
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "main", "image": "registry.example/train"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": f"claim-{number}"}],
+        },
+        "status": {
+            "phase": "Running",
+            "startTime": _at(node, 100),
+            "conditions": _conditions(_at(node, 110), ready=True),
+            "containerStatuses": [_running("main", node, 109)],
+        },
+    }
+    return _sized(found, CLAIM_POD_BYTES)
 
 
 def _daemonset(  # noqa: PLR0913, PLR0917 - each is a part of a DaemonSet

@@ -1,9 +1,9 @@
 """Keep a fleet at rest busy, as kubelets and one upgrade at a time do.
 
 A kubelet reports its node's status every five minutes where nothing changes (``nodeStatusReportFrequency``): for 5,000
-nodes that is 17 a second. In addition, one node's labels change every second, and a driver pod's status twice a second:
-ten nodes at once that are upgraded, two minutes each, with two dozen reports a pod. Changes go straight into the
-storage: the API server sends each to everybody who watches, and spends nothing on writing.
+nodes that is 17 a second. In addition, labels of nodes and statuses of driver pods change, as during an upgrade with
+ten nodes at once or with one: each has two dozen reports of its driver pod. Changes go straight into the storage: the
+API server sends each to all clients that watch, and spends nothing on writing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from devcluster import etcd
@@ -23,10 +24,8 @@ if TYPE_CHECKING:
     from devcluster.layout import State
 
 REPORT_SECONDS: Final = 300
-LABELS_A_SECOND: Final = 1
-PODS_A_SECOND: Final = 2
 UPGRADING: Final = 10
-"""Nodes whose driver is not ready: what the run waits for."""
+"""Nodes whose driver is not ready: a run waits for them."""
 
 
 def unready() -> Iterator[Object]:
@@ -34,17 +33,31 @@ def unready() -> Iterator[Object]:
     return (driver_pod(number, ready=False) for number in range(UPGRADING))
 
 
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """How often its nodes change."""
+
+    labels_a_second: float
+    pods_a_second: float
+
+
+TEN_AT_ONCE: Final = Upgrade(labels_a_second=1, pods_a_second=2)
+"""Each node takes two minutes."""
+ONE_BY_ONE: Final = Upgrade(labels_a_second=8 / 72, pods_a_second=24 / 72)
+"""100 nodes in two hours, so 72 seconds each; the upgrade state and the paused operands change eight times."""
+
+
 class Busy:
     """Changes objects until it is stopped."""
 
-    def __init__(self, state: State, nodes: int) -> None:
-        self._state, self._nodes = state, nodes
+    def __init__(self, state: State, nodes: int, upgrade: Upgrade = TEN_AT_ONCE) -> None:
+        self._state, self._nodes, self._upgrade = state, nodes, upgrade
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._until_it_fails, name="busy")
         self._error: Exception | None = None
         self.changes = 0
         self.late_seconds = 0.0
-        """By how much the changes came later than they should have."""
+        """By how much the changes came later than planned."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -59,11 +72,11 @@ class Busy:
 
     def _until_it_fails(self) -> None:
         try:
-            self._go_on()
+            self._change()
         except Exception as error:  # noqa: BLE001 - the waiting thread raises it
             self._error = error
 
-    def _go_on(self) -> None:
+    def _change(self) -> None:
         began = time.monotonic()
         for second in itertools.count(1):
             # By name: etcd refuses a transaction that writes one object twice.
@@ -77,16 +90,20 @@ class Busy:
 
     def _changed(self, second: int) -> Iterator[Object]:
         """Return what changes in one second."""
-        reports = -(-self._nodes // REPORT_SECONDS)
-        for count in range(reports):
-            found = node((second * reports + count) % self._nodes)
+        for count in _due(self._nodes / REPORT_SECONDS, second):
+            found = node(count % self._nodes)
             found["status"]["conditions"][0]["lastHeartbeatTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             yield found
-        for count in range(LABELS_A_SECOND):
-            found = node(-1 - (second + count) % self._nodes + self._nodes)
+        for count in _due(self._upgrade.labels_a_second, second):
+            found = node(-1 - count % self._nodes + self._nodes)
             found["metadata"]["labels"]["nvidia.com/gfd.timestamp"] = str(second)
             yield found
-        for count in range(PODS_A_SECOND):
-            found = driver_pod((second * PODS_A_SECOND + count) % UPGRADING, ready=False)
+        for count in _due(self._upgrade.pods_a_second, second):
+            found = driver_pod(count % UPGRADING, ready=False)
             found["status"]["conditions"][0]["message"] = f"report {second}"
             yield found
+
+
+def _due(rate: float, second: int) -> range:
+    """Return the numbers of the changes in one second, of all changes since the start."""
+    return range(int((second - 1) * rate), int(second * rate))

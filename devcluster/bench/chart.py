@@ -1,61 +1,66 @@
-"""Draw what each way loses on each fleet: a bar each, on one scale of powers of ten. Pure: values in, text out."""
+"""Draw a few bars on one linear scale. Pure: values in, text out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, floor, log10
+from math import floor, log10
 from typing import TYPE_CHECKING, Final
 
 from devcluster.svg import FAINT, line, picture, rectangle, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-WIDTH, LEFT, RIGHT = 960, 250, 90
-BAR, STEP, TITLE, GAP, TOP, AXIS = 12, 16, 22, 12, 10, 46
-COLOURS: Final = ("#2a9d8f", "#d1495b", "#edae49", "#8da9c4", "#9aa5b1")
-"""Ours, the cure's green of the other picture, then the others; distinct in grey, too."""
+WIDTH, LEFT, RIGHT = 960, 290, 140
+BAR, STEP, TOP, BOTTOM = 22, 34, 44, 40
+MOST_BARS: Final = 6
+OURS, OTHER = "#0b6e4f", "#8a5a83"
+"""Each has a contrast of more than 4.5 to 1 on white."""
+MOST_MARKS: Final = 5
+STEPS: Final = (1, 2, 5, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """One fleet's bars, in the order of the ways."""
+class Bar:
+    """One bar, and the words at its ends."""
 
-    title: str
-    values: Sequence[float]
-
-
-def draw(ways: Sequence[str], groups: Sequence[Group], caption: str) -> str:
-    """Draw all groups below one another. A value of nothing has no bar on such a scale, and its word all the same."""
-    shown = [value for group in groups for value in group.values if value > 0]
-    first, last = floor(log10(min(shown))), ceil(log10(max(shown)))
-    height = TOP + sum(_height(group) for group in groups) + AXIS
-
-    def place(value: float) -> float:
-        share = (log10(value) - first) / max(last - first, 1)
-        return LEFT + share * (WIDTH - LEFT - RIGHT)
-
-    shapes: list[str] = []
-    for power in range(first, last + 1):
-        x = place(10**power)
-        shapes.append(line(x, TOP, x, height - AXIS, FAINT))
-        shapes.append(text(x, height - AXIS + 18, f"{10**power:g}", anchor="middle"))
-    top = TOP
-    for group in groups:
-        shapes.append(text(8, top + 15, group.title, weight="bold"))
-        for number, (way, value) in enumerate(zip(ways, group.values, strict=True)):
-            end = place(value) if value > 0 else LEFT
-            shapes += _bar(way, value, end, top + TITLE + number * STEP, COLOURS[number % len(COLOURS)])
-        top += _height(group)
-    return picture(WIDTH, height, [*shapes, text(LEFT, height - 8, caption)])
+    name: str
+    value: float
+    note: str = ""
+    ours: bool = False
 
 
-def _height(group: Group) -> int:
-    return TITLE + STEP * len(group.values) + GAP
+def draw(title: str, bars: Sequence[Bar], caption: str) -> str:
+    """Draw bars below one another, from nothing to the largest value."""
+    largest = max(bar.value for bar in bars)
+    height = TOP + STEP * len(bars) + BOTTOM
+    shapes = [text(8, 24, title, weight="bold")]
+    for mark in marks(largest):
+        x = LEFT + mark / largest * (WIDTH - LEFT - RIGHT)
+        shapes += [line(x, TOP - 6, x, height - BOTTOM, FAINT)]
+        shapes += [text(x, height - BOTTOM + 16, f"{mark:,.10g}", anchor="middle")]
+    for place, bar in enumerate(bars):
+        top = TOP + STEP * place
+        length = bar.value / largest * (WIDTH - LEFT - RIGHT)
+        shapes += [
+            text(LEFT - 8, top + BAR - 6, bar.name, anchor="end", weight="bold" if bar.ours else "normal"),
+            rectangle(LEFT, top, max(length, 2), BAR, OURS if bar.ours else OTHER),
+            text(LEFT + length + 6, top + BAR - 6, f"{number(bar.value)} {bar.note}".rstrip(), weight="bold"),
+        ]
+    return picture(WIDTH, height, [*shapes, text(LEFT, height - 6, caption)])
 
 
-def _bar(way: str, value: float, end: float, top: float, colour: str) -> Iterator[str]:
-    """Draw one bar between its name and its value."""
-    yield text(LEFT - 8, top + BAR - 2, way, anchor="end")
-    yield rectangle(LEFT, top, max(end - LEFT, 1), BAR, colour)
-    yield text(max(end, LEFT) + 6, top + BAR - 2, f"{value:,.1f}" if value < 100 else f"{value:,.0f}")  # noqa: PLR2004
+def marks(largest: float) -> list[float]:
+    """Return round values up to the largest, no more than a few."""
+    power = 10.0 ** floor(log10(largest / MOST_MARKS))
+    step = next(power * step for step in STEPS if largest / (power * step) <= MOST_MARKS)
+    return [count * step for count in range(floor(largest / step) + 1)]
+
+
+def number(value: float) -> str:
+    """Write a value with as many digits as matter."""
+    return f"{value:,.1f}" if value < MOST_DIGITS else f"{value:,.0f}"
+
+
+MOST_DIGITS: Final = 100
+"""Larger values have no fraction."""

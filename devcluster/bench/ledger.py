@@ -1,8 +1,8 @@
-"""What each way cost, by the ground truth. Pure: a journal in, figures out.
+"""What each approach cost, by the ground truth. Pure: a journal in, figures out.
 
-Lost is every second of a node with a plugin that holds a driver which is gone, or without any while it is replaced:
-new GPU pods get old files there, or fail. Seconds in which the driver itself reloads do not count: they are the same
-for all approaches. The time from a loaded driver to its Ready pod counts, when nothing may restart the plugin.
+A stale node-second is a second of a node with a plugin that holds a driver which is gone, or without any while it is
+replaced: new GPU pods get old files there, or fail. Seconds in which the driver itself reloads do not count: they are
+the same for all approaches. The time from a loaded driver to its Ready pod counts: nothing may restart the plugin then.
 """
 
 from __future__ import annotations
@@ -20,17 +20,31 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """Where stale node-seconds went, in seconds over all nodes."""
+
+    driver_ready: float = 0.0
+    """From a loaded driver to its Ready pod: the driver's own probe."""
+    reaction: float = 0.0
+    """From there to the deletion of the stale plugin."""
+    plugin_start: float = 0.0
+    """From there to the start of the next plugin."""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """One way's account."""
+    """The account of one approach."""
 
     name: str
     exit_code: int | None
-    """None where nothing is run."""
+    """None where nothing runs."""
     seconds: float | None
     """How long it took."""
-    lost_node_seconds: float
-    lost_a_node_median: float
-    lost_a_node_most: float
+    stale_node_seconds: float
+    stale_per_node_median: float
+    stale_per_node_most: float
+    split: Split
+    """Of the stale node-seconds of plugins that were restarted."""
     stale_left: int
     """Plugins that still hold a driver which is gone."""
     restarts: int
@@ -42,37 +56,39 @@ class Entry:
     """Seconds from a driver's being ready to the deletion of the stale plugin on its node."""
     reaction_p99: float | None
     api_server: Mapping[str, Any] | None = None
-    """What this way cost its own API server, where it had one."""
+    """What this approach cost its own API server, where it had one."""
 
     def as_json(self) -> dict[str, Any]:
         """Return everything, for programs."""
-        rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in asdict(self).items()}
-        return {key: value for key, value in rounded.items() if key != "api_server" or value is not None}
+        found = {key: value for key, value in asdict(self).items() if key != "api_server" or value is not None}
+        found["split"] = {key: round(value, 3) for key, value in found["split"].items()}
+        return {key: round(value, 3) if isinstance(value, float) else value for key, value in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a way's own program ended."""
+    """How the program of an approach ended."""
 
     name: str
     daemonset: str
-    """The plugin that it serves, ``namespace/name``."""
+    """Its plugin, ``namespace/name``."""
     exit_code: int | None = None
     seconds: float | None = None
     usage: Usage | None = None
 
 
 def account(truth: Truth, ran: Ran, since: float, until: float) -> Entry:
-    """Draw up the account of one way, from the upgrade's beginning to a moment that is the same for all."""
+    """Draw up the account of one approach, from the start of the upgrade to a moment that is the same for all."""
     reactions = reaction_seconds(truth, ran.daemonset, since)
-    losses = list(lost(truth, ran.daemonset, since, until).values())
+    stale = list(stale_seconds(truth, ran.daemonset, since, until).values())
     return Entry(
         name=ran.name,
         exit_code=ran.exit_code,
         seconds=ran.seconds,
-        lost_node_seconds=sum(losses),
-        lost_a_node_median=percentile(losses, 0.5) or 0.0,
-        lost_a_node_most=max(losses, default=0.0),
+        stale_node_seconds=sum(stale),
+        stale_per_node_median=percentile(stale, 0.5) or 0.0,
+        stale_per_node_most=max(stale, default=0.0),
+        split=split(truth, ran.daemonset, since),
         stale_left=len(truth.stale_now(ran.daemonset)),
         restarts=len(truth.restarts(ran.daemonset, since)),
         early=len(truth.early_restarts(ran.daemonset, since)),
@@ -100,7 +116,7 @@ def over(truth: Truth, daemonsets: Sequence[str], since: float) -> float:
     return max([since, *ready, *cured])
 
 
-def lost(truth: Truth, daemonset: str, since: float, until: float) -> dict[str, float]:
+def stale_seconds(truth: Truth, daemonset: str, since: float, until: float) -> dict[str, float]:
     """Add up, for each node, the seconds with a stale plugin within a time."""
     return {
         node: sum(max(0.0, min(until, until if end is None else end) - max(since, start)) for start, end in spells)
@@ -111,6 +127,21 @@ def lost(truth: Truth, daemonset: str, since: float, until: float) -> dict[str, 
 def reaction_seconds(truth: Truth, daemonset: str, since: float) -> list[float]:
     """Return, for each deletion of a stale plugin, the time since its node's driver was last ready."""
     return [deleted.t - ready.t for ready, deleted in cures(truth, daemonset, since)]
+
+
+def split(truth: Truth, daemonset: str, since: float) -> Split:
+    """Divide the stale time before each restart that helped into its three parts."""
+    restarts = {(cure.node, cure.t): ready.t for ready, cure in cures(truth, daemonset, since)}
+    driver_ready = reaction = plugin_start = 0.0
+    for node, spells in truth.stale_intervals(daemonset).items():
+        for start, end in spells:
+            deleted = [moment for name, moment in restarts if name == node and start <= moment <= (end or start)]
+            if end is not None and deleted:
+                ready = max(start, restarts[node, deleted[-1]])
+                driver_ready += ready - start
+                reaction += deleted[-1] - ready
+                plugin_start += end - deleted[-1]
+    return Split(driver_ready, reaction, plugin_start)
 
 
 def cures(truth: Truth, daemonset: str, since: float) -> Iterator[tuple[Happening, Happening]]:
@@ -130,20 +161,20 @@ def percentile(values: Sequence[float], share: float) -> float | None:
 
 
 def table(entries: Sequence[Entry], nodes: int) -> list[str]:
-    """Write a Markdown table; how much more each loses than the first."""
-    best = entries[0].lost_node_seconds
+    """Write a Markdown table; the times are those of the first."""
+    best = entries[0].stale_node_seconds
     lines = [
-        "| | exit | lost node-seconds | a node | times | stale left | restarts (early, needless) | reaction, p99 |",
+        "| | exit | stale node-seconds | per node | times | stale left | restarts (early, needless) | reaction, p99 |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for one in entries:
-        ratio = f"{one.lost_node_seconds / best:.0f}" if best else ""
+        ratio = f"{one.stale_node_seconds / best:.0f}" if best else ""
         code = "" if one.exit_code is None else str(one.exit_code)
         cells = (
             one.name,
             code,
-            f"{one.lost_node_seconds:.1f}",
-            f"{one.lost_node_seconds / nodes:.1f} s",
+            f"{one.stale_node_seconds:.1f}",
+            f"{one.stale_node_seconds / nodes:.1f} s",
             ratio,
             str(one.stale_left),
             f"{one.restarts} ({one.early}, {one.needless})",

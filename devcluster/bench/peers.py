@@ -1,14 +1,17 @@
-"""What people would use instead, as the scripts that they would write; each is run as it is, with the real kubectl.
+"""What people use instead: scripts as they write them, as hook Jobs with the real kubectl, and NVIDIA's own eviction.
 
-``$KUBECTL``, ``$NAMESPACE`` and ``$DAEMONSET`` come from the environment. Every script is given the benefit of the
-doubt: it is started when the deployer returns, sleeps only a second between two looks, and does not believe news of
-before the upgrade where it has a way to tell.
+``$KUBECTL``, ``$NAMESPACE`` and ``$DAEMONSET`` come from the environment. Every script has the benefit of the doubt:
+its Job starts when the deployment tool returns, it sleeps only a second between two looks, and it ignores labels from
+before the upgrade where it can distinguish them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 OURS: Final = "gpu-operator-post"
 """Runs through its chart, as everywhere."""
@@ -18,7 +21,7 @@ _STATES: Final = (
     r"""'jsonpath={range .items[*]}{.metadata.name} """
     r"""{.metadata.labels.nvidia\.com/gpu-driver-upgrade-state}{"\n"}{end}'"""
 )
-"""Prints a node and its upgrade state a line."""
+"""Prints a line per node: its name and its upgrade state."""
 
 _RESTART: Final = """\
 "$KUBECTL" rollout restart "daemonset/$DAEMONSET" -n "$NAMESPACE"
@@ -30,17 +33,21 @@ states() {{ {_STATES}; }}
 pending() {{ states | grep -cv ' upgrade-done$'; }}
 while [ "$(pending)" = 0 ]; do sleep 1; done
 """
-"""Waits until the labels show that the upgrade began: before, they still say that all is done."""
+"""Waits until the labels show that the upgrade began. Until then they say that all is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One way to refresh plugins."""
+    """One approach to refresh plugins, in addition to this program as it is."""
 
     name: str
     title: str
-    script: str
-    """Of ``sh``; empty where nothing is run."""
+    script: str = ""
+    """Of ``sh``; empty where no script runs."""
+    plugin: Mapping[str, Any] = field(default_factory=dict)
+    """Values of its plugin's chart."""
+    settings: Mapping[str, Any] | None = None
+    """Values of our chart, where the approach is this program with other settings."""
 
 
 ORIGINAL: Final = Peer(
@@ -82,11 +89,22 @@ while :; do
 done
 """,
 )
-NOTHING: Final = Peer("nothing", "nothing is restarted", "")
+EVICTION_LABEL: Final = "nvidia.com/dra-kubelet-plugin"
+EVICTION: Final = Peer(
+    "eviction-label",
+    "NVIDIA's driver manager evicts the plugin before each reload (`NODE_LABEL_FOR_GPU_POD_EVICTION`)",
+    plugin={"kubeletPlugin.nodeSelector": {EVICTION_LABEL: "true"}},
+)
+EVICTION_ENV: Final = [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": EVICTION_LABEL}]
+"""What the operator's driver manager is configured with, where the approach is compared."""
+NOTHING: Final = Peer("nothing", "nothing is restarted")
+WITHOUT: Final = Peer(
+    "without-workloads",
+    "this program with `affectedWorkloads.enabled: false`",
+    settings={"affectedWorkloads.enabled": False},
+)
 
-TITLES: Final = {
-    OURS: "this program",
-    **{peer.name: peer.title for peer in (ORIGINAL, LABELS, PODS, NOTHING)},
-}
-"""What a table calls them."""
-PEERS: Final = (ORIGINAL, LABELS, PODS, NOTHING)
+PEERS: Final = (EVICTION, PODS, LABELS, ORIGINAL, NOTHING)
+"""What is tried by default."""
+TITLES: Final = {OURS: "this program", **{peer.name: peer.title for peer in (WITHOUT, *PEERS)}}
+"""What a table calls them, in this order."""

@@ -1,11 +1,11 @@
-"""What is tried: sizes, limits, and times that are shorter than real ones, so that anybody can wait for them."""
+"""The fleets: sizes, limits, and times that are shorter than real ones, so that a run takes minutes."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from devcluster.bench.peers import PEERS, Peer
+from devcluster.bench.peers import PEERS, WITHOUT, Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,15 @@ class Plot:
     """Seconds from a pod's deletion to its end."""
     peers: tuple[Peer, ...] = PEERS
     own_servers: bool = False
-    """Every way asks an API server of its own, so that its costs are known."""
+    """Every approach asks an API server of its own, so that its costs are known."""
     told: bool = False
     """A driver is ready when the API server is informed, not when it is: its audit log has that moment, at a price."""
+    behaviour: str = "26.3"
+    """When the operator's policy says *ready*: after the first node of a chart bump (26.3), or after all (26.7)."""
+    mode: str = ""
+    """What the DRA driver gives: GPUs and ComputeDomains, or ComputeDomains alone, which publish no driver version."""
+    claims: int = 0
+    """Pods with claims, spread over the nodes."""
 
     @property
     def knobs(self) -> dict[str, float]:
@@ -56,16 +62,22 @@ class Plot:
         return {key: value for key, value in asdict(self).items() if key != "peers"}
 
 
+MODES: Final[dict[str, dict[str, Any]]] = {"": {}, "compute-domains": {"resources.gpus.enabled": False}}
+"""The values of the DRA driver, by mode."""
+_SERIAL: Final = Plot(100, 1, requeue=0.5, install=1.0, unload=0.2, gap=0.5)
 PLOTS: Final = {
-    # A driver that takes ten seconds where all nodes reload in the first minute: no shorter than any way's own start.
-    "lost-8-1": Plot(8, 1, requeue=3.0),
-    "lost-8-10": Plot(8, 10, requeue=3.0, install=10.0),
-    "lost-100-1": Plot(100, 1, requeue=0.5, install=1.0, unload=0.2, gap=0.5),
-    "lost-100-10": Plot(100, 10, requeue=3.0, install=6.0),
+    # A driver that takes ten seconds where all nodes reload in the first minute: no shorter than any Job's own start.
+    "upgrade-8-1": Plot(8, 1, requeue=3.0),
+    "upgrade-8-10": Plot(8, 10, requeue=3.0, install=10.0),
+    "upgrade-100-1": _SERIAL,
+    "upgrade-100-1-v26.7": replace(_SERIAL, behaviour="26.7"),
+    "upgrade-100-10": Plot(100, 10, requeue=3.0, install=6.0),
+    "upgrade-500-10": Plot(500, 10, requeue=0.5, install=2.0, unload=0.2, gap=0.5),
     # So short that 500 nodes, one after the other, take half an hour.
-    "lost-500-1": Plot(500, 1, requeue=0.2, install=1.0, unload=0.1, gap=0.2, stop=0.1),
-    "lost-500-10": Plot(500, 10, requeue=0.5, install=2.0, unload=0.2, gap=0.5),
+    "upgrade-500-1": Plot(500, 1, requeue=0.2, install=1.0, unload=0.1, gap=0.2, stop=0.1),
     "reaction": Plot(500, 50, requeue=1.0, install=5.0, peers=(), told=True),
-    "api-server": Plot(100, 10, requeue=6.0, install=6.0, own_servers=True),
+    "api-server": Plot(100, 10, requeue=6.0, install=6.0, peers=(WITHOUT, *PEERS), own_servers=True, claims=100),
 }
 """By name: what docs/performance.md shows."""
+LONG: Final = frozenset({"upgrade-500-1"})
+"""Only measured by name."""

@@ -2,7 +2,7 @@
 
 Both ends are the API server's, by its audit log: the moment it received that a driver's pod is Ready, and the moment it
 received the plugin's deletion. So the simulator's haste or delay is no part of it. Where the log has no statuses, it
-begins when the simulator turned the driver ready, before it told anybody.
+begins when the simulator turned the driver ready, before it reported that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""An API server of its own for one way: on the cluster's storage, next to the one that all others use.
+"""An API server of its own for one approach: on the cluster's storage, next to the one that all others use.
 
-What it spends is what this way costs, and what every API server spends to follow the fleet; the latter is what a
-server without clients spends. So the ways can be distinguished although they work side by side.
+What it spends is what this approach costs, and what every API server spends to watch the storage; the latter is what a
+server without clients spends. So the approaches can be distinguished although they work side by side.
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ class OwnServer:
         config["clusters"][0]["cluster"]["server"] = self.url
         self.kubeconfig.write_text(json.dumps(config))
         self._cluster.wait_until(f"{self._name} is ready", Probe(files, self.url).ready)
+
+    def stop(self) -> None:
+        """End it before the cluster ends: each holds the whole fleet in memory."""
+        self._cluster.end(self._name)
 
     @property
     def url(self) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from devcluster.bench.computed import REAL_GAP, REAL_LAG, REAL_TURN, Times
+from devcluster.bench import goals as wanted
+from devcluster.bench.computed import HOURS, REAL_GAP, REAL_LAG, REAL_TURN, Times, hours
 from devcluster.bench.peers import LABELS, NOTHING, ORIGINAL, OURS, PODS, TITLES
 
 if TYPE_CHECKING:
@@ -12,12 +13,14 @@ if TYPE_CHECKING:
 
     from devcluster.bench.results import Result
 
-HEADLINE: Final = "lost-100-1"
+HEADLINE: Final = "upgrade-100-1"
 """What the README shows."""
 COMPUTED_FLEETS: Final = ((8, 1), (100, 1), (100, 10), (500, 1), (500, 10))
 GOAL_SECONDS: Final = 1.0
 """From a ready driver to the deletion of the stale plugin, at the median and at p99."""
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
+MISSING: Final = "not measured"
+COSTS: Final = ("CPU", "sent")
 MINUTE, KIB, MIB, THOUSAND = 60.0, 2.0**10, 2.0**20, 1000
 
 
@@ -27,8 +30,10 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def fleet(result: Result) -> str:
-    """Name a plot for people."""
-    return fleet_of(result.given["nodes"], result.given["parallel"])
+    """Name a comparison for people."""
+    named = fleet_of(result.given["nodes"], result.given["parallel"])
+    version = result.given.get("behaviour", "26.3")
+    return named if version == "26.3" else f"{named}, {version}"
 
 
 def fleet_of(nodes: int, parallel: int) -> str:
@@ -37,93 +42,117 @@ def fleet_of(nodes: int, parallel: int) -> str:
 
 
 def by_size(results: Iterable[Result]) -> list[Result]:
-    """Sort plots by their fleets."""
-    return sorted(results, key=lambda one: (one.given["nodes"], one.given["parallel"]))
+    """Sort comparisons by their fleets."""
+    return sorted(results, key=lambda result: (result.given["nodes"], result.given["parallel"], result.name))
 
 
 def entries(result: Result) -> dict[str, dict[str, Any]]:
-    """Return the accounts by way, ours first."""
-    return {one["name"]: one for one in result.figures["entries"]}
+    """Return the accounts by approach, ours first."""
+    return {entry["name"]: entry for entry in result.figures["entries"]}
 
 
-def headline(result: Result) -> list[str]:
-    """Compare this program with the best script and the usual one, for the README."""
-    ours = entries(result)[OURS]["lost_node_seconds"]
+def approaches(results: Iterable[Result]) -> list[str]:
+    """Name the approaches that were measured on any fleet, ours first."""
+    known = {name for result in results for name in entries(result)}
+    return [name for name in TITLES if name in known]
+
+
+def goals(results: Sequence[Result]) -> list[str]:
+    """Compare what was measured with the goals."""
+    head = ("measure", "measured", "goal", "", "what limits it", "`make bench BENCH=`")
+    return markdown(head, wanted.rows(results))
+
+
+def headline(result: Result, names: Iterable[str]) -> list[str]:
+    """Compare this program with some of the approaches."""
+    ours = entries(result)[OURS]["stale_node_seconds"]
     rows = [
         (
             TITLES[name],
-            number(one["lost_node_seconds"]),
-            "" if name == OURS else f"{one['lost_node_seconds'] / ours:,.0f} {TIMES}",
-            str(one["stale_left"]),
-            str(one["needless"]),
+            number(entry["stale_node_seconds"]),
+            "" if name == OURS else _times(entry["stale_node_seconds"], ours),
+            str(entry["stale_left"]),
+            str(entry["needless"]),
         )
-        for name, one in ((name, entries(result)[name]) for name in (OURS, PODS.name, ORIGINAL.name))
+        for name, entry in ((name, entries(result)[name]) for name in names)
     ]
     return markdown(("", "stale node-seconds", "times as much", "plugins left stale", "fresh plugins restarted"), rows)
 
 
-def losses(results: Sequence[Result]) -> list[str]:
-    """Compare what each way loses on each fleet."""
-    rows = []
+def stale(results: Sequence[Result]) -> list[str]:
+    """Compare the stale node-seconds of each approach on each fleet."""
+    names, rows = approaches(results), []
     for result in by_size(results):
         found = entries(result)
-        ours = found[OURS]["lost_node_seconds"]
-        cells = [number(ours)]
-        cells += [
-            f"{number(found[name]['lost_node_seconds'])} ({found[name]['lost_node_seconds'] / ours:,.0f} {TIMES})"
-            for name in found
-            if name != OURS
-        ]
-        rows.append((fleet(result), *cells))
-    return markdown(("lost, node-seconds", *entries(results[0])), rows)
+        ours = found[OURS]["stale_node_seconds"]
+        cells = [_against(found[name]["stale_node_seconds"], ours) if name in found else MISSING for name in names[1:]]
+        rows.append((fleet(result), number(ours), *cells))
+    return markdown(("stale node-seconds", *names), rows)
+
+
+def _against(value: float, ours: float) -> str:
+    return f"{number(value)} ({_times(value, ours)})"
+
+
+def _times(value: float, ours: float) -> str:
+    ratio = value / ours
+    return f"{ratio:,.0f} {TIMES}" if ratio >= 1 else f"{ratio:.1f} {TIMES}"
 
 
 def left(results: Sequence[Result]) -> list[str]:
-    """Return what each way leaves stale, and which restarts it wastes."""
-    rows = []
+    """Return what each approach leaves stale, and which of its restarts were wrong."""
+    names, rows = approaches(results), []
     for result in by_size(results):
-        found = entries(result).values()
-        rows.append((fleet(result), *(f"{one['stale_left']}; {one['early']}; {one['needless']}" for one in found)))
-    return markdown(("left stale; restarted too early; restarted while fresh", *entries(results[0])), rows)
+        found = entries(result)
+        cells = (
+            f"{found[name]['stale_left']}; {found[name]['early']}; {found[name]['needless']}"
+            if name in found
+            else MISSING
+            for name in names
+        )
+        rows.append((fleet(result), *cells))
+    return markdown(("left stale; restarted too early; restarted while fresh", *names), rows)
 
 
 def ours(results: Sequence[Result]) -> list[str]:
-    """Return what a node loses with ours, by the size of the fleet."""
-    head = ("fleet", "a node loses: median", "the most", "reaction: median", "p99", "the upgrade took", "command")
+    """Return the stale seconds per node with ours, and where they went, by the size of the fleet."""
+    head = ("fleet", "stale per node: median", "most", "driver's own time to Ready", "reaction", "plugin's start")
     rows = []
     for result in by_size(results):
-        one, reaction = entries(result)[OURS], result.figures["reaction"]
-        times = (
-            one["lost_a_node_median"],
-            one["lost_a_node_most"],
-            reaction["median_seconds"],
-            reaction["p99_seconds"],
+        entry, nodes = entries(result)[OURS], result.given["nodes"]
+        parts = entry.get("split", {})
+        split = (
+            f"{parts[key] / nodes:.2f} s" if parts else MISSING for key in ("driver_ready", "reaction", "plugin_start")
         )
-        took = f"{result.figures['upgrade_seconds']:,.0f} s"
-        rows.append((fleet(result), *(f"{value:.2f} s" for value in times), took, f"`{result.command}`"))
-    return markdown(head, rows)
+        times = (f"{entry[f'stale_per_node_{key}']:.2f} s" for key in ("median", "most"))
+        rows.append((fleet(result), *times, *split, *_upgrade(result)))
+    return markdown((*head, "reaction: median", "p99", "the upgrade took", "command"), rows)
+
+
+def _upgrade(result: Result) -> Iterator[str]:
+    reaction = result.figures["reaction"]
+    yield from (f"{reaction[key]:.2f} s" for key in ("median_seconds", "p99_seconds"))
+    yield f"{result.figures['upgrade_seconds']:,.0f} s"
+    yield f"`{result.command}`"
 
 
 def played(results: Sequence[Result]) -> list[str]:
     """Return the times of the simulated fleets."""
     head = ("fleet", "the controller looks again after", "unload", "load", "to Ready")
     keys = ("requeue", "unload", "install", "gap")
-    rows = [(fleet(one), *(f"{one.given[key]:g} s" for key in keys)) for one in by_size(results)]
+    rows = [(fleet(result), *(f"{result.given[key]:g} s" for key in keys)) for result in by_size(results)]
     rows.append(("in reality, about", "120 s", "5 to 60 s", "30 to 300 s", "up to 70 s"))
     return markdown(head, rows)
 
 
 def computed(results: Sequence[Result]) -> list[str]:
-    """Compute what the real two minutes a node make of it."""
-    own = REAL_GAP + max(entries(one)[OURS]["lost_a_node_median"] - one.given["gap"] for one in results)
+    """Compute the same for the real two minutes per node."""
+    own = REAL_GAP + max(entries(result)[OURS]["stale_per_node_median"] - result.given["gap"] for result in results)
     rows = []
     for nodes, parallel in COMPUTED_FLEETS:
         times = Times(nodes, parallel, REAL_TURN, REAL_LAG, own)
-        at_once = times.served_at_once
-        late = (
-            f"{number(lost)} ({lost / at_once:,.0f} {TIMES})"
-            for lost in (times.served_by_label, times.served_at_the_end)
-        )
+        at_once = times.restarted_at_once
+        late = (_against(value, at_once) for value in (times.restarted_by_label, times.restarted_at_the_end))
         minutes = f"{times.turns * REAL_TURN / MINUTE:,.0f} min"
         rows.append((fleet_of(nodes, parallel), minutes, number(at_once), *late))
     late_ones = f"{LABELS.name}, {ORIGINAL.name}, {NOTHING.name}"
@@ -131,19 +160,19 @@ def computed(results: Sequence[Result]) -> list[str]:
 
 
 def checked(results: Sequence[Result]) -> list[str]:
-    """Hold the same sums against what was measured, with each run's own times."""
+    """Compare the same sums with what was measured, with the times of each run."""
     rows = []
     for result in by_size(results):
         found = entries(result)
         turns = -(-result.given["nodes"] // result.given["parallel"])
         if turns == 1:
             continue
-        own, late = found[OURS]["lost_a_node_median"], found[PODS.name]["lost_a_node_median"]
+        own, late = found[OURS]["stale_per_node_median"], found[PODS.name]["stale_per_node_median"]
         turn = result.figures["upgrade_seconds"] / turns
         times = Times(result.given["nodes"], result.given["parallel"], turn, late - own, own)
-        measured = found[LABELS.name]["lost_node_seconds"]
-        computed_one = times.served_at_the_end
-        rows.append((fleet(result), number(computed_one), number(measured), f"{computed_one / measured:.2f}"))
+        measured = found[LABELS.name]["stale_node_seconds"]
+        expected = times.restarted_at_the_end
+        rows.append((fleet(result), number(expected), number(measured), f"{expected / measured:.2f}"))
     return markdown((f"{LABELS.name}, node-seconds", "computed", "measured", "ratio"), rows)
 
 
@@ -157,7 +186,7 @@ def reaction(result: Result) -> list[str]:
 
 
 def verdict(result: Result) -> str:
-    """Hold a reaction against its goal."""
+    """Compare a reaction with its goal."""
     found = result.figures["reaction"]
     names = {"median": "the median", "p90": "p90", "p99": "p99", "most": "the slowest"}
     met = [words for key, words in names.items() if found[f"{key}_seconds"] < GOAL_SECONDS]
@@ -167,7 +196,7 @@ def verdict(result: Result) -> str:
 
 
 def api_server(result: Result) -> list[str]:
-    """Return what each way cost the API server."""
+    """Return what each approach cost the API server."""
     rows = []
     for name, one in entries(result).items():
         if found := one.get("api_server"):
@@ -175,6 +204,18 @@ def api_server(result: Result) -> list[str]:
             size = f"{found['bytes'] / MIB:.1f} MiB"
             rows.append((name, f"{one['seconds']:.0f} s", f"{found['cpu_seconds']:.1f} s", size, verbs))
     return markdown((fleet(result), "it ran", "CPU of the API server", "sent to it", "requests"), rows)
+
+
+def two_hours(result: Result) -> list[str]:
+    """Return what a minute costs the API server, and compute a whole upgrade."""
+    head = ("", "CPU per minute", "sent per minute", "requests per minute", *(f"{HOURS} h: {key}" for key in COSTS))
+    rows = []
+    for name, entry in entries(result).items():
+        minute = (f"{entry['cpu_seconds_a_minute']:.2f} s", _plain("bytes", entry["bytes_a_minute"]))
+        cpu, size = hours(result.figures, name, "cpu_seconds"), hours(result.figures, name, "bytes")
+        cells = (*minute, f"{entry['requests_a_minute']:,.0f}", f"{cpu:,.0f} s", _plain("bytes", size))
+        rows.append((name, *cells))
+    return markdown(head, rows)
 
 
 def plain(results: Sequence[Result]) -> Iterator[str]:

@@ -2,26 +2,72 @@
 
 from __future__ import annotations
 
-from devcluster.bench import tables
+import re
+
+from devcluster.bench import scale, tables
+from devcluster.bench.chart import OURS as OURS_COLOUR
+from devcluster.bench.chart import Bar, draw, marks
 from devcluster.bench.computed import Times
 from devcluster.bench.cost import NAMES
+from devcluster.bench.goals import GOALS
 from devcluster.bench.page import PAGE, README, Files
 from devcluster.bench.peers import OURS
 from devcluster.bench.plots import PLOTS
+from devcluster.bench.results import Result
 
 
-def test_the_page_the_picture_and_the_readme_are_what_the_figures_make_of_them() -> None:
+def test_the_documents_are_what_the_figures_make_of_them() -> None:
     """Those in this checkout: run `make docs` after `--take`. Each figure stands with the command that measures it."""
     files = Files()
     assert [] == files.outdated()
     results = files.results()
-    wanted = {*(name for name in PLOTS if name.startswith("lost")), "reaction", "api-server", *NAMES}
-    assert wanted <= {one.name for one in results}
     page, readme = (files.rendered()[name] for name in (PAGE, README))
-    assert [] == [one.command for one in results if f"`{one.command}`" not in page]
-    (headline,) = (one for one in results if one.name == tables.HEADLINE)
-    (ours,) = (one for one in headline.figures["entries"] if one["name"] == OURS)
-    assert f"{ours['lost_node_seconds']:,.0f}" in readme
+    assert [] == [result.command for result in results if f"`{result.command}`" not in page if result.given]
+    # What is not measured yet is named, too.
+    assert [] == [name for name in (*PLOTS, *NAMES) if name not in page]
+    (headline,) = (result for result in results if result.name == tables.HEADLINE)
+    assert f"{tables.entries(headline)[OURS]['stale_node_seconds']:,.0f}" in readme
+
+
+def test_a_goal_is_met_missed_or_not_measured() -> None:
+    """By the figures of one measure; a ratio needs both of its figures."""
+    for figures, cells in (
+        ({"decision-5000": {"incremental_ms": 12.34}}, ("12.3 ms", "at most 15 ms", "met")),
+        ({"decision-5000": {"incremental_ms": 25.1}}, ("25.1 ms", "at most 15 ms", "**missed**")),
+        ({}, ("not measured yet", "at most 15 ms", "")),
+    ):
+        assert GOALS[0].row(figures)[1:4] == cells
+    (linear,) = (goal for goal in GOALS if goal.name == "no-op-15000" and goal.goal == 1.1)
+    runs = {"no-op-5000": {"cpu_seconds": 4.0}, "no-op-15000": {"cpu_seconds": 12.0}}
+    assert linear.row(runs)[1:4] == ("1 \N{MULTIPLICATION SIGN}", "at most 1.1 \N{MULTIPLICATION SIGN}", "met")
+    entries = [
+        {"name": name, "cpu_seconds_a_minute": cost} for name, cost in ((OURS, 0.1), ("labels-pods", 5), ("labels", 4))
+    ]
+    two_hours = {"two-hours-100": {"start": {"cpu_seconds": 12}, "entries": entries}}
+    (share,) = (goal for goal in GOALS if "CPU of the API server in an upgrade of 2 hours" in goal.words)
+    # 12 s once and 120 times 0.1 s, of 120 times 4 s.
+    assert share.value(two_hours) == 24 / 480
+
+
+def test_larger_fleets_are_computed_from_the_measured_ones() -> None:
+    """A line through the runs with nothing to do; per change, what came in a minute by its changes."""
+    runs = [
+        Result(f"no-op-{nodes}", "no-op", "", 1, {"nodes": nodes}, {"peak_bytes": 30 + 2 * nodes}) for nodes in (1, 5)
+    ]
+    assert [scale.fitted(runs, "peak_bytes").of(nodes) for nodes in (5, 100)] == [40, 230]
+    figures = {"changes_a_second": 2, "received_bytes": 2400, "cpu_seconds_a_minute": 6}
+    busy = Result("waiting-9", "waiting", "", 1, {"nodes": 9, "minutes": 2}, figures)
+    assert scale.per_change(busy) == (10, 0.05)
+
+
+def test_a_picture_shows_its_bars_on_a_linear_scale() -> None:
+    """The largest value spans the whole width, and half of it half; each value stands next to its bar."""
+    drawn = draw("title", [Bar("a", 200.0, "s"), Bar("b", 100.0, ours=True)], "caption")
+    widths = [float(width) for width in re.findall(r'width="([0-9.]+)" height="22.0"', drawn)]
+    assert widths[0] == 2 * widths[1] > 0
+    assert ">200 s<" in drawn
+    assert [marks(18_280.0), marks(10.3), marks(0.2)[1:2]] == [[0, 5000, 10_000, 15_000], [0, 5, 10], [0.05]]
+    assert OURS_COLOUR in drawn
 
 
 def test_what_waiting_for_the_last_node_costs() -> None:
@@ -31,5 +77,5 @@ def test_what_waiting_for_the_last_node_costs() -> None:
         ("two and one", Times(3, 2, turn=10, lag=4, own=1), 10 + 10 + 0 + 3 * 5),
         ("all at once", Times(3, 9, turn=10, lag=4, own=1), 3 * 5),
     ):
-        found = (times.served_at_the_end, times.served_by_label, times.served_at_once)
+        found = (times.restarted_at_the_end, times.restarted_by_label, times.restarted_at_once)
         assert found == (at_the_end, 15, 3), name

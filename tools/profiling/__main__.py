@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.bench import pod
-from devcluster.bench.cost import QUIET, Scene
-from devcluster.bench.servers import OwnServer
+from devcluster.bench.resting import Rest
+from devcluster.bench.running import QUIET
 from devcluster.bench.tables import MIB, markdown
 from devcluster.cluster import Cluster
 from devcluster.settings import separated
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 CHILD: Final = "tools.profiling.child"
-WAYS: Final = (*NAMES, TYPED)
+VARIANTS: Final = (*NAMES, TYPED)
 NODES: Final = 1000
 TURNS: Final = 3
 
@@ -37,18 +37,17 @@ TURNS: Final = 3
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(prog="python -m tools.profiling", description=__doc__)
-    parser.add_argument("name", nargs="*", choices=[*WAYS, []], help="some of the ways, else all")
+    parser.add_argument("name", nargs="*", choices=[*VARIANTS, []], help="some of the variants, else all")
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--turns", type=int, default=TURNS, help="runs of each; the median counts")
     given = parser.parse_args()
-    names = given.name or WAYS
+    names = given.name or VARIANTS
     with tempfile.TemporaryDirectory(prefix="gpu-operator-post-profile-") as name:
         folder = Path(name)
         with Cluster(folder / "cluster") as cluster:
-            Scene(cluster, given.nodes, folder).prepare()
-            server = OwnServer(cluster, "profile")
-            server.start()
-            bench = Bench(server.url, folder)
+            rest = Rest(cluster, given.nodes, folder)
+            rest.prepare()
+            bench = Bench(rest.server("profile").url, folder)
             bench.run(AS_IT_IS)  # The first one writes bytecode, and finds an API server that has cached nothing.
             runs = [(each, bench.run(each)) for _turn in range(given.turns) for each in names]
             found = {each: [one for name, one in runs if name == each] for each in names}
@@ -63,7 +62,7 @@ class Bench:
         self._url, self._folder = url, folder
 
     def run(self, name: str) -> Mapping[str, Any]:
-        """Let it run to its end; gives what it spent."""
+        """Let it run to its end; return what it spent."""
         flags = [f"--service-account-dir={self._folder / MOUNT}", "--timeout=10m"]
         command = [sys.executable, "-m", CHILD, name, str(self._folder), "run", *flags]
         variables = {**pod.environment(self._url), **separated(QUIET)[1]}
@@ -87,7 +86,7 @@ def report(
     for name, done in runs.items():
         cpu, peak = (statistics.median(one[key] for one in done) for key in ("cpu_seconds", "peak_bytes"))
         rows.append((name, f"{cpu:.2f} s", f"{peak / MIB:.1f} MiB"))
-    yield from markdown((f"{nodes} nodes", "processor", "peak of the process"), rows)
+    yield from markdown((f"{nodes} nodes", "CPU", "peak of the process"), rows)
     yield ""
     times = ((f"`{one['where']}`", f"{one['itself']:.0%}", f"{one['with_callees']:.0%}") for one in watched["time"])
     yield from markdown(("function", "itself", "with what it calls"), times)

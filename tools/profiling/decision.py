@@ -1,7 +1,7 @@
 """One decision on a large fleet at rest of which some nodes changed, with a memo and without one.
 
 ``make bench BENCH=decision-5000`` runs ``python -m tools.profiling.decision --nodes 5000 --changed 20``, which prints
-its figures as JSON. Both ways take turns in one process, and decide the same.
+its figures as JSON. Both variants take turns in one process, and decide the same.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def measured(nodes: int, changed: int) -> dict[str, Any]:
-    """Return the milliseconds of the processor that a decision takes in both ways. The median counts."""
+    """Return the CPU milliseconds of a decision in both variants. The median counts."""
     fleet = snapshot(nodes)
     fleets = [_changed(fleet, range(0, nodes, max(1, nodes // changed)), ready=ready) for ready in (False, True)]
     memories: Memories = {NAME: Memory(started=LATER)}
@@ -69,7 +69,7 @@ def measured(nodes: int, changed: int) -> dict[str, Any]:
         times["full"].append(found[0])
         times["incremental"].append(full[0])
         memories = full[2]
-    middle = {way: round(1000 * statistics.median(spent[4:]), 1) for way, spent in times.items()}
+    middle = {variant: round(1000 * statistics.median(spent[4:]), 1) for variant, spent in times.items()}
     return {
         "full_ms": middle["full"],
         "incremental_ms": middle["incremental"],

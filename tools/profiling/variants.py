@@ -1,4 +1,4 @@
-"""The program with one thing done in another way, so that what it saves can be measured.
+"""The program with one change each, so that what the program saves without the change can be measured.
 
 Each variant changes one name of the program's own modules before it starts; everything else is the program as it is.
 """
@@ -23,7 +23,7 @@ PAGES: Final = (25, 100, 250, 500)
 
 
 def _read(loads: Callable[[bytes], Any]) -> Callable[[type[Any], object], Any]:
-    """Return a way to read objects that decodes every field first."""
+    """Return a function that reads objects and decodes every field first."""
 
     def read(shape: type[Any], source: object) -> Any:  # noqa: ANN401 - of that shape
         whole = loads(bytes(source)) if isinstance(source, bytes | msgspec.Raw) else source
@@ -36,7 +36,7 @@ DECODERS: Final[dict[str, Callable[[type[Any], object], Any]]] = {
     "json, every field": _read(json.loads),
     "msgspec, every field": _read(msgspec.json.decode),
 }
-"""How an object may be decoded, in addition to the program's own way."""
+"""How an object may be decoded, in addition to how the program does it."""
 TWICE: Final = "every kind listed twice"
 """Where no list of metadata shows that the first list is still true (docs/dev/decisions/0013)."""
 LIBRARY: Final = "the client library loaded besides"

@@ -1,0 +1,70 @@
+"""Many drivers that become ready at the same moment: how soon a run deletes the stale plugins, by the audit log."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from devcluster import etcd
+from devcluster.bench import atrest
+from devcluster.bench.ledger import percentile
+from devcluster.bench.reaction import moments
+from devcluster.bench.running import waiting, warm_seconds
+from devcluster.patience import TooSlowError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devcluster.bench.resting import Rest
+    from devcluster.bench.servers import OwnServer
+
+AT_ONCE: Final = 500
+FIRST: Final = 50
+LONGEST_SECONDS: Final = 120.0
+
+
+def burst(rest: Rest, at_once: int) -> dict[str, Any]:
+    """Measure the deletions from the moment at which the first of the drivers is written as ready.
+
+    Nothing replaces the deleted plugins, so nothing but their deletion is measured.
+    """
+    numbers = range(at_once)
+    etcd.put(rest.cluster.files, (atrest.driver_pod(number, ready=False) for number in numbers))
+    etcd.put(rest.cluster.files, (atrest.plugin_pod(number, stale=True) for number in numbers))
+    server = rest.server("burst")
+    running = rest.start(server, "burst", *waiting())
+    time.sleep(warm_seconds(rest.nodes))
+    ready = [atrest.driver_pod(number) for number in numbers]
+    began = time.time()
+    etcd.put(rest.cluster.files, ready)
+    written = time.time() - began
+    try:
+        deleted = _deletions(server, at_once)
+    finally:
+        running.process.terminate()
+        running.spent()
+    server.stop()
+    etcd.put(rest.cluster.files, (atrest.plugin_pod(number) for number in numbers))
+    return {"written_seconds": round(written, 3), **times([moment - began for moment in deleted.values()])}
+
+
+def times(seconds: Sequence[float]) -> dict[str, Any]:
+    """Return the figures of one burst."""
+    known = sorted(seconds)
+    found = {
+        "first_50_seconds": known[min(FIRST, len(known)) - 1],
+        "median_seconds": percentile(known, 0.5),
+        "p99_seconds": percentile(known, 0.99),
+        "last_seconds": known[-1],
+    }
+    return {"deletions": len(known), **{name: round(value or 0.0, 3) for name, value in found.items()}}
+
+
+def _deletions(server: OwnServer, wanted: int) -> Mapping[tuple[str, str], float]:
+    """Wait until the API server has received that many deletions, and return when it received each."""
+    deadline = time.monotonic() + LONGEST_SECONDS
+    while len(found := moments(server.audit())[0]) < wanted:
+        if time.monotonic() > deadline:
+            raise TooSlowError(f"{len(found)} of {wanted} stale plugins were deleted")
+        time.sleep(1.0)
+    return found

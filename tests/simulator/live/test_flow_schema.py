@@ -1,0 +1,50 @@
+"""The FlowSchema of docs/scale.md on a real API server: it takes the requests of this program, and no others."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from devcluster.layout import CHECKOUT
+from tests.simulator.waiting import until
+
+if TYPE_CHECKING:
+    from devcluster.cluster import Cluster
+
+pytestmark = pytest.mark.e2e
+
+EXAMPLE: Final = re.compile(r"```yaml\n(apiVersion: flowcontrol\..*?)```", re.DOTALL)
+ACCOUNT: Final = "system:serviceaccount:gpu-operator:"
+GROUPS: Final = ("--as-group=system:serviceaccounts", "--as-group=system:authenticated")
+
+
+def test_the_example_takes_the_requests_of_this_program(cluster: Cluster) -> None:
+    """Those of the Job and of the controller go to the level that it names; those of another account do not."""
+    (example,) = EXAMPLE.findall((CHECKOUT / "docs/scale.md").read_text(encoding="utf-8"))
+    cluster.kubectl("apply", "-f", "-", text=example)
+    try:
+        for account in ("gpu-operator-post", "gpu-operator-post-controller"):
+            before = _dispatched(cluster)
+            until(lambda account=account, before=before: _ask(cluster, account) and _dispatched(cluster) > before)  # type: ignore[misc]
+        before = _dispatched(cluster)
+        _ask(cluster, "another")
+        assert _dispatched(cluster) == before
+    finally:
+        cluster.kubectl("delete", "-f", "-", text=example)
+
+
+def _ask(cluster: Cluster, account: str) -> bool:
+    """Send a request as a ServiceAccount. Whether it is allowed is decided after its priority."""
+    cluster.kubectl("get", "--raw", "/api/v1/nodes", f"--as={ACCOUNT}{account}", *GROUPS, check=False)
+    return True
+
+
+def _dispatched(cluster: Cluster) -> float:
+    """Return how many requests went through the FlowSchema to its level."""
+    name = "apiserver_flowcontrol_dispatched_requests_total"
+    metrics = cluster.kubectl("get", "--raw", "/metrics").stdout
+    labels = 'flow_schema="gpu-operator-post",priority_level="workload-high"'
+    counts = re.findall(rf"^{name}\{{{labels}\}} (\S+)$", metrics, re.MULTILINE)
+    return sum(map(float, counts))
