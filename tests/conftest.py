@@ -7,7 +7,8 @@ examples everywhere, without files that stay behind, and without a clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,9 +16,6 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.pool import Pool
 from tests.promises import BrokenPromiseError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # A busy machine is slow, which is no failure; random examples would make a failure come and go.
 settings.register_profile(

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from devcluster.access import ApiError
+from devcluster.client import Api, Object
 from devcluster.cluster import Cluster
 from devcluster.components import NEWEST_SLICES
 from devcluster.fleet import knobs
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from devcluster.client import Api, Object
 
 EMPTY_SECONDS: Final = 90.0
 LOOK_SECONDS: Final = 0.1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -10,10 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bundler.documents import InputError, parse, read, to_yaml
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 _TRAPS = (
     "1e3 0755 1_000 0x1F 0b1 off y No NULL ~ 1:30 2026-11-21 .inf .5 5. +1 = << -a 580.10 v26.7.0 # ' !t &a *a a:b @"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 
@@ -19,11 +19,7 @@ from tests.bundler.program import (
     write,
 )
 from tests.bundler.reading import load, read, render
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.chart.rendering import Helm
+from tests.chart.rendering import Helm
 
 CHART = f"--chart={POST}={LOCAL_CHARTS[POST]}"
 

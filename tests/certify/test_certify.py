@@ -10,7 +10,8 @@ import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -18,12 +19,8 @@ import yaml
 from hook.objects.names import PLUGIN_DAEMONSETS
 from tests.certify.site import CHART, Done, Site
 from tests.e2e.identity import Right, rights
+from tests.e2e.lab import Lab
 from tests.process.program import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.lab import Lab
 
 OLDEST: Final = (1, 34)
 """What Chart.yaml admits."""

@@ -6,18 +6,16 @@ import contextlib
 import json
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kubernetes import client
 
 from devcluster.patience import TooSlowError
 from hook.kube.client import Api
 from hook.kube.connection import by_library
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 PATIENCE: Final = 60.0
 """Time for something that happens at once on an idle machine."""

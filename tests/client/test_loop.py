@@ -5,32 +5,27 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from hook.config import Settings
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart, StalePod
+from hook.decide.result import Action, Decision, DeletePod, Phase, RolloutRestart, StalePod
 from hook.errors import PermissionDeniedError, RejectedError
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
+from hook.kube.requests import Request
 from hook.run import loop
 from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
 from hook.run.report import ProgressReporter, RestartResult
 from tests.client.fixtured import Shown
-from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, refused, reviewed, serving, told, until
+from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, refused, reviewed, serving, told, until
 from tests.fixtures.cluster import LATER, cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hook.decide.result import Action
-    from hook.kube.requests import Request
-    from tests.client.server import Server
 
 SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "uid")
 DELETING: Final = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"

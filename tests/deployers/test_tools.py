@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from devcluster.cluster import Cluster
 from devcluster.deployers.argocd import APPLICATIONS
 from devcluster.deployers.flux import HELM_RELEASES
 from devcluster.deployers.helm import Helm
@@ -26,14 +28,8 @@ from tests.deployers.story import (
     assert_reported_on_target,
     assert_stale_only_as_reported,
 )
-from tests.deployers.tools import APPLICATION, FLUX_NAME, HELM_RELEASE, ByArgoCd, ByFlux, ByHelm, ByHelmfile
+from tests.deployers.tools import APPLICATION, FLUX_NAME, HELM_RELEASE, ByArgoCd, ByFlux, ByHelm, ByHelmfile, Tool
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devcluster.cluster import Cluster
-    from tests.deployers.tools import Tool
 
 TOOLS: Final = ("argocd", "flux", "helmfile", "helm")
 TARGETS: Final = {

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from devcluster.cluster import Cluster
 from devcluster.components import NEWEST_SLICES
 from tests.e2e.controller.ground import Field
 from tests.e2e.faults.cluster.doorway import Doorway
 from tests.e2e.faults.cluster.ground import Ground
 from tests.e2e.lab import ALL_AT_ONCE, NEW, Lab
 from tests.evidence import keep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devcluster.cluster import Cluster
-    from tests.pool import Pool
+from tests.pool import Pool
 
 
 @pytest.fixture

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from subprocess import Popen
 
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, OLD, RELEASE, Boot, Lab
-
-if TYPE_CHECKING:
-    from subprocess import Popen
 
 BOTH = ["gpu-0", "gpu-1"]
 WAIT_FOR_JOBS = ("--wait", "--wait-for-jobs")

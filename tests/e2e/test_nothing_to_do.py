@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
 
 from tests.e2e.acts import is_ready
 from tests.e2e.identity import charted, kubeconfig
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, PLUGIN_NAMESPACE, Boot, Lab
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import pytest
 
 STALE = ["gpu-0", "gpu-1"]
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
 import pytest
 import yaml
@@ -27,10 +28,6 @@ from tests.image.node import NodeLab
 from tests.image.visit import VisitLab
 from tools.image.__main__ import build
 from tools.image.commands import CannotBuildError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import NoReturn
 
 TAG = "localhost/gpu-operator-post:test"
 REQUIRED = "REQUIRE_IMAGE"

@@ -7,20 +7,17 @@ driver pods are privileged.)
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from devcluster.access import ApiError
+from devcluster.cluster import Cluster
 from devcluster.kubelet import cgroups
 from devcluster.kubelet.names import REAL_NODE, Files
 from tests.e2e.lab import CHART, IMAGE, QUICK, RELEASE, Lab, _sets
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
-
-    from devcluster.cluster import Cluster
 
 HOME: Final = "post"
 PODS: Final = f"/api/v1/namespaces/{HOME}/pods"

@@ -6,16 +6,12 @@ import json
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from tests.e2e.lab import NAMESPACE, NEW, NEW_CHART, OLD
 from tests.image.held import Held
-from tests.image.node import HOME, PODS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tests.image.node import NodeLab
+from tests.image.node import HOME, PODS, NodeLab
 
 GREED = """
 import os, sys

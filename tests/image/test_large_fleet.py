@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from devcluster import etcd
 from devcluster.bench import atrest
 from devcluster.layout import CHECKOUT
 from tests.e2e.lab import OPERATOR
 from tests.fixtures.objects import Object, merged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.image.node import NodeLab
+from tests.image.node import NodeLab
 
 NODES: Final = 1000
 STALE: Final = range(0, NODES, 100)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,8 @@ from devcluster.kubelet.names import REAL_NODE
 from tests.e2e.lab import NEW, NEW_CHART
 from tests.image import scenes
 from tests.image.conftest import default_image
-from tests.image.node import DEFAULT
+from tests.image.node import DEFAULT, NodeLab
 from tests.image.node import PODS as LAB_PODS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.image.node import NodeLab
 
 THREE = ["gpu-0", "gpu-1", "gpu-2"]
 

@@ -5,21 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from hook.run.status import ControllerStatus
 from tests.client.controller import lease
 from tests.client.fixtured import showing
-from tests.fixtures.cluster import cluster, labelled, stale
-from tests.fixtures.objects import obj
-from tests.process.program import run_each, write_kubeconfig
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.fixtures.cluster import Cluster
-    from tests.fixtures.objects import Object
-    from tests.process.program import Ended
+from tests.fixtures.cluster import Cluster, cluster, labelled, stale
+from tests.fixtures.objects import Object, obj
+from tests.process.program import Ended, run_each, write_kubeconfig
 
 NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
 UNTOLERATED: Final = {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}

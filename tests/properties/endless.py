@@ -11,18 +11,15 @@ Those of any restart, in ``promises.py``, hold as well.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.decide.breaker import FEWEST
 from hook.decide.result import Phase
 from tests.properties import promises
-from tests.properties.pods import SECOND
+from tests.properties.machine import Machine
+from tests.properties.pods import SECOND, PluginPod
+from tests.properties.program import Controller
 from tests.properties.promises import WrongEndError, WrongRestartError
-
-if TYPE_CHECKING:
-    from tests.properties.machine import Machine
-    from tests.properties.pods import PluginPod
-    from tests.properties.program import Controller
 
 MINUTE: Final = 60 * SECOND
 TIMES_THAT_LIE: Final = frozenset({"times_move", "clock_back", "clock_forward"})

@@ -7,12 +7,9 @@ a plugin holds the load of the moment in which it started; it is stale when the 
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tests.properties.pods import SECOND, DriverPod, Main, PluginPod, Side
-
-if TYPE_CHECKING:
-    from tests.properties.pods import Pace
+from tests.properties.pods import SECOND, DriverPod, Main, Pace, PluginPod, Side
 
 OF_BEFORE: Final = -1
 """The load of a container that took the root of a driver which had ended already."""

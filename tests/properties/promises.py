@@ -9,23 +9,19 @@ What can be told, and what is left alone, is written down here a second time, in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Phase, headline
+from hook.decide.result import NodeState, NodeStatus, Phase, headline
+from hook.objects.views import Snapshot
 from hook.run import report
+from hook.run.job import Outcome
 from tests.fixtures.objects import at
 from tests.properties.machine import FAILED, QUIET, Machine
 from tests.properties.observation import moment_of
-from tests.properties.pods import SECOND, PluginPod
-
-if TYPE_CHECKING:
-    from hook.decide.result import NodeStatus
-    from hook.objects.views import Snapshot
-    from hook.run.job import Outcome
-    from tests.properties.pods import DriverPod
-    from tests.properties.program import Run
-    from tests.properties.world import World
+from tests.properties.pods import SECOND, DriverPod, PluginPod
+from tests.properties.program import Run
+from tests.properties.world import World
 
 LOST_AFTER: Final = 300 * SECOND
 """A node that is lost for so long is left alone (``Settings.not_ready_grace``)."""

@@ -8,8 +8,9 @@ what the cluster says, and is believed where nothing contradicts it (`LIES`).
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -17,25 +18,19 @@ from hypothesis import strategies as st
 
 from hook.decide.decide import chosen, decide_all, succeeded
 from hook.decide.reasons import Reason
-from hook.decide.result import Phase, headline
+from hook.decide.result import Decision, Phase, headline
 from hook.decide.state import Memory
 from hook.objects import policies, readers, views
+from hook.objects.decoding import Reader
+from hook.objects.views import Snapshot
 from hook.plan import plan
 from hook.plan.plan import Options, make_plan
 from hook.run import report
 from tests.fixtures.cluster import LATER, READERS, Cluster
-from tests.fixtures.objects import obj, raw
+from tests.fixtures.objects import Object, obj, raw
 from tests.properties.budget import OBJECTS, ONCE, examples, sample
 from tests.properties.mutations import OTHERS, hostile, mutated, put, spots, value_at
 from tests.properties.scenes import SCENES, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hook.decide.result import Decision
-    from hook.objects.decoding import Reader
-    from hook.objects.views import Snapshot
-    from tests.fixtures.objects import Object
 
 READER_OF: Final[dict[str, tuple[Reader[Any], tuple[str, ...]]]] = {
     "Pod": (readers.pod, ("driver-pod", "plugin-pod", "exporter/pod", "network/driver-pod")),

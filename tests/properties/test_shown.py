@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,9 +25,6 @@ from hook.run.report import ProgressReporter
 from tests.client.server import GRANTED, Said, serving
 from tests.properties.budget import examples
 from tests.properties.mutations import ESCAPES, TEXTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 texts = st.sampled_from([*TEXTS, ESCAPES * 500, "é" * 3000, "\x1b" * 3000, "🙈" * 2000]) | st.text(max_size=30)
 sane = texts.filter(lambda text: len(text) <= LONGEST_TEXT and text.isprintable() | text.isascii())

@@ -6,17 +6,13 @@ operator, happens as time passes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.properties.machine import FAILED, QUIET, Machine
-from tests.properties.pods import SECOND, DriverPod, Main, PluginPod, Side
+from tests.properties.pods import SECOND, DriverPod, Main, Pace, PluginPod, Side
 from tests.properties.rollout import DriverSet, PluginSet, Site, Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from tests.properties.pods import Pace
 
 LONG_AGO: Final = -3600
 FIRST_VERSION: Final = 100

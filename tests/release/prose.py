@@ -6,11 +6,9 @@ import ast
 import io
 import re
 import tokenize
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
 
 FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 CODE: Final = re.compile(r"``.+?``|`[^`]+`|\S+=\S+")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -12,9 +13,6 @@ from devcluster import programs
 from tests.chart.rendering import CHART, ROOT
 from tests.release.commands import WORKFLOWS, commands, defined_verbs, scripts, steps, verbs, workflow
 from tools import release
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEST, IMAGE, RELEASE = (ROOT / ".github" / "workflows" / f"{name}.yaml" for name in ("test", "image", "release"))
 

@@ -6,19 +6,15 @@ revision of its DaemonSet.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
-from tests.replay.replaying import EVERY, HELM_RETURNS, MIGRATIONS, play
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.replay.replaying import Replay
+from tests.replay.replaying import EVERY, HELM_RETURNS, MIGRATIONS, Replay, play
 
 LABELS_SECONDS: Final = 105.0
 """Upgrade labels trail by up to 100 s."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 from devcluster.layout import CHECKOUT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 SOURCES: Final = ("devcluster", "tests/simulator")
 UPSTREAM: Final = "origin/main"

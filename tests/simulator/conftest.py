@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,10 +11,6 @@ from devcluster.cluster import Cluster
 from tests.evidence import keep
 from tests.simulator.changes import why_skip
 from tests.simulator.stage import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 ALWAYS = ("test_cost.py", "test_performance_page.py")
 """Modules about tools that a change of the program or of a page can break; they need no cluster."""

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from devcluster.cluster import Cluster
+from devcluster.cluster import Cluster
 
 DRIVERS: Final = ("pods", "-n", "gpu-operator", "-l", "app.kubernetes.io/component=nvidia-driver")
 """The driver pods, as `kubectl get` names them."""

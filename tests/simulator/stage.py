@@ -5,16 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+from devcluster.cluster import Cluster
+from devcluster.happening import Happening
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from devcluster.cluster import Cluster
-    from devcluster.happening import Happening
 
 T = TypeVar("T")
 

@@ -9,12 +9,10 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from devcluster import binaries, gobuild, gotoolchain, programs
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def named(name: str) -> programs.Program:

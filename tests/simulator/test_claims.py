@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
+import pytest
+
+from devcluster.client import Api
 from devcluster.fleet import claims
 from devcluster.fleet.bay import Driver, Held
 from devcluster.fleet.claims import ClaimLife, has_claims
@@ -12,16 +16,9 @@ from devcluster.fleet.journal import Journal
 from devcluster.fleet.knobs import Dials, Knobs
 from devcluster.fleet.life import Place
 from devcluster.fleet.node import Node
+from devcluster.fleet.slices import Slices
 from devcluster.happening import Happening, encode
 from devcluster.truth import Truth
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from devcluster.client import Api
-    from devcluster.fleet.slices import Slices
 
 
 def _claim(t: float, event: str, pod: str, load: int = 0, node: str = "gpu-0") -> str:

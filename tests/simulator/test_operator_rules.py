@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devcluster.operator import render
 from devcluster.operator.readiness import is_pool_ready, is_ready
 from devcluster.operator.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SETTINGS = Settings("pod", "gpu-operator", "v26.3.3", "https://127.0.0.1:1", Path())
 NFD = "feature.node.kubernetes.io/"

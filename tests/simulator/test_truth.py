@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from devcluster.happening import encode
 from devcluster.replay import Standing
 from devcluster.truth import NETWORK, Truth
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OURS = {"pod": "p", "daemonset": "plugin", "namespace": "dra"}
 OTHER = {"pod": "q", "daemonset": "plugin", "namespace": "shell"}

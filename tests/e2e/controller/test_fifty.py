@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.e2e.acts import PATIENCE
-from tests.e2e.controller.ground import STOPPED
+from tests.e2e.controller.ground import STOPPED, Field
 from tests.e2e.lab import NEW, OLD
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from tests.e2e.controller.ground import Field
 
 NODES = 50
 QUARTER: Final = 13

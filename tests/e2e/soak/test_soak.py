@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,10 +16,8 @@ from devcluster.soak.plan import Before, Cycle, Fault, Upgrade
 from devcluster.soak.soak import Soak
 from devcluster.soak.stage import Stage
 from devcluster.truth import Truth
+from tests.pool import Pool
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from tests.pool import Pool
 
 NODES = 4
 FOLLOWED = [

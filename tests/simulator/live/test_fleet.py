@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import time
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from devcluster.machines import is_ready
 from tests.simulator.history import recorded
-from tests.simulator.stage import NODES, condition, container
-
-if TYPE_CHECKING:
-    from tests.simulator.stage import Stage
+from tests.simulator.stage import NODES, Stage, condition, container
 
 pytestmark = pytest.mark.e2e
 

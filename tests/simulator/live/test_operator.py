@@ -5,15 +5,12 @@ Its other modes and faults are what the program is tested with: tests/e2e.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.simulator.history import DRIVERS, recorded, versions
-from tests.simulator.stage import NODES, condition
-
-if TYPE_CHECKING:
-    from tests.simulator.stage import Stage
+from tests.simulator.stage import NODES, Stage, condition
 
 pytestmark = pytest.mark.e2e
 

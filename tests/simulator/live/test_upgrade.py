@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.simulator.history import recorded, versions
-from tests.simulator.stage import NODES, STATE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.simulator.stage import Stage
+from tests.simulator.stage import NODES, STATE, Stage
 
 pytestmark = pytest.mark.e2e
 

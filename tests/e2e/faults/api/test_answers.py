@@ -10,8 +10,9 @@ import functools
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -23,12 +24,8 @@ from tests.e2e.faults.breaking import answer, babble, cut_short, lose_answer, re
 from tests.e2e.faults.proxy import Proxy
 from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, OLD, Lab
 from tests.evidence import keep
+from tests.pool import Pool
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.pool import Pool
 
 NODES: Final = ["gpu-0", "gpu-1"]
 NAMESPACE: Final = "monitoring"

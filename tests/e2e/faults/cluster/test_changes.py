@@ -7,18 +7,14 @@ short here.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from devcluster.patience import TooSlowError
 from tests.e2e import acts
-from tests.e2e.acts import PATIENCE, upgraded
-from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGIN, PLUGINS
+from tests.e2e.acts import PATIENCE, Run, upgraded
+from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGIN, PLUGINS, Ground
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, QUICK
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from tests.e2e.acts import Run
-    from tests.e2e.faults.cluster.ground import Ground
 
 NODES = 2
 THIRD: Final = "590.48.01"

@@ -9,14 +9,10 @@ from __future__ import annotations
 import os
 import signal
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tests.e2e.acts import PATIENCE, Told
 from tests.e2e.faults.cluster.doorway import Doorway, Moment, Stop
-from tests.e2e.faults.cluster.ground import PLUGIN
-
-if TYPE_CHECKING:
-    from tests.e2e.faults.cluster.ground import Ground
+from tests.e2e.faults.cluster.ground import PLUGIN, Ground
 
 NODES = 2
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER

@@ -5,21 +5,17 @@ Refused for good it ends the run with exit 3, in the words of the refusal; refus
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from devcluster.ports import free_ports
 from tests.e2e.acts import PATIENCE
-from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGINS
+from tests.e2e.faults.cluster.doorway import Doorway
+from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGINS, Ground
 from tests.e2e.identity import RBAC, Right, allow, charted, kubeconfig
 from tests.e2e.lab import PLUGIN_NAMESPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.faults.cluster.doorway import Doorway
-    from tests.e2e.faults.cluster.ground import Ground
 
 NAME: Final = "freeze.example.com"
 DELETING_PODS: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]}
