@@ -43,8 +43,6 @@ class RealNode:
 
     images: Mapping[str, Path]
     """The images that it has, by the names that pods use: docker-archives. Their pods run on this node only."""
-    alone: bool = False
-    """Nothing else is simulated."""
     gpus: bool = False
     """It is labelled and tainted as a GPU node, so that pods for such nodes are put there."""
 

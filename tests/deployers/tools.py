@@ -41,8 +41,8 @@ def with_target(releases: Sequence[Release], target: Object) -> list[Release]:
 class ByHelm:
     """A pipeline with `helm upgrade --install` for each release, in order."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.apply = self.again = Helm(cluster, 4).apply
+    def __init__(self, cluster: Cluster, version: int) -> None:
+        self.apply = self.again = Helm(cluster, version).apply
 
 
 class ByHelmfile:

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from devcluster.soak.following import lost_its_lease
+from devcluster.soak.controlled import lost_its_lease
 from hook.objects import names
 from hook.run.status import ControllerStatus
 from tests.client.controller import exposition
