@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
-
-import pytest
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.bundler.program import (
     COPIED,
@@ -31,7 +28,14 @@ from tests.bundler.program import (
     write,
 )
 from tests.bundler.reading import Found, load, read, render
-from tests.chart.rendering import HOOK_ANNOTATIONS, Helm, Manifests
+from tests.chart.rendering import HOOK_ANNOTATIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from tests.chart.rendering import Helm, Manifests
 
 AWKWARD: Final[dict[str, Any]] = {
     "affinity": None,
