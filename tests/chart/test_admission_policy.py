@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.checks import settings_from
 from hook.decide.clients import plugin_names
 from hook.objects.drivers import STACKS
-
-if TYPE_CHECKING:
-    from tests.chart.rendering import Helm, Manifests, Object
+from tests.chart.rendering import Helm, Manifests, Object
 
 POLICY: Final = "ValidatingAdmissionPolicy"
 GROUP: Final = "admissionregistration.k8s.io/v1"

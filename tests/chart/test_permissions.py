@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
 
 from hook.kube.requests import CONFIG_MAPS
 from hook.objects.drivers import STACKS
 from tests.chart.needs import OWN, READ, Role, permissions
-from tests.chart.rendering import NAMESPACE, RELEASE, ROOT
+from tests.chart.rendering import NAMESPACE, RELEASE, ROOT, Helm, Manifests, Object, Values
 from tests.e2e.identity import Right, rights
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.chart.rendering import Helm, Manifests, Object, Values
 
 CONTROLLER: Final = f"{RELEASE}-controller"
 BOTH: Final[Values] = {"controller.enabled": True}

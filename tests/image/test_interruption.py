@@ -127,10 +127,6 @@ def _patch(lab: NodeLab, version: str, restarts: Sequence[str]) -> None:
     lab.assert_clean(sorted(restarts))
 
 
-def _names(lab: NodeLab) -> list[str]:
-    return [pod["metadata"]["name"] for pod in lab.controller_pods()]
-
-
 def _shown(lab: NodeLab) -> tuple[bool, int]:
     """Say of the only pod whether its container is ready, and how often it was restarted."""
     statuses: list[dict[str, Any]] = [

@@ -6,11 +6,12 @@ refuses what is refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from devcluster.client import path
+from devcluster.cluster import Cluster
 from tests.chart.cluster.scene import (
     ALONE,
     DRA,
@@ -39,10 +40,7 @@ from tests.chart.cluster.scene import (
     scheduled,
     until,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from devcluster.cluster import Cluster
-    from tests.chart.rendering import Object, Values
+from tests.chart.rendering import Object, Values
 
 pytestmark = pytest.mark.e2e
 

@@ -6,21 +6,18 @@ one warning, and no failure.
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from devcluster.cluster import Cluster
 from tests.chart.rendering import Helm, Values
 from tests.e2e.identity import Right, kubeconfig, rights
 from tests.e2e.lab import NAMESPACE, PLUGIN_NAMESPACE, Lab
 from tests.process.program import Ended, ended
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterable
-
-    from devcluster.cluster import Cluster
 
 pytestmark = pytest.mark.e2e
 
