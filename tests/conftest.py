@@ -35,12 +35,7 @@ SHARING: Final = (
 )
 """Modules, or folders of modules, that each make one thing for all of their tests: mostly a cluster."""
 
-ON_A_CLUSTER: Final = (
-    *SHARING,
-    "tests/simulator/",
-    "tests/e2e/",
-    "tests/image/",
-)
+ON_A_CLUSTER: Final = (*SHARING, "tests/simulator/", "tests/e2e/", "tests/image/")
 """Where a test runs against programs that a busy machine may starve."""
 
 

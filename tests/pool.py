@@ -46,10 +46,7 @@ THEN: Final = (
     "/apis/coordination.k8s.io/v1/leases",
     "/apis/resource.k8s.io/v1/resourceslices",
 )
-LAST: Final = (
-    NAMESPACES,
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-)
+LAST: Final = (NAMESPACES, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
 """What is empty by now; custom resources go with their definitions."""
 OF_THE_CONTROL_PLANE: Final = ("kube-system", "kube-node-lease", "kube-public")
 """Namespaces in which it keeps and creates what it likes, but no pods."""

@@ -6,18 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.bundler.program import (
-    DRA,
-    IMAGE,
-    KEY,
-    LOCAL_CHARTS,
-    POST,
-    bundle,
-    changed,
-    contents,
-    refuse,
-    write,
-)
+from tests.bundler.program import DRA, IMAGE, KEY, LOCAL_CHARTS, POST, bundle, changed, contents, refuse, write
 from tests.bundler.reading import load, read, render
 from tests.chart.rendering import Helm
 

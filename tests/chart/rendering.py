@@ -115,11 +115,7 @@ class Helm:
         return self.run(*fixed, *given, *options)
 
     def render(
-        self,
-        values: Values | None = None,
-        *options: str,
-        release: str = RELEASE,
-        chart: Path = CHART,
+        self, values: Values | None = None, *options: str, release: str = RELEASE, chart: Path = CHART
     ) -> Manifests:
         """Render the chart, which must succeed."""
         done = self.template(values, *options, release=release, chart=chart)

@@ -14,18 +14,7 @@ from msgspec import Struct, structs
 
 from hook import config
 from hook.config import CircuitBreaker, Duration
-from hook.decide import (
-    breaker,
-    decide,
-    done,
-    fleet,
-    freshness,
-    history,
-    nodes,
-    plugins,
-    restarts,
-    rollout,
-)
+from hook.decide import breaker, decide, done, fleet, freshness, history, nodes, plugins, restarts, rollout
 from hook.decide.result import NodeState
 from hook.kube import requests
 from hook.objects import views, wire

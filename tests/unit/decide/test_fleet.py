@@ -20,10 +20,7 @@ data:
       spec: {containers: [{name: nvidia-driver-ctr, image: "nvcr.io/nvidia/driver:580.126.20-ubuntu22.04"}]}
 """
 """That of the DaemonSet, in its ControllerRevision."""
-OF_BEFORE = {
-    "image": TEMPLATE.replace("580.126.20", "580.105.08"),
-    "chart": TEMPLATE.replace("v26.3.4", "v26.3.3"),
-}
+OF_BEFORE = {"image": TEMPLATE.replace("580.126.20", "580.105.08"), "chart": TEMPLATE.replace("v26.3.4", "v26.3.3")}
 OLD_CONTAINER = "{name: nvidia-driver-ctr, image: 'nvcr.io/nvidia/driver:570.1-ubuntu22.04'}"
 RENDERED_OLD = f"spec: {{template: {{spec: {{containers: [{OLD_CONTAINER}]}}}}}}"
 LEFTOVER = f"{{metadata: {{name: left, uid: left}}, status: {{desiredNumberScheduled: 0}}, {RENDERED_OLD}}}"
