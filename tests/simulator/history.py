@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from devcluster.cluster import Cluster
 
-DRIVERS: Final = ("pods", "-n", "gpu-operator", "-l", "app.kubernetes.io/component=nvidia-driver")
-"""The driver pods, as `kubectl get` names them."""
 _FILES = count()
 
 
@@ -47,8 +45,3 @@ def whole(file: Path) -> list[Any]:
         found.append(one)
         text = text[end:].lstrip()
     return found
-
-
-def versions(events: list[Any]) -> list[tuple[int, Any]]:
-    """Return every version of the objects, with when it was written, as their server counts."""
-    return [(int(each["object"]["metadata"]["resourceVersion"]), each["object"]) for each in events]

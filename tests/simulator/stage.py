@@ -19,8 +19,6 @@ OPERATOR = ("gpu-operator", "devcluster/charts/gpu-operator", "gpu-operator")
 PLUGIN = ("dra-driver", "devcluster/charts/dra-driver", "nvidia-dra-driver")
 NODES = ("gpu-0", "gpu-1", "gpu-2")
 STATE = "nvidia.com/gpu-driver-upgrade-state"
-HARMLESS = "nvidia.com/gpu.deploy.node-status-exporter"
-"""A label of the operator's that places no pod of these tests."""
 
 BRISK = {"driver_unload_seconds": 0.2, "driver_install_seconds": 1.0, "driver_ready_gap_seconds": 0.6, "jitter": 0.0}
 ALL_AT_ONCE = {"driver.upgradePolicy.maxParallelUpgrades": 0, "driver.upgradePolicy.maxUnavailable": "100%"}
@@ -116,19 +114,6 @@ class Stage:
         """Return each GPU node's upgrade label."""
         nodes = self.cluster.list("/api/v1/nodes", labelSelector="nvidia.com/gpu.present=true")
         return {node["metadata"]["name"]: node["metadata"]["labels"].get(STATE, "") for node in nodes}
-
-    def policy_state(self) -> str:
-        """Return what the ClusterPolicy says."""
-        return str(self.cluster.get("/apis/nvidia.com/v1/clusterpolicies/cluster-policy")["status"]["state"])
-
-    def await_evaluation(self) -> None:
-        """Wait until the operator has evaluated the policy anew.
-
-        It labels nodes first and evaluates then: two labels that come back have an evaluation between them.
-        """
-        for _time in range(2):
-            self.cluster.patch(f"/api/v1/nodes/{NODES[0]}", {"metadata": {"labels": {HARMLESS: None}}})
-            self.until(lambda: HARMLESS in self.cluster.get(f"/api/v1/nodes/{NODES[0]}")["metadata"]["labels"])
 
     def saw(self, event: str, node: str, since: float) -> list[Happening]:
         """Return the events of one kind on a node since a moment."""

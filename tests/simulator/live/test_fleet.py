@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from devcluster.machines import is_ready
 from tests.simulator.history import recorded
 from tests.simulator.stage import NODES, Stage, condition, container
 
@@ -99,22 +98,6 @@ def test_an_equal_digest_only_remounts(stage: Stage) -> None:
     stage.calm()
 
 
-def test_an_outage_moves_ready_alone(stage: Stage) -> None:
-    """The real node controller takes Ready away, the kubelet restores it; nothing restarted, no other node noticed."""
-    before = stage.plugins()["gpu-2"]
-    asked = stage.annotate("gpu-2", outage="true")
-    stage.until(lambda: "gpu-2" not in stage.plugins())
-    ready = {name: is_ready(stage.cluster.get(f"/api/v1/nodes/{name}")) for name in NODES}
-    assert ready == {"gpu-0": True, "gpu-1": True, "gpu-2": False}
-    stage.annotate("gpu-2", outage=None)
-    after = stage.until(lambda: stage.plugins().get("gpu-2"))
-    assert condition(after, "Ready")[1] > condition(before, "Ready")[1]
-    assert condition(after, "ContainersReady") == condition(before, "ContainersReady")
-    assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
-    assert {each.event for each in stage.truth.since(asked)} == {"node-outage", "node-back"}
-    stage.calm()
-
-
 def test_slices_outlive_a_short_absence_and_no_long_one(stage: Stage) -> None:
     """The next plugin updates the same slice; it is wiped where none comes, as here, where the plugin crashes."""
     stage.knobs(slice_wipe_seconds=600)
@@ -134,21 +117,3 @@ def test_slices_outlive_a_short_absence_and_no_long_one(stage: Stage) -> None:
     stage.knobs()
     stage.until(lambda: stage.cluster.list(SLICES, **selector))
     stage.until(lambda: "gpu-0" in stage.plugins())
-
-
-def test_the_journal_classifies_restarts(stage: Stage) -> None:
-    """A fresh plugin's restart is needless; a stale one's while the driver reloads is early."""
-    asked = stage.truth.happenings[-1].t + 0.001
-    stage.until(lambda: len(stage.plugins()) == len(NODES))
-    stage.delete_plugin("gpu-1")
-    stage.until(lambda: stage.saw("plugin-ready", "gpu-1", asked))
-    assert [each.node for each in stage.truth.needless_restarts(since=asked)] == ["gpu-1"]
-    assert stage.truth.early_restarts(since=asked) == ()
-    stage.annotate("gpu-1", driver_fault="unready")
-    asked = stage.migrate()
-    stage.until(lambda: stage.saw("driver-loaded", "gpu-1", asked))
-    stage.delete_plugin("gpu-1")
-    stage.until(lambda: stage.truth.restarts(since=asked))
-    assert [each.node for each in stage.truth.early_restarts(since=asked)] == ["gpu-1"]
-    stage.annotate("gpu-1", driver_fault=None)
-    stage.calm()
