@@ -89,7 +89,6 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
 
 @pytest.fixture(autouse=True)
 def _no_idle_cluster(pool: Pool, request: pytest.FixtureRequest) -> None:
-    """Take the shared cluster down before what needs none: an idle control plane takes a tenth of a processor."""
     if _turn(request.node) >= LONGEST_FIRST.index("tests/properties/"):
         pool.down()
 
@@ -113,6 +112,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    """Say how early a test begins: the order within a module stays."""
     path = item.nodeid
     return next((turn for turn, prefix in enumerate(LONGEST_FIRST) if path.startswith(prefix)), len(LONGEST_FIRST))

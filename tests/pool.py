@@ -119,7 +119,6 @@ def empty(cluster: Cluster, kept: set[str]) -> None:
 
 
 async def _objects_at_boot(api: Api) -> set[str]:
-    """Return the paths of all objects but GPU nodes."""
     found = await _objects(api, (*FIRST, *THEN, *LAST))
     return {url for url, each in found.items() if "kwok.x-k8s.io/node" not in each["metadata"].get("annotations", {})}
 
@@ -146,14 +145,12 @@ def _concerning(collection: str, metadata: Object) -> Iterator[str]:
 
 
 async def _delete(api: Api, collections: tuple[str, ...], kept: set[str]) -> set[str]:
-    """Ask for the deletion of all objects of these kinds but those that are kept; return what was still there."""
     found = {url: each for url, each in (await _objects(api, collections)).items() if url not in kept}
     await asyncio.gather(*(_delete_one(api, url, each["metadata"]) for url, each in found.items()))
     return set(found)
 
 
 async def _delete_events(api: Api) -> None:
-    """Delete them by namespace: there are too many to delete one by one, and new ones come at any time."""
     names = [namespace["metadata"]["name"] for namespace in await api.list(NAMESPACES)]
     await asyncio.gather(*(api.delete(f"{NAMESPACES}/{name}/events") for name in names))
 

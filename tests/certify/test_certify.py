@@ -121,11 +121,9 @@ def test_every_variant_runs_and_restarts_nothing(site: Site, subtests: pytest.Su
 
 
 def test_a_controller_becomes_ready_and_restarts_nothing(site: Site, subtests: pytest.Subtests) -> None:
-    """It looks for plugins in this test's namespace alone, where there are none; policy and program confine it.
-
-    That it is ready shows that its image runs under restricted Pod Security, that the kubelet reaches its probes, and
-    that it may hold its Lease and read what it must.
-    """
+    """It looks for plugins in this test's namespace alone, where there are none; policy and program confine it."""
+    # That it is ready shows that its image runs under restricted Pod Security, that the kubelet reaches its probes, and
+    # that it may hold its Lease and read what it must.
     before = _plugins(site)
     only_here = (f"--set=plugin.namespace={site.namespace},rbac.scope=cluster,dryRun=false", *NOWHERE_ELSE)
     for variant in CONTROLLERS:
@@ -174,7 +172,6 @@ def _may(site: Site, kubeconfig: Path, right: Right) -> bool:
 
 
 def _try_delete(site: Site, kubeconfig: Path, pod: str) -> Done:
-    """Ask whether a pod could be deleted; the server goes all the way but for doing it."""
     namespace, _, name = pod.partition("/")
     url = f"/api/v1/namespaces/{namespace}/pods/{name}?dryRun=All"
     return site.kubectl("delete", f"--raw={url}", kubeconfig=kubeconfig)

@@ -131,7 +131,6 @@ class Helm:
 
 @cache
 def _manifests(text: str) -> Manifests:
-    """Parse a rendering once: no test changes it."""
     return Manifests(tuple(documents(text)))
 
 

@@ -23,7 +23,6 @@ def _policies(rendered: Manifests) -> list[Object]:
 
 
 def _list(policy: Object, name: str) -> list[object]:
-    """Return a list that is rendered into a policy's variables."""
     (variable,) = [item for item in policy["spec"]["variables"] if item["name"] == name]
     return list(json.loads(variable["expression"]))
 
@@ -68,10 +67,8 @@ def _constant(policy: Object) -> Object:
 
 
 def test_it_is_left_out_only_on_request(helm: Helm) -> None:
-    """Where the API server does not serve the kind, you must confirm that the account may go without limits.
-
-    Without a cluster, as with ``helm template``, the Kubernetes version decides; Argo CD passes what it found.
-    """
+    """Where the API server does not serve the kind, you must confirm that the account may go without limits."""
+    # Without a cluster, as with ``helm template``, the Kubernetes version decides; Argo CD passes what it found.
     for options in ((), ("--api-versions=monitoring.coreos.com/v1",), (ASKED, SERVED), (SERVED,)):
         assert _policies(helm.render({}, *options)), options
     assert "this cluster does not serve ValidatingAdmissionPolicies" in helm.refuse({}, ASKED)

@@ -41,7 +41,6 @@ def _rights(*roles: Object) -> set[Right]:
 
 
 def _accounts(values: Values) -> dict[str, Role]:
-    """Return the ServiceAccounts of a rendering, and how the program uses each."""
     job = Role.DELEGATE if values.get("job.mode") == "delegate" else Role.JOB
     return {RELEASE: job} | ({CONTROLLER: Role.CONTROLLER} if values.get("controller.enabled") else {})
 
@@ -66,7 +65,6 @@ def _needed(values: Values, role: Role) -> dict[str, set[Right]]:
 
 
 def _granted(rendered: Manifests, account: str) -> dict[str, set[Right]]:
-    """Return what an account is granted: by namespace, and without one by a ClusterRole."""
     return {role["metadata"].get("namespace", ""): _rights(role) for role in rendered.roles_of(account)}
 
 
@@ -106,7 +104,6 @@ CONDITIONS: Final[dict[str, Callable[[Values, str], Any]]] = {
 
 
 def _strategy(values: Values) -> str:
-    """Return the strategy; a dry run has none, because it writes nothing."""
     return "" if "dryRun" in values else str(values["strategy"])
 
 
@@ -182,5 +179,4 @@ def test_event_targets_may_be_read_by_name(helm: Helm) -> None:
 
 
 def _keys(objects: list[Object] | tuple[Object, ...], default: str = NAMESPACE) -> list[tuple[str, str]]:
-    """Return name and namespace of each object; what has no namespace counts to that of the release."""
     return [(item["metadata"]["name"], item["metadata"].get("namespace", default)) for item in objects]

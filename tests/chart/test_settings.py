@@ -33,7 +33,6 @@ def _flat(config: Values, block: str = "") -> Values:
 
 
 def _configs(helm: Helm, values: Values) -> list[Values]:
-    """Return what the chart passes to the Job and, if there is one, to the controller."""
     rendered = helm.render(values)
     return [config_of(container_of(workload)) for kind in ("Job", "Deployment") for workload in rendered.all(kind)]
 

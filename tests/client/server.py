@@ -99,10 +99,8 @@ class Server:
 def serving(
     answer: Said | Trickle | Callable[[str], Said | Trickle], wrote: Callable[[str, bytes], Said] | None = None
 ) -> Iterator[Server]:
-    """Answer every request by `answer`, or what it returns for method and path; one with a body as `wrote` returns.
-
-    An answer that promises a body and gives none stays open until the end.
-    """
+    """Answer every request by `answer`, or what it returns for method and path; one with a body as `wrote` returns."""
+    # An answer that promises a body and gives none stays open until the end.
     asked: list[str] = []
     over, finished = threading.Event(), threading.Event()
 

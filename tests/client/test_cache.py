@@ -69,7 +69,6 @@ def test_what_two_selections_bring_counts_once() -> None:
 
 @pytest.fixture
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask for the versions of ResourceSlices whenever it is called."""
     for name in ("DISCOVERY_SECONDS", "FIRST_DISCOVERY_SECONDS"):
         monkeypatch.setattr(caches, name, 0.0)
 

@@ -93,7 +93,6 @@ def confirmed(cluster: Cluster, happens: Callable[[], object] = lambda: None) ->
 
 @pytest.fixture
 def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for no watch: it is dead."""
     monkeypatch.setattr(confirm, "DELIVERY_SECONDS", 0.0)
 
 

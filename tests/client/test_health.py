@@ -27,7 +27,6 @@ NOT_READ: Final = "the cluster has not been read yet"
 
 @pytest.fixture(autouse=True)
 def _ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a server notice at once that it is shut down."""
     monkeypatch.setattr(BaseServer.serve_forever, "__defaults__", (0.01,))
 
 

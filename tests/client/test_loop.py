@@ -36,7 +36,6 @@ ONCE: Final = retry.RetryPolicy(unreachable=0, denied=0)
 
 @pytest.fixture(autouse=True)
 def _not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Execute all of a decision, also on a busy machine, and try each write once."""
     monkeypatch.setattr(loop, "ACT_SECONDS", PATIENCE)
     monkeypatch.setattr(retry, "WRITE", ONCE)
 
@@ -142,10 +141,8 @@ def test_a_refusal_ends_a_job_and_no_controller() -> None:
 
 
 def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
-    """The server may have done it, or not; nothing, or "gone", in answer to the next try means that it was ours.
-
-    If the second answer grants it, what is gone then is the same restart.
-    """
+    """The server may have done it, or not; nothing, or "gone", in answer to the next try means that it was ours."""
+    # If the second answer grants it, what is gone then is the same restart.
     answers = [Said()]
     with serving(lambda _line: answers.pop() if answers else told()) as server:
         restarter = Restarter(server.api)

@@ -213,10 +213,8 @@ def test_plain_failure_is_visible(story: Story) -> None:
 
 @each
 def test_delegated(story: Story) -> None:
-    """The tool returns before the last plugin can be restarted, and the controller restarts it.
-
-    Each is restarted once, and the same again neither restarts any nor changes the controller.
-    """
+    """The tool returns before the last plugin can be restarted, and the controller restarts it."""
+    # Each is restarted once, and the same again neither restarts any nor changes the controller.
     assert story.delegation.outcome.succeeded, story.delegation.outcome.said
     assert_no_wrong_restart(story.delegation)
     assert (story.delegation.runs, story.delegation.report["reason"]) == (1, "Delegated")

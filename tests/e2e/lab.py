@@ -293,5 +293,4 @@ class Lab:
 
 
 def _sets(values: dict[str, object]) -> list[str]:
-    """Write values as ``--set-json`` flags, which know types; ``a__b`` stands for ``a.b``."""
     return [f"--set-json={key.replace('__', '.')}={json.dumps(value)}" for key, value in values.items()]

@@ -53,7 +53,6 @@ def _prepared(lab: Lab, *names: str) -> None:
 
 
 def _object(lab: Lab) -> tuple[list[str], str]:
-    """Return the pods that the status object names, and how many are possibly affected."""
     data: dict[str, str] = lab.cluster.get(STATUS)["data"]
     pods = json.loads(data.get("firstAffectedPods", "[]"))
     return _named(pods), data.get("possiblyAffectedPods", "")

@@ -18,7 +18,6 @@ STALL: Final = ("advanced.operatorQuiet=3s", "advanced.unknownOperatorQuiet=5s",
 
 
 def _data(lab: Lab) -> dict[str, str]:
-    """Return what the object says."""
     data: dict[str, str] = lab.cluster.get(PATH)["data"]
     return data
 

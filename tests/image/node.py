@@ -41,10 +41,8 @@ class NodeLab(Lab):
     def start_post(
         self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object
     ) -> subprocess.Popen[str]:
-        """Install or upgrade our chart with its defaults but for times, and for a Job that is kept; Helm 4.
-
-        A run lasts as long as what befalls it, which on a busy machine is minutes.
-        """
+        """Install or upgrade our chart with its defaults but for times, and for a Job that is kept; Helm 4."""
+        # A run lasts as long as what befalls it, which on a busy machine is minutes.
         chosen: dict[str, object] = {"timeout": "20m", **dict(word.split("=") for word in args), **KEPT, **values}
         chosen = {name: value for name, value in chosen.items() if value is not DEFAULT}
         return self.cluster.start_helm(

@@ -26,10 +26,8 @@ as the first to go: the container's own; with cgroup v2 all of the container, th
 
 
 def test_evicted_out_of_memory_deleted(boot: Callable[[int], NodeLab]) -> None:
-    """Evictions do not count as failures; memory and deletion do, and are retried; the last pod does the job.
-
-    With two retries allowed and three pods lost, that only works because the Job ignores disruptions.
-    """
+    """Evictions do not count as failures; memory and deletion do, and are retried; the last pod does the job."""
+    # With two retries allowed and three pods lost, that only works because the Job ignores disruptions.
     lab = boot(2)
     lab.fleet(nodes=2)
     hook = lab.start_post(expect__driverVersion=NEW, backoffLimit=2)

@@ -33,11 +33,9 @@ print(json.dumps({**facts, "writable": writable, "root": os.access("/root", os.W
 
 
 def test_a_serial_migration_and_nothing_after_it(boot: Callable[[int], NodeLab]) -> None:
-    """Three nodes one at a time: each plugin once, none early or needlessly; then a run that restarts nothing.
-
-    The container is confined as the chart says, and everything that it says arrives: in `kubectl logs` while it runs,
-    in Helm's output, in the termination message, and in the events that `kubectl describe job` shows.
-    """
+    """Three nodes one at a time: each plugin once, none early or needlessly; then a run that restarts nothing."""
+    # The container is confined as the chart says, and everything that it says arrives: in `kubectl logs` while it runs,
+    # in Helm's output, in the termination message, and in the events that `kubectl describe job` shows.
     lab = boot(3)
     lab.fleet(nodes=3, simulate__behaviour="26.3")
     lab.operator(chart=NEW_CHART, driver=NEW, simulate__behaviour="26.3")
@@ -91,12 +89,10 @@ def test_its_namespace_refuses_what_is_not_restricted(boot: Callable[[int], Node
 
 
 def _refusals(lab: NodeLab) -> list[str]:
-    """Give what the Job controller says of pods that Pod Security refused."""
     events = (each for each in lab.cluster.list("/api/v1/events") if each["involvedObject"]["kind"] == "Job")
     return [each["message"] for each in events if "violates PodSecurity" in each.get("message", "")]
 
 
 def _pod(name: str, image: str) -> dict[str, Any]:
-    """Describe a pod that says the program's version."""
     container = {"name": "only", "image": image, "args": ["--version"]}
     return {"metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": [container]}}

@@ -39,10 +39,8 @@ def reported(lab: GpuNodeLab) -> dict[str, str]:
 
 
 def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
-    """Claims from before, in between and after: the last one works, and the restart of the plugin made that so.
-
-    `status` reports exactly the pods that have the old files.
-    """
+    """Claims from before, in between and after: the last one works, and the restart of the plugin made that so."""
+    # `status` reports exactly the pods that have the old files.
     lab = gpu_node
     lab.install(GPUS, **GPUS_ALONE)
     assert lab.published() == {numbers(OLD)}

@@ -102,10 +102,8 @@ def _started(words: Iterable[str], environment: Mapping[str, str], stream: int |
 
 
 def run_each(folder: Path, commands: Iterable[Iterable[str]]) -> list[Ended]:
-    """Run the program to its end for each of these words, one after the other: faster than `run`.
-
-    A word like ``NAME=value`` in capitals is an environment variable.
-    """
+    """Run the program to its end for each of these words, one after the other: faster than `run`."""
+    # A word like ``NAME=value`` in capitals is an environment variable.
     wanted = []
     for words in commands:
         arguments, settings = separated(words)

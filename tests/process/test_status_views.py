@@ -49,7 +49,6 @@ class Elements(HTMLParser):
 
 @pytest.fixture(autouse=True)
 def _interruptible() -> Iterator[None]:
-    """Programs ignore SIGINT if this process does, which is so where a shell runs the tests in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -10,7 +10,6 @@ import pytest
 
 @pytest.fixture(scope="module")
 def _quiet() -> Iterator[None]:
-    """Keep the program's log out of the way, and of the time."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

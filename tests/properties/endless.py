@@ -27,10 +27,8 @@ TIMES_THAT_LIE: Final = frozenset({"times_move", "clock_back", "clock_forward"})
 
 
 def patience(run: Controller, *, lied: bool) -> int:
-    """Return how long a cluster at rest may take until nothing is stale: a pause, a policy's report, an open breaker.
-
-    The breaker opens for clocks alone, so only where they lied there is a need to wait for it.
-    """
+    """Return how long a cluster at rest may take until nothing is stale: pause, policy's report, open breaker."""
+    # The breaker opens for clocks alone, so only where they lied there is a need to wait for it.
     settings = run.settings
     pauses = settings.controller.restart_backoff_max + settings.plugin_timeout + settings.advanced.policy_grace
     pauses += settings.controller.circuit_breaker.reset if lied else timedelta()

@@ -124,7 +124,6 @@ class Machine:
         return True
 
     def _rises(self, pod: DriverPod, now: int) -> None:
-        """Make a driver pod ready once all of its containers are."""
         if pod.noticed and pod.side_due is None and pod.ready is None:
             pod.ready = self.stamp(now)
 
@@ -200,10 +199,8 @@ class Machine:
                 self.load, self.remains = None, True
 
     def side_crashes(self, now: int, how: int) -> None:
-        """Restart the side container of the driver pod, while the driver container runs on.
-
-        Without a readiness probe the kubelet may never see it down.
-        """
+        """Restart the side container of the driver pod, while the driver container runs on."""
+        # Without a readiness probe the kubelet may never see it down.
         for pod in self.drivers:
             if pod.side is not None and pod.side.started is not None and not pod.deleting:
                 self._end(pod.side, now)

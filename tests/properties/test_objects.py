@@ -65,10 +65,8 @@ def is_lie(part: str, before: Object, after: Object) -> bool:
 
 
 def _differs(was: Any, now: Any, part: str) -> bool:  # noqa: ANN401 - JSON
-    """Return whether there is another value of the same type, or one more; a value of another type is no lie.
-
-    A value that is null or gone is one where a kind has a default for it: an upgrade policy that says nothing is off.
-    """
+    """Return whether there is another value of the same type, or one more; a value of another type is no lie."""
+    # A value that is null or gone is one where a kind has a default for it: an upgrade policy that says nothing is off.
     if now is None:
         return was is not None and part in WITH_DEFAULTS
     if type(was) is not type(now):
@@ -130,11 +128,9 @@ def planned(scene: Scene, found: Cluster) -> None:
 
 @pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
 def test_one_wrong_thing_breaks_no_promise(scene: Scene) -> None:
-    """At a path of the object: put, dropped, twice, or half of it.
-
-    Unchanged, each scene allows just what is stale on settled nodes, and is done if nothing is left. Several wrong
-    things may make up any facts, but none that cannot be read, shown or named.
-    """
+    """At a path of the object: put, dropped, twice, or half of it."""
+    # Unchanged, each scene allows just what is stale on settled nodes, and is done if nothing is left. Several wrong
+    # things may make up any facts, but none that cannot be read, shown or named.
     assert (Phase.WAIT if scene.unfinished else Phase.DONE) is decided(scene, scene.cluster)[1].phase
     check(scene, scene.cluster)
 

@@ -128,7 +128,6 @@ def test_packaged_readme(helm: Helm, package: Path) -> None:
 
 
 def _installs(text: str) -> list[list[str]]:
-    """Return the commands of a document that install this chart."""
     script = "\n".join(CONSOLE.findall(text))
     return [words for words in commands(script) if words[:4] == ["helm", "upgrade", "--install", "gpu-operator-post"]]
 

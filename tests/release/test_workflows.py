@@ -138,10 +138,8 @@ def test_supported_clusters_are_tested() -> None:
 
 
 def test_everything_that_is_pinned_is_kept_up_to_date() -> None:
-    """Dependabot watches each Go module, each list of requirements, the image's base and the actions, a week late.
-
-    Not versions that workflows pass on: CONTRIBUTING.md names them.
-    """
+    """Dependabot watches each Go module, each list of requirements, the image's base and the actions, a week late."""
+    # Not versions that workflows pass on: CONTRIBUTING.md names them.
     updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
     assert all(update["cooldown"]["default-days"] >= 7 for update in updates)
     watched: dict[str, set[Path]] = {}

@@ -147,7 +147,6 @@ class Plugins:
         return obj("slice", {"metadata": {"name": f"slice-{node}"}, "spec": {"nodeName": node, "devices": devices}})
 
     def _semver(self, node: str) -> str:
-        """Leave leading zeros out, as the plugin does when it publishes."""
         return ".".join(str(int(part)) for part in self._published[node][0].split("."))
 
     def _stamp(self, seconds: float) -> str:

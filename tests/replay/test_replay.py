@@ -29,11 +29,9 @@ def replays(name: str) -> Iterator[tuple[str, Replay]]:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_recording_is_followed_by_its_truth(name: str) -> None:
-    """A plugin is evaluated only while a Ready driver pod of the last revision holds its node.
-
-    Success comes after the truth, within the time that labels and quiet times take, and leaves no plugin stale. A
-    migration restarts each plugin once, two seconds after its own driver is ready or sooner; anything else none.
-    """
+    """A plugin is evaluated only while a Ready driver pod of the last revision holds its node."""
+    # Success comes after the truth, within the time that labels and quiet times take, and leaves no plugin stale. A
+    # migration restarts each plugin once, two seconds after its own driver is ready or sooner; anything else none.
     for start, replay in replays(name):
         recording, restarts = replay.recording, replay.plugins.restarts
         new = [one for one in recording.loads() if one.hash == recording.newest_hash()]

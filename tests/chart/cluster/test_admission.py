@@ -52,7 +52,6 @@ PODS_ALONE: Final = path("v1", "pods", namespace=ALONE)
 
 @pytest.fixture(scope="module", autouse=True)
 def _scene(cluster: Cluster) -> None:
-    """Create what accounts may and may not delete. Each test has its own accounts."""
     apply(cluster, scene())
 
 
@@ -256,7 +255,6 @@ def _applications(cluster: Cluster) -> list[Object]:
 
 
 def _about(found: Object, namespace: str = OTHER, **more: str) -> dict[str, Any]:
-    """Describe an event as the program writes it."""
     target: Object = {key: found[key] for key in ("apiVersion", "kind")}
     target |= {"name": found["metadata"]["name"], "uid": found["metadata"]["uid"], "namespace": namespace, **more}
     return {"metadata": {"name": "a", "namespace": namespace}, "involvedObject": target, "reason": "Test", **OWN}

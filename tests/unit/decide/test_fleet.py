@@ -61,10 +61,8 @@ def test_a_settled_driver_is_one_live_ready_pod_of_the_newest_revision() -> None
 
 
 def test_a_revision_that_arrives_after_its_daemonset_is_waited_for() -> None:
-    """The driver pod has the newest revision that is known, but the DaemonSet has another template by now.
-
-    The DaemonSet controller creates the revision before it writes the status, but each kind has a watch of its own.
-    """
+    """The driver pod has the newest revision that is known, but the DaemonSet has another template by now."""
+    # The DaemonSet controller creates the revision before it writes the status, but each kind has a watch of its own.
     for name, before in OF_BEFORE.items():
         decision, _memory = stale().change("revision", before).decide()
         (status,) = decision.statuses

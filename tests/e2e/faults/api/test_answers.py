@@ -122,7 +122,6 @@ def _client(name: str) -> dict[str, Any]:
 
 
 def _run(lab: Lab, name: str, proxy: Proxy, *args: str, expect: str = "", timeout: str = "4m") -> Run:
-    """Start a run for the driver client of its name, and no other: none does the work of another one."""
     wanted = (f"expect.driverVersion={expect}",) if expect else ()
     return acts.begin(lab, client(NAMESPACE, name), *wanted, *args, kubeconfig=proxy.kubeconfig, timeout=timeout)
 

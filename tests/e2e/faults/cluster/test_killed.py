@@ -35,14 +35,12 @@ def _killed(ground: Ground, door: Doorway, stop: Stop, *args: str) -> None:
 
 
 def _finished(ground: Ground, *args: str) -> Told:
-    """Run to the end, and hear success."""
     done = ground.begin(*args).told()
     assert done.code == 0, done.said
     return done
 
 
 def _restarted(ground: Ground, plugins: int) -> bool:
-    """Whether so many plugins were restarted, or more."""
     return len(ground.restarts()) >= plugins
 
 
