@@ -24,7 +24,6 @@ settings.register_profile(
 settings.load_profile("everywhere")
 
 SHARING: Final = (
-    "tests/simulator/live/",
     "tests/chart/cluster/",
     "tests/certify/",
     "tests/deployers/",
@@ -41,9 +40,6 @@ ON_A_CLUSTER: Final = (*SHARING, "tests/simulator/", "tests/e2e/", "tests/image/
 
 SAME_RENDERINGS: Final = ("tests/chart/", "tests/bundler/")
 """Modules whose tests look at the same renderings, which each process makes once."""
-
-ONE_PER_FOLDER: Final = ("tests/simulator/live/",)
-"""Folders whose modules share one cluster among them."""
 
 ONE_PER_PARAMETER: Final = ("tests/deployers/", "tests/replay/test_replay.py")
 """Here a module makes one for each of its parameters, which is all that stands in the brackets of its tests."""
@@ -74,8 +70,6 @@ class OneWorkerACluster(LoadScopeScheduling):  # type: ignore[misc] # xdist ship
         path, _, name = nodeid.partition("::")
         if path.startswith(ONE_PER_PARAMETER):
             return path + name.partition("[")[2]
-        if path.startswith(ONE_PER_FOLDER):
-            return path.rpartition("/")[0]
         return path if path.startswith((*SHARING, *SAME_RENDERINGS)) else nodeid
 
 

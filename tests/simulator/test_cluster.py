@@ -6,19 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import pytest
 
 from devcluster.cluster import Cluster, ClusterError
 from devcluster.layout import CHECKOUT, State
-from devcluster.patience import TooSlowError
 from devcluster.processes import ProcessError, Record, end, records, start, start_mark
+from tests.simulator.waiting import until
 
-T = TypeVar("T")
 SLEEP: Final = [sys.executable, "-c", "import time; time.sleep(60)"]
 STUBBORN: Final = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
@@ -39,16 +36,6 @@ with Cluster(Path(state)) as cluster:
     time.sleep(600)
 """
 """Owns a cluster that is a single process."""
-
-
-def until(look: Callable[[], T], seconds: float = 30) -> T:
-    """Look again and again until there is something to see."""
-    deadline = time.monotonic() + seconds
-    while not (seen := look()):
-        if time.monotonic() > deadline:
-            raise TooSlowError(f"{seconds} s passed in vain")
-        time.sleep(0.05)
-    return seen
 
 
 def test_what_dies_with_its_owner(tmp_path: Path) -> None:
