@@ -163,11 +163,11 @@ test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw
 	$(PY) -m pytest tests/image/test_visit.py $(FOREIGN)
 
 ##@ Endurance
-# The same seed draws the same cycles again. FOLLOW=1: one controller all the time instead of runs of the Job.
+# The same seed draws the same cycles again. CONTROLLER=1: one controller all the time instead of runs of the Job.
 soak: NODES ?= 200
 soak: CYCLES ?= 4
 soak: binaries ## Upgrade NODES=200 for CYCLES=4 with faults drawn from SEED=1; fails on a broken promise
-	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED) $(if $(FOLLOW),--follow) $(if $(VERIFY),--verify-incremental)
+	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED) $(if $(CONTROLLER),--controller) $(if $(VERIFY),--verify-incremental)
 
 ##@ Release
 # Options that keep a machine's own package index and paths out of the lock.

@@ -49,16 +49,12 @@ class Cluster:
     The methods are for code outside of an event loop: tests, the demo, the command line.
     """
 
-    def __init__(
-        self, state: Path, images: Mapping[str, Sequence[str]] | None = None, *, slices: str = NEWEST_SLICES
-    ) -> None:
+    def __init__(self, state: Path, *, slices: str = NEWEST_SLICES) -> None:
         self.files = State(Path(state).resolve())
         self.audit_statuses = False
         """Whether the audit log is to have each write of a pod's status as well; to be set before `up`."""
         self._slices = slices
         """The only version of resource.k8s.io that the API server serves: v1, v1beta2 or v1beta1."""
-        self._images = dict(images or {})
-        """More images for the pod runner: last part of the repository -> arguments of Python."""
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._adopted: list[subprocess.Popen[str]] = []
         self._owner: int | None = None
@@ -107,9 +103,8 @@ class Cluster:
             controlplane.boot(self.files, programs, shape, self._running)
             if real_node is not None:
                 self.run(lambda api: machines.create_policy(api, kubelets.pin_policy(real_node.images)))
-            if not shape.bare:
-                self.run(machines.prepare)
-                self._simulate(nodes, nics, fleet=fleet)
+            self.run(machines.prepare)
+            self._simulate(nodes, nics, fleet=fleet)
             if real_node is not None:
                 self._await_nodes({REAL_NODE})
             if real_node is not None and real_node.gpus:
@@ -126,8 +121,7 @@ class Cluster:
 
     def _simulate(self, nodes: int, nics: int, *, fleet: bool) -> None:
         """Bring the system node and the GPU nodes into the cluster; KWOK is there already."""
-        images = [f"--image={name}={json.dumps(list(args))}" for name, args in self._images.items()]
-        self._start(POD_RUNNER, "devcluster.podrunner", *images)
+        self._start(POD_RUNNER, "devcluster.podrunner")
         if fleet:
             self._start(FLEET, "devcluster.fleet")
         self.add_gpu_nodes(nodes, nics)
@@ -219,12 +213,6 @@ class Cluster:
         for record in chosen:
             record.forget(self.files.processes)
             self._running.pop(record.name).wait()
-
-    def revive(self, name: str) -> None:
-        """Start a program of this cluster again that was killed, with the command line that it had."""
-        before = self._running[name]
-        before.wait()
-        self._running[name] = start(self.files, name, [str(part) for part in before.args])  # type: ignore[union-attr]
 
     def wait_until(self, what: str, done: Callable[[], bool]) -> None:
         """Wait for what the running programs bring about; fail at once when one of them ends."""

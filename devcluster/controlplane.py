@@ -68,11 +68,6 @@ class Shape:
     """The audit log also has each write of a pod's status."""
 
     @property
-    def bare(self) -> bool:
-        """Whether nothing is simulated."""
-        return self.real_node is not None and self.real_node.alone
-
-    @property
     def audit_policy(self) -> dict[str, object]:
         """What the API server keeps in its audit log. The first rule that fits decides."""
         rules = [components.AUDIT_OF_STATUSES] if self.audit_statuses else []
@@ -110,8 +105,7 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     # it has not written its own RBAC rules yet.
     launch("kube-controller-manager", *components.controller_manager(state, lease, shape.slices, at_rest=shape.at_rest))
     launch("kube-scheduler", *components.scheduler(state, shape.slices))
-    if not shape.bare:
-        launch("kwok", *components.kwok(state, ports.kwok, lease))
+    launch("kwok", *components.kwok(state, ports.kwok, lease))
     if shape.real_node is not None:
         box = kubelets.command(state, shape.real_node, binaries, ports.server)
         running[kubelets.PROCESS] = start(state, kubelets.PROCESS, box)

@@ -40,13 +40,6 @@ def put(state: State, objects: Iterable[Object]) -> None:
         _post(f"{state.etcd.read_text()}/v3/kv/txn", {"success": puts})
 
 
-def compact(state: State) -> None:
-    """Forget the past: a client that asks for an earlier state learns that it is gone, as five minutes later anyway."""
-    address = state.etcd.read_text()
-    now = _ask(f"{address}/v3/kv/range", {"key": _encoded(b"/registry")})["header"]["revision"]
-    _ask(f"{address}/v3/kv/compaction", {"revision": now, "physical": True})
-
-
 def _key(each: Object) -> str:
     """Name the key of an object."""
     metadata = each["metadata"]

@@ -7,7 +7,8 @@ examples everywhere, without files that stay behind, and without a clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,9 +17,6 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.pool import Pool
 from tests.promises import BrokenPromiseError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 # A busy machine is slow, which is no failure; random examples would make a failure come and go.
 settings.register_profile(
     "everywhere", deadline=None, database=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -26,7 +24,6 @@ settings.register_profile(
 settings.load_profile("everywhere")
 
 SHARING: Final = (
-    "tests/simulator/live/",
     "tests/chart/cluster/",
     "tests/certify/",
     "tests/deployers/",
@@ -37,20 +34,12 @@ SHARING: Final = (
 )
 """Modules, or folders of modules, that each make one thing for all of their tests: mostly a cluster."""
 
-ON_A_CLUSTER: Final = (
-    *SHARING,
-    "tests/simulator/",
-    "tests/e2e/",
-    "tests/image/",
-)
+ON_A_CLUSTER: Final = (*SHARING, "tests/simulator/", "tests/e2e/", "tests/image/")
 """Where a test runs against programs that a busy machine may starve."""
 
 
 SAME_RENDERINGS: Final = ("tests/chart/", "tests/bundler/")
 """Modules whose tests look at the same renderings, which each process makes once."""
-
-ONE_PER_FOLDER: Final = ("tests/simulator/live/",)
-"""Folders whose modules share one cluster among them."""
 
 ONE_PER_PARAMETER: Final = ("tests/deployers/", "tests/replay/test_replay.py")
 """Here a module makes one for each of its parameters, which is all that stands in the brackets of its tests."""
@@ -81,8 +70,6 @@ class OneWorkerACluster(LoadScopeScheduling):  # type: ignore[misc] # xdist ship
         path, _, name = nodeid.partition("::")
         if path.startswith(ONE_PER_PARAMETER):
             return path + name.partition("[")[2]
-        if path.startswith(ONE_PER_FOLDER):
-            return path.rpartition("/")[0]
         return path if path.startswith((*SHARING, *SAME_RENDERINGS)) else nodeid
 
 
@@ -96,7 +83,6 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
 
 @pytest.fixture(autouse=True)
 def _no_idle_cluster(pool: Pool, request: pytest.FixtureRequest) -> None:
-    """Take the shared cluster down before what needs none: an idle control plane takes a tenth of a processor."""
     if _turn(request.node) >= LONGEST_FIRST.index("tests/properties/"):
         pool.down()
 
@@ -120,6 +106,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    """Say how early a test begins: the order within a module stays."""
     path = item.nodeid
     return next((turn for turn, prefix in enumerate(LONGEST_FIRST) if path.startswith(prefix)), len(LONGEST_FIRST))

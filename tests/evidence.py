@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from devcluster.cluster import Cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def keep(cluster: Cluster, name: str) -> None:

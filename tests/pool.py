@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from devcluster.access import ApiError
+from devcluster.client import Api, Object
 from devcluster.cluster import Cluster
 from devcluster.components import NEWEST_SLICES
 from devcluster.fleet import knobs
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from devcluster.client import Api, Object
 
 EMPTY_SECONDS: Final = 90.0
 LOOK_SECONDS: Final = 0.1
@@ -49,10 +46,7 @@ THEN: Final = (
     "/apis/coordination.k8s.io/v1/leases",
     "/apis/resource.k8s.io/v1/resourceslices",
 )
-LAST: Final = (
-    NAMESPACES,
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-)
+LAST: Final = (NAMESPACES, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
 """What is empty by now; custom resources go with their definitions."""
 OF_THE_CONTROL_PLANE: Final = ("kube-system", "kube-node-lease", "kube-public")
 """Namespaces in which it keeps and creates what it likes, but no pods."""
@@ -125,7 +119,6 @@ def empty(cluster: Cluster, kept: set[str]) -> None:
 
 
 async def _objects_at_boot(api: Api) -> set[str]:
-    """Return the paths of all objects but GPU nodes."""
     found = await _objects(api, (*FIRST, *THEN, *LAST))
     return {url for url, each in found.items() if "kwok.x-k8s.io/node" not in each["metadata"].get("annotations", {})}
 
@@ -152,14 +145,12 @@ def _concerning(collection: str, metadata: Object) -> Iterator[str]:
 
 
 async def _delete(api: Api, collections: tuple[str, ...], kept: set[str]) -> set[str]:
-    """Ask for the deletion of all objects of these kinds but those that are kept; return what was still there."""
     found = {url: each for url, each in (await _objects(api, collections)).items() if url not in kept}
     await asyncio.gather(*(_delete_one(api, url, each["metadata"]) for url, each in found.items()))
     return set(found)
 
 
 async def _delete_events(api: Api) -> None:
-    """Delete them by namespace: there are too many to delete one by one, and new ones come at any time."""
     names = [namespace["metadata"]["name"] for namespace in await api.list(NAMESPACES)]
     await asyncio.gather(*(api.delete(f"{NAMESPACES}/{name}/events") for name in names))
 

@@ -7,11 +7,8 @@ in twenty runs is a defect.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class BrokenPromiseError(AssertionError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +42,6 @@ class RealNode:
 
     images: Mapping[str, Path]
     """The images that it has, by the names that pods use: docker-archives. Their pods run on this node only."""
-    alone: bool = False
-    """Nothing else is simulated."""
     gpus: bool = False
     """It is labelled and tainted as a GPU node, so that pods for such nodes are put there."""
 
@@ -108,19 +105,6 @@ def clean(state: State) -> None:
         if left:
             raise OSError(f"cgroups of the real node remain: {', '.join(map(str, left))}")
         record.unlink()
-
-
-def first_process(recorded: int) -> int:
-    """Return the process id, as seen outside, of the box's first process: the only child of the recorded one."""
-    (child,) = Path(f"/proc/{recorded}/task/{recorded}/children").read_text().split()
-    return int(child)
-
-
-def restart_kubelet(recorded: int, changes: Mapping[str, object]) -> None:
-    """Restart the kubelet and nothing else, as a node's upgrade does, with changes to how it is usually configured."""
-    first = first_process(recorded)
-    Path(f"/proc/{first}/root{files.KUBELET_CONFIGURATION}").write_text(files.kubelet(changes))
-    os.kill(first, signal.SIGHUP)
 
 
 def pin_policy(images: Mapping[str, Path]) -> Object:

@@ -13,7 +13,7 @@ import click
 
 from devcluster.cluster import Cluster
 from devcluster.soak import plan
-from devcluster.soak.following import FOLLOWER, FollowerSoak
+from devcluster.soak.controlled import CONTROLLER, ControllerSoak
 from devcluster.soak.soak import HOOK, LONG, Commands, Soak, verified
 from devcluster.soak.stage import Stage
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 @click.option("--nodes", type=click.IntRange(min=1), default=200, show_default=True)
 @click.option("--cycles", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="Draws the same cycles again.")
-@click.option("--follow", is_flag=True, help="A controller that runs all the time instead of the hook's runs.")
+@click.option("--controller", is_flag=True, help="A controller that runs all the time instead of the hook's runs.")
 @click.option("--verify-incremental", is_flag=True, help="Compare each decision with a full evaluation.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="Keep logs and journals here.")
 def main(  # noqa: PLR0913 - one parameter an option
-    *, nodes: int, cycles: int, seed: int, follow: bool, verify_incremental: bool, evidence: Path | None
+    *, nodes: int, cycles: int, seed: int, controller: bool, verify_incremental: bool, evidence: Path | None
 ) -> None:
     """Upgrade a simulated fleet over and over, with faults; the last line is the report as JSON."""
     began = time.time()
@@ -46,8 +46,8 @@ def main(  # noqa: PLR0913 - one parameter an option
                 stage = Stage(cluster, nodes)
                 stage.install(120 + 3 * nodes)
                 shown = verified if verify_incremental else tuple
-                if follow:
-                    soak: Course = FollowerSoak(stage, seed, shown(FOLLOWER), say)
+                if controller:
+                    soak: Course = ControllerSoak(stage, seed, shown(CONTROLLER), say)
                 else:
                     soak = Soak(stage, seed, Commands(shown(HOOK), shown(LONG)), say)
                 soaked = soak.run(plan.draw(cycles, nodes, seed))

@@ -56,7 +56,7 @@ class Course(ABC):
             limit=self.limit,
             long_ended="; ".join(self._wrong),
             left_stale=self.stage.stale(),
-            followers=self._followers(),
+            controller_ends=self._controller_ends(),
         )
 
     @abstractmethod
@@ -71,7 +71,7 @@ class Course(ABC):
     def _end_all(self) -> None:
         """End what runs all the time."""
 
-    def _followers(self) -> tuple[int, ...]:
+    def _controller_ends(self) -> tuple[int, ...]:
         """Return how each controller ended, if controllers run."""
         return ()
 

@@ -20,7 +20,7 @@ GROWTH_MEBIBYTES: Final = 12.0
 the allocator's memory behind, once. The chart's limit leaves more than twice as much."""
 JOB_MEBIBYTES: Final = 128.0
 """The chart's memory limit for the Job (``resources``)."""
-FOLLOWER_MEBIBYTES: Final = 192.0
+CONTROLLER_MEBIBYTES: Final = 192.0
 """The chart's memory limit for the controller (``controller.resources``)."""
 WARM: Final = 3
 """So many first samples are warming up."""
@@ -87,7 +87,7 @@ class Soaked:
     """Why the process that waited did not go on to the end, or how controllers ended wrongly; empty if all is well."""
     left_stale: tuple[str, ...] = field(default_factory=tuple)
     """Nodes with a stale plugin at the very end."""
-    followers: tuple[int, ...] = ()
+    controller_ends: tuple[int, ...] = ()
     """How each controller ended, if controllers ran."""
 
     def early(self) -> tuple[list[Happening], list[Happening]]:
@@ -145,7 +145,7 @@ class Soaked:
             "seconds": round(until - self.since),
             "runs": len(self.runs),
             "exitCodes": _counted(run.code for run in self.runs),
-            "followerExitCodes": _counted(self.followers),
+            "controllerExitCodes": _counted(self.controller_ends),
             "restarts": len(self.truth.restarts(self.daemonset, self.since)),
             "restartsInARace": len(self.early()[1]),
             "staleWindows": len(windows),

@@ -40,7 +40,6 @@ class Commands:
     """One run; ``--timeout`` is added, and KUBECONFIG is in its environment."""
     long: Sequence[str] = LONG
     """A process that runs all the time."""
-    takes_timeout: bool = True
     impatient: Sequence[str] = ("advanced.failedGrace=8s",)
     """Added where drivers cannot start, so that it ends once the other nodes are refreshed."""
 
@@ -124,8 +123,7 @@ class Soak(Course):
         return run
 
     def _hook(self, *more: str) -> Process:
-        timeout = [f"--timeout={self.run_seconds}s"] if self._commands.takes_timeout else []
-        return self._start([*self._commands.hook, *timeout, *more], "run")
+        return self._start([*self._commands.hook, f"--timeout={self.run_seconds}s", *more], "run")
 
     def _start(self, command: Sequence[str], name: str) -> Process:
         self._files += 1

@@ -66,10 +66,6 @@ class Stage:
         """Let no driver start on some nodes from now on."""
         self._annotate(nodes, BROKEN, "image-pull")
 
-    def hold_drivers(self, nodes: Iterable[int]) -> None:
-        """Let no driver pod begin on some nodes from now on: what is loaded stays loaded."""
-        self._annotate(nodes, BROKEN, "pending")
-
     def mend_drivers(self, nodes: Iterable[int]) -> None:
         """Let drivers start again."""
         self._annotate(nodes, BROKEN, None)

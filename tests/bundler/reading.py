@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
 from tests.bundler.program import IMAGE, POST
 from tests.chart.rendering import KUBE_VERSION, Helm, Manifests, documents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 WAVE: Final = "argocd.argoproj.io/sync-wave"
 Object = dict[str, Any]

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tests.bundler.program import run
+from tests.bundler.program import Ended, run
 from tools import examples
-
-if TYPE_CHECKING:
-    from tests.bundler.program import Ended
 
 DOCS = Path(__file__).parents[2] / "docs" / "aicr.md"
 

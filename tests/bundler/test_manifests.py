@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 
-from tests.bundler.program import (
-    DRA,
-    IMAGE,
-    KEY,
-    LOCAL_CHARTS,
-    POST,
-    bundle,
-    changed,
-    contents,
-    refuse,
-    write,
-)
+from tests.bundler.program import DRA, IMAGE, KEY, LOCAL_CHARTS, POST, bundle, changed, contents, refuse, write
 from tests.bundler.reading import load, read, render
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.chart.rendering import Helm
+from tests.chart.rendering import Helm
 
 CHART = f"--chart={POST}={LOCAL_CHARTS[POST]}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.bundler.program import (
     OLD_RECIPE,
@@ -23,9 +23,6 @@ from tests.bundler.program import (
     write,
 )
 from tests.bundler.reading import load
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ARGUMENTS = ("bundle", "--recipe", RECIPE, "--deployer=helm", OURS, "--output")
 

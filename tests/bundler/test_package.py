@@ -7,12 +7,9 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.bundler.program import OURS, RECIPE, ROOT, TOOLS, bundle, contents
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "bundler", "hook")
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-from tests.bundler.program import DRA, OPERATOR, bundle, changed, component, recipe, refuse, run, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.bundler.program import Document
+from tests.bundler.program import DRA, OPERATOR, Document, bundle, changed, component, recipe, refuse, run, write
 
 REPLACED = "AICR installs the manifestFiles of gpu-operator as a release called gpu-operator-post"
 

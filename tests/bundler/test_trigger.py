@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from tests.bundler.program import DRA, KEY, OLD_RECIPE, OPERATOR, RECIPE, Ended, changed, recipe, run, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 OLDER_KEY = "aicr.nvidia.com/gpu-operator-chart-version"
 NOTHING = Ended(0, "", "")

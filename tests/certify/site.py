@@ -6,17 +6,15 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
 from devcluster import binaries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 CHART: Final = Path(__file__).parents[2] / "charts" / "gpu-operator-post"
 COMMAND_SECONDS: Final = 24 * 60 * 60

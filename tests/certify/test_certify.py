@@ -10,7 +10,8 @@ import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -18,12 +19,8 @@ import yaml
 from hook.objects.names import PLUGIN_DAEMONSETS
 from tests.certify.site import CHART, Done, Site
 from tests.e2e.identity import Right, rights
+from tests.e2e.lab import Lab
 from tests.process.program import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.lab import Lab
 
 OLDEST: Final = (1, 34)
 """What Chart.yaml admits."""
@@ -124,11 +121,9 @@ def test_every_variant_runs_and_restarts_nothing(site: Site, subtests: pytest.Su
 
 
 def test_a_controller_becomes_ready_and_restarts_nothing(site: Site, subtests: pytest.Subtests) -> None:
-    """It looks for plugins in this test's namespace alone, where there are none; policy and program confine it.
-
-    That it is ready shows that its image runs under restricted Pod Security, that the kubelet reaches its probes, and
-    that it may hold its Lease and read what it must.
-    """
+    """It looks for plugins in this test's namespace alone, where there are none; policy and program confine it."""
+    # That it is ready shows that its image runs under restricted Pod Security, that the kubelet reaches its probes, and
+    # that it may hold its Lease and read what it must.
     before = _plugins(site)
     only_here = (f"--set=plugin.namespace={site.namespace},rbac.scope=cluster,dryRun=false", *NOWHERE_ELSE)
     for variant in CONTROLLERS:
@@ -177,7 +172,6 @@ def _may(site: Site, kubeconfig: Path, right: Right) -> bool:
 
 
 def _try_delete(site: Site, kubeconfig: Path, pod: str) -> Done:
-    """Ask whether a pod could be deleted; the server goes all the way but for doing it."""
     namespace, _, name = pod.partition("/")
     url = f"/api/v1/namespaces/{namespace}/pods/{name}?dryRun=All"
     return site.kubectl("delete", f"--raw={url}", kubeconfig=kubeconfig)

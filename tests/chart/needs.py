@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.kube import requests
 from hook.kube.requests import GroupVersionResource, policies_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from hook.objects.drivers import Stack
+from hook.objects.drivers import Stack
 
 READ: Final = ("list", "watch")
 Permissions = Mapping[GroupVersionResource, tuple[str, ...]]

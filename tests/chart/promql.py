@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from devcluster import binaries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 SECONDS: Final = 60.0
 """A question is answered in milliseconds; a machine that has no turn for us in a minute is broken."""

@@ -115,11 +115,7 @@ class Helm:
         return self.run(*fixed, *given, *options)
 
     def render(
-        self,
-        values: Values | None = None,
-        *options: str,
-        release: str = RELEASE,
-        chart: Path = CHART,
+        self, values: Values | None = None, *options: str, release: str = RELEASE, chart: Path = CHART
     ) -> Manifests:
         """Render the chart, which must succeed."""
         done = self.template(values, *options, release=release, chart=chart)
@@ -135,7 +131,6 @@ class Helm:
 
 @cache
 def _manifests(text: str) -> Manifests:
-    """Parse a rendering once: no test changes it."""
     return Manifests(tuple(documents(text)))
 
 

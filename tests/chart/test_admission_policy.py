@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.checks import settings_from
 from hook.decide.clients import plugin_names
 from hook.objects.drivers import STACKS
-
-if TYPE_CHECKING:
-    from tests.chart.rendering import Helm, Manifests, Object
+from tests.chart.rendering import Helm, Manifests, Object
 
 POLICY: Final = "ValidatingAdmissionPolicy"
 GROUP: Final = "admissionregistration.k8s.io/v1"
@@ -25,7 +23,6 @@ def _policies(rendered: Manifests) -> list[Object]:
 
 
 def _list(policy: Object, name: str) -> list[object]:
-    """Return a list that is rendered into a policy's variables."""
     (variable,) = [item for item in policy["spec"]["variables"] if item["name"] == name]
     return list(json.loads(variable["expression"]))
 
@@ -70,10 +67,8 @@ def _constant(policy: Object) -> Object:
 
 
 def test_it_is_left_out_only_on_request(helm: Helm) -> None:
-    """Where the API server does not serve the kind, you must confirm that the account may go without limits.
-
-    Without a cluster, as with ``helm template``, the Kubernetes version decides; Argo CD passes what it found.
-    """
+    """Where the API server does not serve the kind, you must confirm that the account may go without limits."""
+    # Without a cluster, as with ``helm template``, the Kubernetes version decides; Argo CD passes what it found.
     for options in ((), ("--api-versions=monitoring.coreos.com/v1",), (ASKED, SERVED), (SERVED,)):
         assert _policies(helm.render({}, *options)), options
     assert "this cluster does not serve ValidatingAdmissionPolicies" in helm.refuse({}, ASKED)

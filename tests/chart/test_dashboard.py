@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from hook.decide.result import NodeState
 from tests.chart.promql import engine
+from tests.chart.rendering import Helm
 from tests.client.controller import exposition
-
-if TYPE_CHECKING:
-    from tests.chart.rendering import Helm
 
 VARIABLES: Final = {"$namespace": "gpu-operator"}
 LEGEND: Final = re.compile(r"\{\{(\w+)\}\}")

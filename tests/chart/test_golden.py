@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.chart import goldenfiles as golden
-from tests.chart.rendering import CHART, ROOT, documents
-
-if TYPE_CHECKING:
-    from tests.chart.rendering import Helm, Values
+from tests.chart.rendering import CHART, ROOT, Helm, Values, documents
 
 FILES: Final = sorted([*(CHART / "ci").glob("*-values.yaml"), *(ROOT / "examples" / "values").glob("*.yaml")])
 ALIKE: Final[dict[str, Values]] = {

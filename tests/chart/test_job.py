@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import yaml
 
 from hook.cli import EXIT_USAGE
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED
-from tests.chart.rendering import CHART, HOOK_ANNOTATIONS
-
-if TYPE_CHECKING:
-    from tests.chart.rendering import Helm, Values
+from tests.chart.rendering import CHART, HOOK_ANNOTATIONS, Helm, Values
 
 PLAIN: Final[Values] = {"hook.enabled": False}
 FLUX: Final = "--api-versions=helm.toolkit.fluxcd.io/v2"

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tests.chart.rendering import CHART, IMAGE, NAMESPACE, RELEASE, ROOT, config_of, container_of
-
-if TYPE_CHECKING:
-    from tests.chart.rendering import Helm, Values
+from tests.chart.rendering import CHART, IMAGE, NAMESPACE, RELEASE, ROOT, Helm, Values, config_of, container_of
 
 MOST_LINES: Final = 45
 TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "post"}

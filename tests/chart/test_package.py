@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import yaml
 
 from hook.checks import settings_from
-from tests.chart.rendering import CHART, ROOT, config_of, container_of
-
-if TYPE_CHECKING:
-    from tests.chart.rendering import Helm
+from tests.chart.rendering import CHART, ROOT, Helm, config_of, container_of
 
 CHANGE_KINDS: Final = frozenset({"added", "changed", "deprecated", "removed", "fixed", "security"})
 """What Artifact Hub knows; it shows no other."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
 
 from hook.kube.requests import CONFIG_MAPS
 from hook.objects.drivers import STACKS
 from tests.chart.needs import OWN, READ, Role, permissions
-from tests.chart.rendering import NAMESPACE, RELEASE, ROOT
+from tests.chart.rendering import NAMESPACE, RELEASE, ROOT, Helm, Manifests, Object, Values
 from tests.e2e.identity import Right, rights
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.chart.rendering import Helm, Manifests, Object, Values
 
 CONTROLLER: Final = f"{RELEASE}-controller"
 BOTH: Final[Values] = {"controller.enabled": True}
@@ -45,7 +41,6 @@ def _rights(*roles: Object) -> set[Right]:
 
 
 def _accounts(values: Values) -> dict[str, Role]:
-    """Return the ServiceAccounts of a rendering, and how the program uses each."""
     job = Role.DELEGATE if values.get("job.mode") == "delegate" else Role.JOB
     return {RELEASE: job} | ({CONTROLLER: Role.CONTROLLER} if values.get("controller.enabled") else {})
 
@@ -70,7 +65,6 @@ def _needed(values: Values, role: Role) -> dict[str, set[Right]]:
 
 
 def _granted(rendered: Manifests, account: str) -> dict[str, set[Right]]:
-    """Return what an account is granted: by namespace, and without one by a ClusterRole."""
     return {role["metadata"].get("namespace", ""): _rights(role) for role in rendered.roles_of(account)}
 
 
@@ -110,7 +104,6 @@ CONDITIONS: Final[dict[str, Callable[[Values, str], Any]]] = {
 
 
 def _strategy(values: Values) -> str:
-    """Return the strategy; a dry run has none, because it writes nothing."""
     return "" if "dryRun" in values else str(values["strategy"])
 
 
@@ -186,5 +179,4 @@ def test_event_targets_may_be_read_by_name(helm: Helm) -> None:
 
 
 def _keys(objects: list[Object] | tuple[Object, ...], default: str = NAMESPACE) -> list[tuple[str, str]]:
-    """Return name and namespace of each object; what has no namespace counts to that of the release."""
     return [(item["metadata"]["name"], item["metadata"].get("namespace", default)) for item in objects]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.checks import settings_from
 from hook.config import DEFAULTS, ControllerSettings
 from hook.errors import SettingsError
-from tests.chart.rendering import config_of, container_of
+from tests.chart.rendering import Helm, Values, config_of, container_of
 from tests.fixtures.settings import EVERY_SETTING
 from tools.settings import settings
-
-if TYPE_CHECKING:
-    from tests.chart.rendering import Helm, Values
 
 SETTINGS: Final = {".".join(path): setting for path, setting in settings()[0].items()}
 TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a.b"}
@@ -36,7 +33,6 @@ def _flat(config: Values, block: str = "") -> Values:
 
 
 def _configs(helm: Helm, values: Values) -> list[Values]:
-    """Return what the chart passes to the Job and, if there is one, to the controller."""
     rendered = helm.render(values)
     return [config_of(container_of(workload)) for kind in ("Job", "Deployment") for workload in rendered.all(kind)]
 

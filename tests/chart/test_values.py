@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import yaml
 
-from tests.chart.rendering import CHART
+from tests.chart.rendering import CHART, Helm, Values
 from tools import chart_docs
 from tools.parent_values import NESTS, ROOT_KEYS
-
-if TYPE_CHECKING:
-    from tests.chart.rendering import Helm, Values
 
 OPERATOR_VALUES: Final[Values] = {
     "driver": {"enabled": True, "version": "580.126.20", "upgradePolicy": {"maxParallelUpgrades": 2}},

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from prometheus_client import generate_latest
 
@@ -13,17 +14,12 @@ from hook.decide.state import Breaker, Memory
 from hook.decide.workloads import Affected
 from hook.errors import UnreachableError
 from hook.kube.client import ENDED, Counters
-from hook.kube.events import EventRecorder, ObjectReference
+from hook.kube.events import EventRecorder, ObjectReference, Target
+from hook.kube.informer import OutOfSync
 from hook.objects import names
 from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
 from hook.run.status import ControllerState, ControllerStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from hook.kube.events import Target
-    from hook.kube.informer import OutOfSync
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 DRIVER: Final = "gpu"

@@ -5,19 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from tests.client.server import JSON, Said, Server, listed, serving, told
-from tests.fixtures.cluster import LATER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from tests.fixtures.cluster import Cluster
-    from tests.fixtures.objects import Object
+from tests.fixtures.cluster import LATER, Cluster
+from tests.fixtures.objects import Object
 
 PLURALS: Final = {"ClusterPolicy": "clusterpolicies"}
 """Of the kinds that do not only get an s."""

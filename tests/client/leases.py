@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from tests.client.server import EMPTY, GRANTED, Said, Server, refused, serving, told, until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 NAMESPACE, NAME = "gpu-operator", "post"
 PATH: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"

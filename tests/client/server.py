@@ -6,18 +6,16 @@ import contextlib
 import json
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kubernetes import client
 
 from devcluster.patience import TooSlowError
 from hook.kube.client import Api
 from hook.kube.connection import by_library
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 PATIENCE: Final = 60.0
 """Time for something that happens at once on an idle machine."""
@@ -101,10 +99,8 @@ class Server:
 def serving(
     answer: Said | Trickle | Callable[[str], Said | Trickle], wrote: Callable[[str, bytes], Said] | None = None
 ) -> Iterator[Server]:
-    """Answer every request by `answer`, or what it returns for method and path; one with a body as `wrote` returns.
-
-    An answer that promises a body and gives none stays open until the end.
-    """
+    """Answer every request by `answer`, or what it returns for method and path; one with a body as `wrote` returns."""
+    # An answer that promises a body and gives none stays open until the end.
     asked: list[str] = []
     over, finished = threading.Event(), threading.Event()
 

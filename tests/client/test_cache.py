@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import pytest
 
@@ -11,7 +12,7 @@ from hook.config import Settings
 from hook.errors import RejectedError, UnauthorizedError, UnreachableError
 from hook.kube import cache as caches
 from hook.kube import retry
-from hook.kube.cache import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS, SLICES, Cache, assemble
+from hook.kube.cache import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS, SLICES, Cache, Lists, assemble
 from hook.kube.listing import ListWatch
 from hook.kube.requests import PODS, RESOURCE_SLICES, ListOptions, policies_of
 from hook.objects import readers
@@ -19,15 +20,9 @@ from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Malformed
 from tests.client.fixtured import DISCOVERY
 from tests.client.leases import keeping
-from tests.client.server import PATIENCE, Said, refused, until
+from tests.client.server import PATIENCE, Said, Server, refused, until
 from tests.fixtures.cluster import cluster
 from tests.fixtures.limits import FOLLOWING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hook.kube.cache import Lists
-    from tests.client.server import Server
 
 RECORDED: Final = "data: {spec: {template: {metadata: {labels: {app: a}}, spec: {containers: [{name: a, image: b}]}}}}"
 FOUND: Final = cluster("a", "b").change("revision", RECORDED).seen()
@@ -74,7 +69,6 @@ def test_what_two_selections_bring_counts_once() -> None:
 
 @pytest.fixture
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask for the versions of ResourceSlices whenever it is called."""
     for name in ("DISCOVERY_SECONDS", "FIRST_DISCOVERY_SECONDS"):
         monkeypatch.setattr(caches, name, 0.0)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 import pytest
 import urllib3
@@ -28,10 +28,6 @@ from hook.kube.client import Api
 from hook.kube.connection import by_library
 from hook.kube.requests import NODES, ListOptions, Request
 from tests.client.server import HTML, JSON, Said, Trickle, refused, serving
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
-
 
 PAGE: Final = b"<html>default backend - 404</html>"
 PLAIN: Final = {"content-type": "text/plain; charset=utf-8"}

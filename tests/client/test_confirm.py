@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import gzip
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from unittest.mock import patch
 
 import pytest
@@ -18,13 +19,8 @@ from hook.kube import confirm, retry
 from hook.kube.cache import Cache
 from hook.kube.listing import list_views
 from hook.objects.drivers import GPU_OPERATOR
-from tests.client.server import METADATA, PATIENCE, Said, Trickle, events, listed, refused, serving, told, until
+from tests.client.server import METADATA, PATIENCE, Said, Server, Trickle, events, listed, refused, serving, told, until
 from tests.fixtures.objects import obj
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.client.server import Server
 
 OURS: Final = "clusterpolicies"
 NAME: Final = "cluster-policy"
@@ -97,7 +93,6 @@ def confirmed(cluster: Cluster, happens: Callable[[], object] = lambda: None) ->
 
 @pytest.fixture
 def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for no watch: it is dead."""
     monkeypatch.setattr(confirm, "DELIVERY_SECONDS", 0.0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from hook import cli
 from hook.errors import SettingsError
 from hook.kube import connection
 from hook.run import controller
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from hook.decide import decide
+from hook.decide.decide import Snapshots
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
 from hook.decide.state import Breaker, Memory
 from hook.errors import LeaseLostError, UnreachableError
 from hook.kube import events
-from hook.kube.election import LeaderElectionConfig
+from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import ObjectReference
 from hook.kube.requests import delete_pod
 from hook.objects import names
@@ -26,18 +28,10 @@ from hook.run.metrics import Telemetry
 from hook.run.report import ProgressReporter, RestartResult
 from hook.run.status import ControllerState, ControllerStatus, OpenBreaker
 from tests.client.controller import Recorder
-from tests.client.leases import NAME, NAMESPACE, PATH, held, keeping
-from tests.client.server import PATIENCE, Said, refused, until
+from tests.client.leases import NAME, NAMESPACE, PATH, Leases, held, keeping
+from tests.client.server import PATIENCE, Said, Server, refused, until
 from tests.fixtures.cluster import LATER, stale
 from tests.fixtures.limits import FOLLOWING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hook.decide.decide import Snapshots
-    from hook.kube.election import LeaderElector
-    from tests.client.leases import Leases
-    from tests.client.server import Server
 
 ELECTION: Final = LeaderElectionConfig(NAMESPACE, NAME, "a")
 DELETE: Final = delete_pod("dra", "a", "uid", "7")

@@ -4,27 +4,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from hook.errors import ConflictError, LeaseLostError
 from hook.kube import election
 from hook.kube.election import LeaderElectionConfig, LeaderElector
-from hook.kube.requests import delete_pod
+from hook.kube.requests import Request, delete_pod
 from hook.objects import names
-from tests.client.leases import NAME, NAMESPACE, PATH, held, keeping
-from tests.client.server import PATIENCE, SILENT, Said, bounded, refused
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hook.kube.requests import Request
-    from tests.client.leases import Leases
-    from tests.client.server import Server
+from tests.client.leases import NAME, NAMESPACE, PATH, Leases, held, keeping
+from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, refused
 
 CONFIG: Final = LeaderElectionConfig(NAMESPACE, NAME, "a")
 DELETE: Final = delete_pod("dra", "a", "uid", "7")

@@ -33,7 +33,6 @@ REFRESHED: Final = Decision(Phase.DONE, Reason.REFRESHED, "all is done", stack="
 
 @pytest.fixture(autouse=True)
 def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for what is written, where a test is not about the waiting."""
     for name in ("FLUSH_SECONDS", "TARGET_FLUSH_SECONDS", "STOP_SECONDS", "WRITE_SECONDS", "TARGET_SECONDS"):
         monkeypatch.setattr(events, name, PATIENCE)
 
@@ -101,14 +100,6 @@ def test_a_persistent_recorder_loses_no_event(monkeypatch: pytest.MonkeyPatch) -
     assert answers == []
 
 
-def test_the_last_events_get_the_time_that_is_left() -> None:
-    """A process that must end does not wait for a server that hangs."""
-    with serving(SILENT) as server, bounded():
-        recorder = EventRecorder(server.api, "run", silent=False)
-        record(recorder, "1")
-        recorder.shutdown(0.0)
-
-
 class Heard:
     """Keeps the Events that reach the server."""
 
@@ -160,10 +151,8 @@ def failed(node: str) -> Decision:
 
 
 def test_an_end_is_an_event_on_the_target_as_on_the_job() -> None:
-    """By the UID that `kubectl describe` selects. A release with nothing to do gets none, and nothing is read for it.
-
-    A dry run writes nothing at all.
-    """
+    """By the UID that `kubectl describe` selects. A release with nothing to do gets none; nothing is read for it."""
+    # A dry run writes nothing at all.
     for decision, restarted, targets in ((LATE, 0, 1), (REFRESHED, 0, 0), (REFRESHED, 1, 1)):
         heard = Heard()
         with serving(heard.answer, heard.wrote) as server:

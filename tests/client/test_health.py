@@ -6,9 +6,10 @@ import http.client
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from socketserver import BaseServer
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -21,15 +22,11 @@ from hook.run.metrics import Telemetry
 from tests.client.controller import DRIVER, state
 from tests.client.server import PATIENCE
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 NOT_READ: Final = "the cluster has not been read yet"
 
 
 @pytest.fixture(autouse=True)
 def _ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a server notice at once that it is shut down."""
     monkeypatch.setattr(BaseServer.serve_forever, "__defaults__", (0.01,))
 
 

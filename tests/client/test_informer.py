@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
 
 from hook.kube import client, retry
 from hook.kube import informer as informers
@@ -13,15 +16,8 @@ from hook.kube.listing import ListWatch
 from hook.kube.requests import NODES, ListOptions
 from hook.objects import readers
 from hook.objects.views import Malformed
-from tests.client.server import EMPTY, PATIENCE, SILENT, Said, events, listed, refused, serving, until
+from tests.client.server import EMPTY, PATIENCE, SILENT, Said, Server, events, listed, refused, serving, until
 from tests.fixtures.objects import obj
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
-
-    from tests.client.server import Server
 
 STATE: Final = "nvidia.com/gpu-driver-upgrade-state"
 

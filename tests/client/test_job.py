@@ -8,7 +8,8 @@ import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from pathlib import Path
+from typing import Any, Final, cast
 
 import pytest
 from msgspec import structs
@@ -31,14 +32,9 @@ from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker
 from hook.run.statusobject import StatusObject
 from tests.client.controller import NOW, SPEC, STATUS, lease
 from tests.client.fixtured import DISCOVERY, Shown
-from tests.client.leases import NAME, NAMESPACE, keeping
+from tests.client.leases import NAME, NAMESPACE, Leases, keeping
 from tests.client.server import METADATA, PATIENCE, SILENT, Said, Server, refused, serving, told, until
 from tests.fixtures.cluster import cluster, stale
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.client.leases import Leases
 
 JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "uid")
 DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
 from hook.errors import RejectedError, UnreachableError
 from hook.kube.listing import Contents, Listed, as_new, at_least, page
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def test_versions_compare_as_numbers() -> None:

@@ -112,10 +112,8 @@ def advice(*statuses: NodeStatus, seen: Lookup | None = None) -> str:
 
 
 def test_what_is_advised_for_stale_plugins() -> None:
-    """One advice for several, with the pod of the first; but for one that is not named its own, and no deletion.
-
-    Nodes that reload change by themselves; one that is being restarted shows that something restarts them.
-    """
+    """One advice for several, with the pod of the first; but for one that is not named its own, and no deletion."""
+    # Nodes that reload change by themselves; one that is being restarted shows that something restarts them.
     for other, restarts in ((Reason.DRIVER_NOT_READY, False), (Reason.PLUGIN_RESTARTING, True)):
         state = NodeState.RESTARTING if restarts else NodeState.WAITING
         told = advice(STALE, node_status(state, other, "b"))

@@ -5,32 +5,27 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from hook.config import Settings
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart, StalePod
+from hook.decide.result import Action, Decision, DeletePod, Phase, RolloutRestart, StalePod
 from hook.errors import PermissionDeniedError, RejectedError
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
+from hook.kube.requests import Request
 from hook.run import loop
 from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
 from hook.run.report import ProgressReporter, RestartResult
 from tests.client.fixtured import Shown
-from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, refused, reviewed, serving, told, until
+from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, refused, reviewed, serving, told, until
 from tests.fixtures.cluster import LATER, cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hook.decide.result import Action
-    from hook.kube.requests import Request
-    from tests.client.server import Server
 
 SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "uid")
 DELETING: Final = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
@@ -41,7 +36,6 @@ ONCE: Final = retry.RetryPolicy(unreachable=0, denied=0)
 
 @pytest.fixture(autouse=True)
 def _not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Execute all of a decision, also on a busy machine, and try each write once."""
     monkeypatch.setattr(loop, "ACT_SECONDS", PATIENCE)
     monkeypatch.setattr(retry, "WRITE", ONCE)
 
@@ -147,10 +141,8 @@ def test_a_refusal_ends_a_job_and_no_controller() -> None:
 
 
 def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
-    """The server may have done it, or not; nothing, or "gone", in answer to the next try means that it was ours.
-
-    If the second answer grants it, what is gone then is the same restart.
-    """
+    """The server may have done it, or not; nothing, or "gone", in answer to the next try means that it was ours."""
+    # If the second answer grants it, what is gone then is the same restart.
     answers = [Said()]
     with serving(lambda _line: answers.pop() if answers else told()) as server:
         restarter = Restarter(server.api)

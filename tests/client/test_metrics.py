@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from hook import __version__
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, RolloutRestart
+from hook.decide.result import DeletePod, NodeState, NodeStatus, RolloutRestart
 from hook.decide.state import Breaker
 from hook.decide.workloads import Affected
 from hook.errors import NotFoundError
@@ -34,11 +35,6 @@ from tests.client.controller import (
     verified,
     waiting,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from hook.decide.result import NodeStatus
 
 OLDEST, COUNT, SUM = "oldest_stale_timestamp_seconds", "stale_seconds_count", "stale_seconds_sum"
 MONITORING: Final = Path(__file__).parents[2] / "docs/monitoring.md"

@@ -6,7 +6,9 @@ import json
 import logging
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pytest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase, StalePod
@@ -15,9 +17,6 @@ from hook.objects.drivers import STACKS
 from hook.run import report
 from hook.run.report import TERMINATION_LIMIT, ProgressReporter, advice, next_step, termination_message
 from tests.client.controller import Recorder, restart
-
-if TYPE_CHECKING:
-    import pytest
 
 JOB: Final = ObjectReference("batch/v1", "Job", "ns", "job", "uid")
 PLUGIN: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")

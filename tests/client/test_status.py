@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 from hook.objects import names
 from hook.run import status
 from hook.run.status import ControllerStatus, OpenBreaker, StatusWriter
-from tests.client.leases import held, keeping
+from tests.client.leases import Leases, held, keeping
 from tests.client.server import Said
 from tests.fixtures.cluster import LATER
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.client.leases import Leases
 
 
 def written(kept: Leases) -> ControllerStatus:

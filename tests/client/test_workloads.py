@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pytest
 
 from hook.config import AffectedWorkloads, Rbac, Settings
 from hook.decide.state import Memory
@@ -23,13 +25,8 @@ from tests.client.test_job import ended, runner
 from tests.client.test_statusobject import ConfigMap
 from tests.fixtures import workloads as objects
 from tests.fixtures.cluster import LATER, cluster
-from tests.fixtures.objects import R, at
+from tests.fixtures.objects import Object, R, at
 from tests.unit.decide.test_workloads import restarted
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.fixtures.objects import Object
 
 CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
 POD: Final = AffectedPod("team", "train", "train-uid", "gpu-0", Exposure.WHILE_STALE, at(5), ("train-gpu",))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-from devcluster.deployers.release import Release, Values
+from devcluster.cluster import Cluster
+from devcluster.deployers.release import Outcome, Release, Values
 from devcluster.layout import CHECKOUT
 from devcluster.settings import tree
 from tests import evidence
@@ -26,14 +30,6 @@ from tests.e2e.lab import (
     Lab,
 )
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from devcluster.cluster import Cluster
-    from devcluster.deployers.release import Outcome
 
 NODES: Final = ["gpu-0", "gpu-1", "gpu-2"]
 OPERATOR_RELEASE: Final = "gpu-operator"

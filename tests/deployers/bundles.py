@@ -5,30 +5,25 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
 from devcluster import binaries, commands
+from devcluster.cluster import Cluster
 from devcluster.deployers.argocd import APPLICATIONS, ArgoCd
 from devcluster.deployers.argocd import NAMESPACE as NAMESPACE_OF_ARGO_CD
 from devcluster.deployers.charts import ChartSources
 from devcluster.deployers.flux import Flux
 from devcluster.deployers.helmfile import Helmfile
-from devcluster.deployers.release import Outcome
+from devcluster.deployers.release import Outcome, Values
 from devcluster.layout import CHECKOUT
 from tests.bundler.program import run
-from tests.deployers.bench import OPERATOR_RELEASE, PLUGIN_RELEASE, QUICK_JOB
+from tests.deployers.bench import OPERATOR_RELEASE, PLUGIN_RELEASE, QUICK_JOB, Wanted
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, OPERATOR, PLUGIN, PLUGIN_NAMESPACE, RELEASE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from devcluster.cluster import Cluster
-    from devcluster.deployers.release import Values
-    from tests.deployers.bench import Wanted
 
 RELEASES: Final = (OPERATOR_RELEASE, RELEASE, PLUGIN_RELEASE)
 CHARTS: Final = {OPERATOR_RELEASE: OPERATOR, RELEASE: CHART, PLUGIN_RELEASE: PLUGIN}

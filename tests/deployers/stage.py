@@ -6,12 +6,9 @@ it left behind, and no later one is begun there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
+from typing import Any, Generic, Self, TypeVar
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Chapters")

@@ -7,25 +7,21 @@ chapter happens once, after those before it, on one cluster; what was true at it
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
-from tests.deployers.bench import NODES, Chapter, Wanted
+from devcluster.deployers.release import Outcome, Values
+from tests.deployers.bench import NODES, Bench, Chapter, Wanted
 from tests.deployers.bundles import wrap
 from tests.deployers.stage import Chapters, chapter
-from tests.deployers.tools import ByArgoCd
+from tests.deployers.tools import ByArgoCd, Tool
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, RELEASE
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from devcluster.deployers.release import Outcome, Values
-    from tests.deployers.bench import Bench
-    from tests.deployers.tools import Tool
 
 T = TypeVar("T")
 
 BROKEN: Final = "gpu-1"
 """The node whose driver image cannot be pulled in the chapters that fail."""
-SOON: Final = {"stallTimeout": "15s"}
+SOON: Final = {"stallTimeout": "10s"}
 """The default is half an hour."""
 PARALLEL: Final = {"upgradePolicy": ALL_AT_ONCE["driver__upgradePolicy"]}
 """Where a chapter is about something else than the order of nodes."""

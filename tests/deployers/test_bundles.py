@@ -5,13 +5,15 @@ Charts come from repositories, as in a user's bundles, over HTTP and from a regi
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from devcluster.deployers.argocd import APPLICATIONS
 from devcluster.deployers.flux import HELM_RELEASES
+from devcluster.deployers.release import Outcome
 from tests.deployers.bench import NODES, Bench, Chapter, booted
 from tests.deployers.bundles import ANNOTATION, Stack, carrier_of
 from tests.deployers.stage import Chapters, chapter
@@ -24,11 +26,6 @@ from tests.deployers.story import (
 )
 from tests.e2e.lab import NAMESPACE, PLUGIN_NAME, PLUGIN_NAMESPACE, RELEASE
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devcluster.deployers.release import Outcome
 
 FIRST: Final = Stack("v26.3.3", "580.105.08")
 NEXT: Final = Stack("v26.3.4", "580.126.20")

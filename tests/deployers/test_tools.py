@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
 import pytest
 
+from devcluster.cluster import Cluster
 from devcluster.deployers.argocd import APPLICATIONS
 from devcluster.deployers.flux import HELM_RELEASES
 from devcluster.deployers.helm import Helm
@@ -26,16 +29,10 @@ from tests.deployers.story import (
     assert_reported_on_target,
     assert_stale_only_as_reported,
 )
-from tests.deployers.tools import APPLICATION, FLUX_NAME, HELM_RELEASE, ByArgoCd, ByFlux, ByHelm, ByHelmfile
+from tests.deployers.tools import APPLICATION, FLUX_NAME, HELM_RELEASE, ByArgoCd, ByFlux, ByHelm, ByHelmfile, Tool
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devcluster.cluster import Cluster
-    from tests.deployers.tools import Tool
-
-TOOLS: Final = ("argocd", "flux", "helmfile", "helm")
+TOOLS: Final = ("argocd", "flux", "helmfile", "helm-4")
 TARGETS: Final = {
     "flux": (f"{HELM_RELEASES}/{RELEASE}", HELM_RELEASE),
     "argocd": (f"{APPLICATIONS}/{RELEASE}", APPLICATION),
@@ -51,6 +48,8 @@ def on(*names: str) -> pytest.MarkDecorator:
 
 
 each = on(*TOOLS)
+each_hook = on(*TOOLS, "helm-3")
+"""Helm 3 runs the chart's hook; tests/e2e/test_deployment_tools.py has it wait for plain Jobs."""
 
 
 @contextmanager
@@ -58,7 +57,8 @@ def begin(folders: pytest.TempPathFactory, name: str, tool: str) -> Iterator[Sto
     """Begin the story of one tool."""
     with booted(folders.mktemp("cluster"), name) as cluster:
         kinds: dict[str, Callable[[Cluster], Tool]] = {
-            "argocd": ByArgoCd, "flux": ByFlux, "helmfile": ByHelmfile, "helm": ByHelm,
+            "argocd": ByArgoCd, "flux": ByFlux, "helmfile": ByHelmfile,
+            "helm-3": partial(ByHelm, version=3), "helm-4": partial(ByHelm, version=4),
         }  # fmt: skip
         job = FLUX_NAME if tool == "flux" else RELEASE
         bench = Bench(cluster, job=job, own=TARGETS[tool][0] if tool in TARGETS else "")
@@ -67,13 +67,13 @@ def begin(folders: pytest.TempPathFactory, name: str, tool: str) -> Iterator[Sto
 
 def runs_again(story: Story) -> int:
     """Return how often a tool runs our Job when the same is deployed again."""
-    return int(story.name == "helm")
+    return int(story.name.startswith("helm-"))
 
 
 def status(story: Story) -> str:
     """Return the status of our release, as `helm status` shows it."""
     (ours,) = [release for release in FAILED.releases() if release.name == RELEASE]
-    return Helm(story.bench.cluster, 4).status(ours)
+    return Helm(story.bench.cluster, 3 if story.name == "helm-3" else 4).status(ours)
 
 
 def assert_shown(story: Story, failed: Chapter, reason: str) -> None:
@@ -94,7 +94,7 @@ def assert_shown(story: Story, failed: Chapter, reason: str) -> None:
         assert_reported_on_target(failed)
 
 
-@each
+@each_hook
 def test_failing_installation_is_visible(story: Story) -> None:
     """A first release that fails is there as failed; what describes the tool's object names node and cause."""
     failed = story.failed_installation
@@ -111,7 +111,7 @@ def test_failing_installation_is_visible(story: Story) -> None:
         assert status(story) == "failed"
 
 
-@each
+@each_hook
 def test_install(story: Story) -> None:
     """The next deployment continues from the failed installation; ours finds no DRA driver at first, and succeeds."""
     story.first_installation.assert_refreshed([])
@@ -121,7 +121,7 @@ def test_install(story: Story) -> None:
         assert story.first_installation.on_target == []
 
 
-@each
+@each_hook
 def test_upgrade(story: Story) -> None:
     """Operator and hook are upgraded together; the tool is done when the last plugin was restarted."""
     story.upgrade.assert_refreshed(NODES)
@@ -130,7 +130,7 @@ def test_upgrade(story: Story) -> None:
         assert any("(Refreshed)" in message for message in story.upgrade.on_target)
 
 
-@each
+@each_hook
 def test_nothing_to_do(story: Story) -> None:
     """Only Helm runs the hook for an unchanged release, for nothing."""
     again, runs = story.repetition, runs_again(story)
@@ -146,7 +146,7 @@ def test_a_sync_runs_the_hook(story: Story) -> None:
     assert (story.synced.runs, story.synced.report["reason"], story.synced.on_target) == (1, "NothingStale", [])
 
 
-@each
+@each_hook
 def test_failure_is_visible(story: Story) -> None:
     """The tool shows the failure; node and cause are in its output or in its object's Events, and in the Job's."""
     assert_stale_only_as_reported(story.failure)
@@ -165,7 +165,7 @@ def test_a_second_apply_hides_the_failure(story: Story) -> None:
     assert status(story) == "failed"
 
 
-@each
+@each_hook
 def test_recovery(story: Story) -> None:
     """The same command with Helm, `helmfile sync`, a forced reconciliation with Flux, the Sync button of Argo CD."""
     assert_refreshed_together(story.failure, story.recovery, NEXT)
@@ -213,10 +213,8 @@ def test_plain_failure_is_visible(story: Story) -> None:
 
 @each
 def test_delegated(story: Story) -> None:
-    """The tool returns before the last plugin can be restarted, and the controller restarts it.
-
-    Each is restarted once, and the same again neither restarts any nor changes the controller.
-    """
+    """The tool returns before the last plugin can be restarted, and the controller restarts it."""
+    # Each is restarted once, and the same again neither restarts any nor changes the controller.
     assert story.delegation.outcome.succeeded, story.delegation.outcome.said
     assert_no_wrong_restart(story.delegation)
     assert (story.delegation.runs, story.delegation.report["reason"]) == (1, "Delegated")

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import yaml
 
+from devcluster.cluster import Cluster
 from devcluster.deployers import argocd, flux
 from devcluster.deployers.argocd import ArgoCd
 from devcluster.deployers.flux import Flux
 from devcluster.deployers.helm import Helm
 from devcluster.deployers.helmfile import Helmfile
-from devcluster.deployers.manifests import application, helm_release, helm_repository, oci_repository
+from devcluster.deployers.manifests import Object, application, helm_release, helm_repository, oci_repository
+from devcluster.deployers.release import Outcome, Release
 from devcluster.layout import CHECKOUT
 from tests.e2e.lab import CHART, NAMESPACE, OPERATOR, PLUGIN, RELEASE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from devcluster.cluster import Cluster
-    from devcluster.deployers.manifests import Object
-    from devcluster.deployers.release import Outcome, Release
 
 FLUX_NAME: Final = f"{NAMESPACE}-{RELEASE}"
 """What Flux calls a release that has a target namespace and no name of its own."""
@@ -45,8 +41,8 @@ def with_target(releases: Sequence[Release], target: Object) -> list[Release]:
 class ByHelm:
     """A pipeline with `helm upgrade --install` for each release, in order."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.apply = self.again = Helm(cluster, 4).apply
+    def __init__(self, cluster: Cluster, version: int) -> None:
+        self.apply = self.again = Helm(cluster, version).apply
 
 
 class ByHelmfile:

@@ -10,14 +10,12 @@ import itertools
 import json
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
 from devcluster.machines import gpu_node
 from tests.e2e.lab import NAMESPACE, NEW, QUICK, Lab
 from tests.process.program import Logged, start_logged
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NODES: Final = "/api/v1/nodes"
 PATIENCE: Final = 120

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from devcluster.cluster import Cluster
 from devcluster.components import NEWEST_SLICES
 from tests.e2e.controller.ground import Field
 from tests.e2e.faults.cluster.doorway import Doorway
 from tests.e2e.faults.cluster.ground import Ground
 from tests.e2e.lab import ALL_AT_ONCE, NEW, Lab
 from tests.evidence import keep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devcluster.cluster import Cluster
-    from tests.pool import Pool
+from tests.pool import Pool
 
 
 @pytest.fixture
 def boot(pool: Pool, request: pytest.FixtureRequest) -> Iterator[Callable[..., Lab]]:
-    """Give a function that makes a cluster with a fleet; one that serves older ResourceSlices is booted for the test.
-
-    Set EVIDENCE to a directory to keep the logs and journals of every test.
-    """
+    """Give a function that makes a cluster with a fleet; one with older ResourceSlices is booted for the test."""
+    # Set EVIDENCE to a directory to keep the logs and journals of every test.
     used: list[Cluster] = []
     booted: list[Cluster] = []
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import yaml
 
 from devcluster.client import path
+from devcluster.cluster import Cluster
 from tests.chart.rendering import Helm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from devcluster.cluster import Cluster
 
 RBAC = "rbac.authorization.k8s.io/v1"
 ROLES = f"/apis/{RBAC}/clusterroles"

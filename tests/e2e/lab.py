@@ -7,22 +7,19 @@ about what the program believes.
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
+from devcluster.cluster import Cluster
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
 from tests.process.program import Ended, ended, start
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
-
-    from devcluster.cluster import Cluster
 
 CHART: Final = "charts/gpu-operator-post"
 IMAGE: Final = "registry.example/gpu-operator-post"
@@ -296,5 +293,4 @@ class Lab:
 
 
 def _sets(values: dict[str, object]) -> list[str]:
-    """Write values as ``--set-json`` flags, which know types; ``a__b`` stands for ``a.b``."""
     return [f"--set-json={key.replace('__', '.')}={json.dumps(value)}" for key, value in values.items()]

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import subprocess
+from pathlib import Path
+from typing import Any, Final
 
+from devcluster.happening import Happening
 from devcluster.settings import client
 from devcluster.truth import NETWORK, Truth
 from tests.e2e.identity import Right, kubeconfig
 from tests.e2e.lab import NAMESPACE as HOOKS
-from tests.e2e.lab import QUICK, RELEASE
-from tests.process.program import ended
+from tests.e2e.lab import QUICK, RELEASE, Lab
+from tests.process.program import Ended, ended
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
-
-    from devcluster.happening import Happening
-    from tests.e2e.lab import Lab
-    from tests.process.program import Ended
 
 CHART: Final = "devcluster/charts/network-operator"
 NAMESPACE: Final = "nvidia-network-operator"

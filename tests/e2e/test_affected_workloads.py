@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import pytest
 
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, PLUGIN_NAMESPACE, RELEASE, Boot, Lab
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 pytestmark = pytest.mark.e2e
 
@@ -55,7 +53,6 @@ def _prepared(lab: Lab, *names: str) -> None:
 
 
 def _object(lab: Lab) -> tuple[list[str], str]:
-    """Return the pods that the status object names, and how many are possibly affected."""
     data: dict[str, str] = lab.cluster.get(STATUS)["data"]
     pods = json.loads(data.get("firstAffectedPods", "[]"))
     return _named(pods), data.get("possiblyAffectedPods", "")

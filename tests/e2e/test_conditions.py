@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pytest
 
 from tests.e2e import acts
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, Boot, Lab
-
-if TYPE_CHECKING:
-    import pytest
 
 SKIP: Final = "nvidia.com/gpu-driver-upgrade.skip"
 GPU: Final = "feature.node.kubernetes.io/pci-10de.present"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from subprocess import Popen
 
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, OLD, RELEASE, Boot, Lab
-
-if TYPE_CHECKING:
-    from subprocess import Popen
 
 BOTH = ["gpu-0", "gpu-1"]
 WAIT_FOR_JOBS = ("--wait", "--wait-for-jobs")
@@ -29,10 +26,8 @@ def test_rollback(boot: Boot) -> None:
 
 
 def test_plain_job(boot: Boot) -> None:
-    """Without hooks each changed trigger is another Job, which Helm waits for; an unchanged one runs nothing.
-
-    A Job is immutable, so that a changed one under an old name would be refused.
-    """
+    """Without hooks each changed trigger is another Job, which Helm waits for; an unchanged one runs nothing."""
+    # A Job is immutable, so that a changed one under an old name would be refused.
     lab = boot(2, 3)
     lab.stale_fleet(nodes=2)
     lab.deploy(helm=WAIT_FOR_JOBS, hook__enabled=False, trigger="one")
@@ -50,10 +45,8 @@ def test_plain_job(boot: Boot) -> None:
 
 
 def test_started_before_the_operator(boot: Boot) -> None:
-    """With expect set, a cluster without ClusterPolicies is waited for, and the old release is not taken for the new.
-
-    Argo CD and Flux may start the Job first.
-    """
+    """With expect set, a cluster without ClusterPolicies is waited for, and the old release is not taken for new."""
+    # Argo CD and Flux may start the Job first.
     lab = boot(2)
     lab.plugin()
     hook = lab.start_post(expect__driverVersion=OLD)

@@ -32,10 +32,8 @@ def test_handed_over_to_driver_objects(boot: Boot) -> None:
 
 
 def test_pools_of_driver_objects(boot: Boot) -> None:
-    """Two versions side by side, and an object without nodes: only the pool that moves is refreshed.
-
-    Before 26.7 the policy says ready as soon as it has handed the driver over, whatever the pools do.
-    """
+    """Two versions side by side, and an object without nodes: only the pool that moves is refreshed."""
+    # Before 26.7 the policy says ready as soon as it has handed the driver over, whatever the pools do.
     lab = boot(3)
     acts.set_labels(lab, "gpu-2", {"pool": "b"})
     for node in BOTH:
@@ -74,10 +72,8 @@ def test_precompiled_with_another_kernel(boot: Boot) -> None:
 
 
 def test_openshift_driver_toolkit(boot: Boot) -> None:
-    """No chart, no version, an image by its digest: judged by generation, revision and quiet time, and that is said.
-
-    A node whose system is updated moves to another DaemonSet.
-    """
+    """No chart, no version, an image by its digest: judged by generation, revision and quiet time, and that is said."""
+    # A node whose system is updated moves to another DaemonSet.
     lab = boot(2)
     system = NFD + "system-os_release."
     rhcos = {"ID": "rhcos", "VERSION_ID": "4.18", "OSTREE_VERSION": "418.94.202509100653-0"}
@@ -149,10 +145,8 @@ def test_several_policies(boot: Boot) -> None:
 
 
 def test_evicted_by_the_driver_manager(boot: Boot) -> None:
-    """The driver manager takes the plugin away before the reload: found fresh, nothing restarted, and that is said.
-
-    A node without the label silently has no plugin, and that is warned of.
-    """
+    """The driver manager takes the plugin away before the reload: found fresh, nothing restarted, and that is said."""
+    # A node without the label silently has no plugin, and that is warned of.
     lab = boot(3)
     wired = {"driver__manager__env": [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": EVICTION}]}
     modern = {"simulate__behaviour": "26.7", **wired, **ALL_AT_ONCE}

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
 
 from tests.e2e.acts import is_ready
 from tests.e2e.identity import charted, kubeconfig
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, PLUGIN_NAMESPACE, Boot, Lab
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import pytest
-
 STALE = ["gpu-0", "gpu-1"]
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
 BRIEFLY = ("run", "--timeout=100s", "stallTimeout=5s", "advanced.operatorQuiet=2s")
-MALFORMED: Mapping[str, Any] = {
-    "version": 580,
-    "upgradePolicy": "automatic",
-}
+MALFORMED: Mapping[str, Any] = {"version": 580, "upgradePolicy": "automatic"}
 """By field of the policy's driver: what no schema of the CRD prevents."""
 
 
@@ -42,10 +37,8 @@ STORY: tuple[tuple[str, Callable[[Lab], object], str], ...] = (
 
 
 def test_nothing_to_protect(boot: Boot, subtests: pytest.Subtests) -> None:
-    """Helm succeeds, and log, termination message and event say why nothing was done.
-
-    At first the plugin's namespace does not exist, although it is named: the DRA driver may be installed later.
-    """
+    """Helm succeeds, and log, termination message and event say why nothing was done."""
+    # At first the plugin's namespace does not exist, although it is named: the DRA driver may be installed later.
     lab = boot(1)
     for step, prepare, reason in STORY:
         prepare(lab)
@@ -65,17 +58,14 @@ GAP = {"driver_ready_gap_seconds": 6.0}
 
 
 def _started_in_the_gap(lab: Lab, since: float) -> bool:
-    """Whether each plugin's last start came before its driver's last Ready."""
     last = {(each.event, each.node): each.t for each in lab.truth.since(since)}
     nodes = {node for event, node in last if event == "plugin-started"}
     return bool(nodes) and all(last["plugin-started", node] < last["driver-ready", node] for node in nodes)
 
 
 def test_an_outage_without_a_reload(boot: Boot) -> None:
-    """On fresh plugins a run writes nothing but events, also after a node was lost for a while.
-
-    That moves only Ready times: the node's plugin stays fresh.
-    """
+    """On fresh plugins a run writes nothing but events, also after a node was lost for a while."""
+    # That moves only Ready times: the node's plugin stays fresh.
     lab = boot(2)
     lab.fleet(nodes=2, **ALL_AT_ONCE)
     lab.deploy()
@@ -97,11 +87,9 @@ def test_an_outage_without_a_reload(boot: Boot) -> None:
 
 
 def test_plugins_that_start_before_their_driver_is_ready(boot: Boot) -> None:
-    """On installation and on reboot plugins start when the driver is loaded, not when its pod is Ready: all fresh.
-
-    The Job runs during the installation and again after the reboot, and restarts nothing. Where a driver container
-    restarts in place, the plugin does not notice, and is restarted.
-    """
+    """On installation and on reboot plugins start when the driver is loaded, not when its pod is Ready: all fresh."""
+    # The Job runs during the installation and again after the reboot, and restarts nothing. Where a driver container
+    # restarts in place, the plugin does not notice, and is restarted.
     lab = boot(2)
     lab.knobs(**GAP)
     lab.operator()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import pytest
 
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, OLD, RELEASE
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, OLD, RELEASE, Lab
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.e2e.lab import Lab
 
 pytestmark = pytest.mark.e2e
 
@@ -22,7 +18,6 @@ STALL: Final = ("advanced.operatorQuiet=3s", "advanced.unknownOperatorQuiet=5s",
 
 
 def _data(lab: Lab) -> dict[str, str]:
-    """Return what the object says."""
     data: dict[str, str] = lab.cluster.get(PATH)["data"]
     return data
 

@@ -10,23 +10,19 @@ from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, PLUGIN_NAMESPACE, QUICK, 
 
 
 def _only(lab: Lab) -> tuple[str, str, str]:
-    """Return node, reason and message of the only node that the report of the last run names."""
     (node,) = lab.story()["nodes"]
     return node["node"], node["reason"], node["message"]
 
 
 def _phase(lab: Lab) -> tuple[str, str, int]:
-    """Return phase, reason and exit code of the last run."""
     story = lab.story()
     return story["phase"], story["reason"], story["exitCode"]
 
 
 def test_out_of_time(boot: Boot) -> None:
-    """One driver never becomes ready: exit 124, Helm fails, the report names the node and why.
-
-    The other nodes were refreshed meanwhile. With `onDeadline: report` Helm succeeds with the same report. Once the
-    cause is gone, the next `helm upgrade` completes the work.
-    """
+    """One driver never becomes ready: exit 124, Helm fails, the report names the node and why."""
+    # The other nodes were refreshed meanwhile. With `onDeadline: report` Helm succeeds with the same report. Once the
+    # cause is gone, the next `helm upgrade` completes the work.
     lab = boot(3)
     lab.fleet(nodes=3, **ALL_AT_ONCE)
     lab.annotate("gpu-1", "driver-fault", "image-pull")
@@ -103,7 +99,6 @@ def test_a_large_report_fits_where_it_must(boot: Boot) -> None:
 
 
 def _signal(lab: Lab, number: int) -> None:
-    """Send a signal to the process of the newest pod, as the kernel or a kubelet does."""
     os.kill(int((lab.runs()[-1] / "pid").read_text()), number)
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
 import pytest
 import yaml
@@ -27,10 +28,6 @@ from tests.image.node import NodeLab
 from tests.image.visit import VisitLab
 from tools.image.__main__ import build
 from tools.image.commands import CannotBuildError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import NoReturn
 
 TAG = "localhost/gpu-operator-post:test"
 REQUIRED = "REQUIRE_IMAGE"
@@ -71,10 +68,8 @@ def real_node() -> None:
 def boot(
     real_node: None, archive: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., NodeLab]]:
-    """Give a function that boots a cluster with a simulated fleet and a real node; clusters end with the test.
-
-    Set EVIDENCE to a directory to keep the logs and journals of every scenario.
-    """
+    """Give a function that boots a cluster with a simulated fleet and a real node; clusters end with the test."""
+    # Set EVIDENCE to a directory to keep the logs and journals of every scenario.
     assert real_node is None
     clusters: list[Cluster] = []
 

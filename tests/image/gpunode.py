@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from devcluster.cluster import Cluster
 from devcluster.gpunode.node import DRIVER_ROOT, SOON, GpuNode
 from tests.e2e.lab import ALL_AT_ONCE, OLD, PLUGIN_NAMESPACE
 from tests.image.node import NodeLab
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from devcluster.cluster import Cluster
 
 DOMAINS: Final = "compute-domain.nvidia.com"
 DOMAINS_ALONE: Final = {

@@ -7,20 +7,17 @@ driver pods are privileged.)
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from devcluster.access import ApiError
+from devcluster.cluster import Cluster
 from devcluster.kubelet import cgroups
 from devcluster.kubelet.names import REAL_NODE, Files
 from tests.e2e.lab import CHART, IMAGE, QUICK, RELEASE, Lab, _sets
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
-
-    from devcluster.cluster import Cluster
 
 HOME: Final = "post"
 PODS: Final = f"/api/v1/namespaces/{HOME}/pods"
@@ -44,10 +41,8 @@ class NodeLab(Lab):
     def start_post(
         self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object
     ) -> subprocess.Popen[str]:
-        """Install or upgrade our chart with its defaults but for times, and for a Job that is kept; Helm 4.
-
-        A run lasts as long as what befalls it, which on a busy machine is minutes.
-        """
+        """Install or upgrade our chart with its defaults but for times, and for a Job that is kept; Helm 4."""
+        # A run lasts as long as what befalls it, which on a busy machine is minutes.
         chosen: dict[str, object] = {"timeout": "20m", **dict(word.split("=") for word in args), **KEPT, **values}
         chosen = {name: value for name, value in chosen.items() if value is not DEFAULT}
         return self.cluster.start_helm(

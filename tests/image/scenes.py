@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, RELEASE
-from tests.image.node import HOME
-
-if TYPE_CHECKING:
-    from tests.image.node import NodeLab
+from tests.image.node import HOME, NodeLab
 
 THREE = ["gpu-0", "gpu-1", "gpu-2"]
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
 from tools.image.__main__ import build, find_builder
 from tools.image.commands import read
 from tools.image.sizes import MEGABYTE, measure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 AGAIN = "localhost/gpu-operator-post:again"
 HOME = "opt/gpu-operator-post/"

@@ -6,16 +6,12 @@ import json
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from tests.e2e.lab import NAMESPACE, NEW, NEW_CHART, OLD
 from tests.image.held import Held
-from tests.image.node import HOME, PODS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tests.image.node import NodeLab
+from tests.image.node import HOME, PODS, NodeLab
 
 GREED = """
 import os, sys
@@ -30,10 +26,8 @@ as the first to go: the container's own; with cgroup v2 all of the container, th
 
 
 def test_evicted_out_of_memory_deleted(boot: Callable[[int], NodeLab]) -> None:
-    """Evictions do not count as failures; memory and deletion do, and are retried; the last pod does the job.
-
-    With two retries allowed and three pods lost, that only works because the Job ignores disruptions.
-    """
+    """Evictions do not count as failures; memory and deletion do, and are retried; the last pod does the job."""
+    # With two retries allowed and three pods lost, that only works because the Job ignores disruptions.
     lab = boot(2)
     lab.fleet(nodes=2)
     hook = lab.start_post(expect__driverVersion=NEW, backoffLimit=2)
@@ -129,10 +123,6 @@ def _patch(lab: NodeLab, version: str, restarts: Sequence[str]) -> None:
     lab.until(lambda: lab.serving_on() == set(lab.truth.nodes), "every plugin serves", PATIENCE)
     assert {version} == set(lab.truth.loaded_now().values())
     lab.assert_clean(sorted(restarts))
-
-
-def _names(lab: NodeLab) -> list[str]:
-    return [pod["metadata"]["name"] for pod in lab.controller_pods()]
 
 
 def _shown(lab: NodeLab) -> tuple[bool, int]:

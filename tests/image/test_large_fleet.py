@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from devcluster import etcd
 from devcluster.bench import atrest
 from devcluster.layout import CHECKOUT
 from tests.e2e.lab import OPERATOR
 from tests.fixtures.objects import Object, merged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.image.node import NodeLab
+from tests.image.node import NodeLab
 
 NODES: Final = 1000
 STALE: Final = range(0, NODES, 100)
@@ -34,11 +31,9 @@ POLICIES: Final = "/apis/nvidia.com/v1/clusterpolicies"
 
 
 def test_a_thousand_nodes_within_the_default_limit(boot: Callable[..., NodeLab]) -> None:
-    """The pod survives: it reads nodes, driver pods, plugins and slices of real size, and judges all.
-
-    It restarts what is stale while every node and pod changes, reads all of it again, and is done. The limit is the
-    chart's default; the kernel, not this test, watches over it.
-    """
+    """The pod survives: it reads nodes, driver pods, plugins and slices of real size, and judges all."""
+    # It restarts what is stale while every node and pod changes, reads all of it again, and is done. The limit is the
+    # chart's default; the kernel, not this test, watches over it.
     lab = boot(0, at_rest=True)
     for namespace in (atrest.OPERATOR, atrest.DRA):
         lab.cluster.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
@@ -73,7 +68,6 @@ def _assert_done(lab: NodeLab) -> None:
 
 
 def _deleted(lab: NodeLab) -> int:
-    """Count the stale plugins that somebody has deleted; at rest nobody confirms that they are gone."""
     pods = (lab.cluster.get(f"{PLUGIN_PODS}/{_name(number)}") for number in STALE)
     return sum("deletionTimestamp" in pod["metadata"] for pod in pods)
 
@@ -100,7 +94,6 @@ def _create_policy(lab: NodeLab) -> str:
 
 
 def _name(number: int) -> str:
-    """Name a node's plugin."""
     return str(atrest.plugin_pod(number)["metadata"]["name"])
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,8 @@ from devcluster.kubelet.names import REAL_NODE
 from tests.e2e.lab import NEW, NEW_CHART
 from tests.image import scenes
 from tests.image.conftest import default_image
-from tests.image.node import DEFAULT
+from tests.image.node import DEFAULT, NodeLab
 from tests.image.node import PODS as LAB_PODS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.image.node import NodeLab
 
 THREE = ["gpu-0", "gpu-1", "gpu-2"]
 
@@ -37,11 +33,9 @@ print(json.dumps({**facts, "writable": writable, "root": os.access("/root", os.W
 
 
 def test_a_serial_migration_and_nothing_after_it(boot: Callable[[int], NodeLab]) -> None:
-    """Three nodes one at a time: each plugin once, none early or needlessly; then a run that restarts nothing.
-
-    The container is confined as the chart says, and everything that it says arrives: in `kubectl logs` while it runs,
-    in Helm's output, in the termination message, and in the events that `kubectl describe job` shows.
-    """
+    """Three nodes one at a time: each plugin once, none early or needlessly; then a run that restarts nothing."""
+    # The container is confined as the chart says, and everything that it says arrives: in `kubectl logs` while it runs,
+    # in Helm's output, in the termination message, and in the events that `kubectl describe job` shows.
     lab = boot(3)
     lab.fleet(nodes=3, simulate__behaviour="26.3")
     lab.operator(chart=NEW_CHART, driver=NEW, simulate__behaviour="26.3")
@@ -95,12 +89,10 @@ def test_its_namespace_refuses_what_is_not_restricted(boot: Callable[[int], Node
 
 
 def _refusals(lab: NodeLab) -> list[str]:
-    """Give what the Job controller says of pods that Pod Security refused."""
     events = (each for each in lab.cluster.list("/api/v1/events") if each["involvedObject"]["kind"] == "Job")
     return [each["message"] for each in events if "violates PodSecurity" in each.get("message", "")]
 
 
 def _pod(name: str, image: str) -> dict[str, Any]:
-    """Describe a pod that says the program's version."""
     container = {"name": "only", "image": image, "args": ["--version"]}
     return {"metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": [container]}}

@@ -11,19 +11,14 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from devcluster.gpunode.node import GPUS, GPUS_ALONE, numbers
 from devcluster.layout import CHECKOUT
 from tests.e2e.lab import NEW, OLD
-from tests.image.gpunode import DOMAINS, DOMAINS_ALONE, PATIENCE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.image.gpunode import GpuNodeLab
+from tests.image.gpunode import DOMAINS, DOMAINS_ALONE, PATIENCE, GpuNodeLab
 
 MISSING = f"open /run/nvidia/driver/usr/lib64/libcuda.so.{OLD}: no such file or directory"
 """The runtime's words: the plugin prepared the claim without an error, from what it remembers of the old driver."""
@@ -44,10 +39,8 @@ def reported(lab: GpuNodeLab) -> dict[str, str]:
 
 
 def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
-    """Claims from before, in between and after: the last one works, and the restart of the plugin made that so.
-
-    `status` reports exactly the pods that have the old files.
-    """
+    """Claims from before, in between and after: the last one works, and the restart of the plugin made that so."""
+    # `status` reports exactly the pods that have the old files.
     lab = gpu_node
     lab.install(GPUS, **GPUS_ALONE)
     assert lab.published() == {numbers(OLD)}

@@ -6,14 +6,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from tests.e2e.lab import OLD
 from tests.image import scenes
 from tests.image.node import DEFAULT, PODS
-
-if TYPE_CHECKING:
-    from tests.image.visit import VisitLab
+from tests.image.visit import VisitLab
 
 
 def test_skips_fails_and_completes_and_a_lost_pod(visit: VisitLab) -> None:

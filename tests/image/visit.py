@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import subprocess
+from typing import Any, Final
 
 from devcluster.layout import SYSTEM_NODE
 from devcluster.visit import PLACEMENT, Visit
 from tests.e2e.lab import QUICK
 from tests.image.node import NodeLab
-
-if TYPE_CHECKING:
-    import subprocess
-
 
 SIMULATED: Final = (SYSTEM_NODE, "gpu-")
 

@@ -9,17 +9,15 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 import yaml
 
 from devcluster.patience import TooSlowError
 from devcluster.settings import separated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 ROOT: Final = Path(__file__).parents[2]
 ENOUGH_SECONDS: Final = 150.0
@@ -104,10 +102,8 @@ def _started(words: Iterable[str], environment: Mapping[str, str], stream: int |
 
 
 def run_each(folder: Path, commands: Iterable[Iterable[str]]) -> list[Ended]:
-    """Run the program to its end for each of these words, one after the other: faster than `run`.
-
-    A word like ``NAME=value`` in capitals is an environment variable.
-    """
+    """Run the program to its end for each of these words, one after the other: faster than `run`."""
+    # A word like ``NAME=value`` in capitals is an environment variable.
     wanted = []
     for words in commands:
         arguments, settings = separated(words)

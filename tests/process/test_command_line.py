@@ -6,17 +6,15 @@ import contextlib
 import json
 import signal
 import socket
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from devcluster.settings import VARIABLE
 from tests.client.server import Said, serving
 from tests.process.program import ENOUGH_SECONDS, ended, run, run_each, start, write_kubeconfig
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

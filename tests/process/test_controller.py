@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import re
 import signal
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from devcluster.soak.following import lost_its_lease
+from devcluster.soak.controlled import lost_its_lease
 from hook.objects import names
 from hook.run.status import ControllerStatus
 from tests.client.controller import exposition
 from tests.client.leases import NAME, NAMESPACE, PATH, keeping
-from tests.client.server import SILENT, Said, refused, until
+from tests.client.server import SILENT, Said, Server, refused, until
 from tests.process.program import Logged, http, start_logged, write_kubeconfig
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.client.server import Server
 
 PORT: Final = re.compile(r"metrics and health on http://127\.0\.0\.1:(\d+)")
 STOPPED: Final = 128 + signal.SIGTERM

@@ -4,58 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import json
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-from hook.run.status import ControllerStatus
-from tests.client.controller import lease
 from tests.client.fixtured import showing
-from tests.fixtures.cluster import cluster, labelled, stale
+from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.objects import obj
-from tests.process.program import run_each, write_kubeconfig
+from tests.process.program import Ended, run_each, write_kubeconfig
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.fixtures.cluster import Cluster
-    from tests.fixtures.objects import Object
-    from tests.process.program import Ended
-
-NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
 UNTOLERATED: Final = {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}
 OUTDATED: Final = {"metadata": {"labels": {"controller-revision-hash": "old"}}}
 BY_HAND: Final = {"spec": {"driver": {"upgradePolicy": {"autoUpgrade": False}}}}
 STARTING: Final = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
 
 
-def alive() -> list[Object]:
-    """Return the Lease of a controller that is alive."""
-    status = ControllerStatus(spec_hashes={"gpu": ""}, writer="pod-a")
-    return [lease(status, renewTime=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))]
-
-
-def statuses(folder: Path, *cases: tuple[Cluster, str], controller: bool = False) -> list[Ended]:
+def statuses(folder: Path, *cases: tuple[Cluster, str]) -> list[Ended]:
     """Look at each of these clusters, with these words."""
     with contextlib.ExitStack() as servers:
         commands: list[list[str]] = []
         for number, (found, words) in enumerate(cases):
-            server = servers.enter_context(showing(found, alive if controller else list))
+            server = servers.enter_context(showing(found))
             file = write_kubeconfig(folder / f"kubeconfig-{number}", server.api.host)
             commands.append(["status", f"--kubeconfig={file}", *words.split()])
         return run_each(folder, commands)
-
-
-def test_what_is_to_be_done_with_a_stale_plugin(tmp_path: Path) -> None:
-    """Where nothing restarts it, waiting changes nothing. A controller that is alive restarts it."""
-    (alone,) = statuses(tmp_path, (stale("a"), ""))
-    assert alone.code == 0, alone.said
-    for words in (NOTHING_RESTARTS, "kubectl -n nvidia-dra-driver-gpu delete pod plugin-a", "helm upgrade"):
-        assert words in alone.out, words
-    (led,) = statuses(tmp_path, (stale("a"), ""), controller=True)
-    assert "PluginStale (a): The controller (gpu-operator/post) restarts the plugin." in led.out, led.said
-    for words in (NOTHING_RESTARTS, "delete pod"):
-        assert words not in led.out, words
-    assert "per node is normal" not in alone.out + led.out
 
 
 def test_the_exit_code_shows_whether_something_is_wrong(tmp_path: Path) -> None:

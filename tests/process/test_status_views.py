@@ -9,8 +9,10 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -21,10 +23,6 @@ from tests.client.fixtured import Shown, showing
 from tests.client.server import events, refused, serving
 from tests.fixtures.cluster import cluster, stale
 from tests.process.program import ENOUGH_SECONDS, ROOT, run_each, start_logged, write_kubeconfig
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 EVIL: Final = "<script>alert(1)</script>"
 INTERRUPTED: Final = 130
@@ -51,7 +49,6 @@ class Elements(HTMLParser):
 
 @pytest.fixture(autouse=True)
 def _interruptible() -> Iterator[None]:
-    """Programs ignore SIGINT if this process does, which is so where a shell runs the tests in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

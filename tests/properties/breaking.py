@@ -56,7 +56,6 @@ def broken(mutant: Mutant) -> Iterator[None]:
 
 
 def _function(member: Any) -> Any:  # noqa: ANN401 - a module binds anything
-    """Return the function that a property, class method or static method is made of; anything else as it is."""
     if isinstance(member, property):
         return member.fget
     return member.__func__ if isinstance(member, (classmethod, staticmethod)) else member

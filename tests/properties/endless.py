@@ -11,18 +11,15 @@ Those of any restart, in ``promises.py``, hold as well.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.decide.breaker import FEWEST
 from hook.decide.result import Phase
 from tests.properties import promises
-from tests.properties.pods import SECOND
+from tests.properties.machine import Machine
+from tests.properties.pods import SECOND, PluginPod
+from tests.properties.program import Controller
 from tests.properties.promises import WrongEndError, WrongRestartError
-
-if TYPE_CHECKING:
-    from tests.properties.machine import Machine
-    from tests.properties.pods import PluginPod
-    from tests.properties.program import Controller
 
 MINUTE: Final = 60 * SECOND
 TIMES_THAT_LIE: Final = frozenset({"times_move", "clock_back", "clock_forward"})
@@ -30,10 +27,8 @@ TIMES_THAT_LIE: Final = frozenset({"times_move", "clock_back", "clock_forward"})
 
 
 def patience(run: Controller, *, lied: bool) -> int:
-    """Return how long a cluster at rest may take until nothing is stale: a pause, a policy's report, an open breaker.
-
-    The breaker opens for clocks alone, so only where they lied there is a need to wait for it.
-    """
+    """Return how long a cluster at rest may take until nothing is stale: pause, policy's report, open breaker."""
+    # The breaker opens for clocks alone, so only where they lied there is a need to wait for it.
     settings = run.settings
     pauses = settings.controller.restart_backoff_max + settings.plugin_timeout + settings.advanced.policy_grace
     pauses += settings.controller.circuit_breaker.reset if lied else timedelta()

@@ -7,12 +7,9 @@ a plugin holds the load of the moment in which it started; it is stale when the 
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tests.properties.pods import SECOND, DriverPod, Main, PluginPod, Side
-
-if TYPE_CHECKING:
-    from tests.properties.pods import Pace
+from tests.properties.pods import SECOND, DriverPod, Main, Pace, PluginPod, Side
 
 OF_BEFORE: Final = -1
 """The load of a container that took the root of a driver which had ended already."""
@@ -127,7 +124,6 @@ class Machine:
         return True
 
     def _rises(self, pod: DriverPod, now: int) -> None:
-        """Make a driver pod ready once all of its containers are."""
         if pod.noticed and pod.side_due is None and pod.ready is None:
             pod.ready = self.stamp(now)
 
@@ -203,10 +199,8 @@ class Machine:
                 self.load, self.remains = None, True
 
     def side_crashes(self, now: int, how: int) -> None:
-        """Restart the side container of the driver pod, while the driver container runs on.
-
-        Without a readiness probe the kubelet may never see it down.
-        """
+        """Restart the side container of the driver pod, while the driver container runs on."""
+        # Without a readiness probe the kubelet may never see it down.
         for pod in self.drivers:
             if pod.side is not None and pod.side.started is not None and not pod.deleting:
                 self._end(pod.side, now)

@@ -14,18 +14,7 @@ from msgspec import Struct, structs
 
 from hook import config
 from hook.config import CircuitBreaker, Duration
-from hook.decide import (
-    breaker,
-    decide,
-    done,
-    fleet,
-    freshness,
-    history,
-    nodes,
-    plugins,
-    restarts,
-    rollout,
-)
+from hook.decide import breaker, decide, done, fleet, freshness, history, nodes, plugins, restarts, rollout
 from hook.decide.result import NodeState
 from hook.kube import requests
 from hook.objects import views, wire
@@ -65,12 +54,10 @@ def always(value: object) -> Function:
 
 
 def _with_advanced(context: Context, **changed: Duration) -> Context:
-    """Return a context with other advanced settings."""
     return _with(context, advanced=replace(context.settings.advanced, **changed))
 
 
 def _with(context: Context, **changed: Any) -> Context:  # noqa: ANN401 - any setting
-    """Return a context with other settings."""
     return replace(context, settings=replace(context.settings, **changed))
 
 
@@ -79,7 +66,6 @@ def _has_ready_policy(context: Context) -> bool:
 
 
 def _as_labelled(pod: Pod, view: NodeView, context: Context) -> NodeView:
-    """Let a driver pod be of the newest revision exactly if its node is labelled as upgraded."""
     upgraded = view.label(context.stack.upgrade.state) == "upgrade-done"
     return replace(view, outdated=frozenset() if upgraded else frozenset({pod.uid}))
 
@@ -91,7 +77,6 @@ def _without_skip(view: NodeView, context: Context) -> NodeView:
 
 
 def _waited_longer(pod: Pod) -> Pod:
-    """Let the init containers finish a second later: what was as late as something is later then."""
     later = (replace(one, finished_at=one.finished_at and one.finished_at + SECOND) for one in pod.init_containers)
     return replace(pod, init_containers=tuple(later))
 
@@ -105,19 +90,16 @@ def _of_newest_revision(node: SettledNode) -> SettledNode:
 
 
 def _on_delete(context: Context) -> Context:
-    """Let no driver DaemonSet have the update strategy RollingUpdate."""
     drivers = {uid: replace(daemonset, rolling=False) for uid, daemonset in context.drivers.items()}
     return replace(context, drivers=drivers)
 
 
 def _with_policy(seen: Fleet, **changed: Any) -> Fleet:  # noqa: ANN401 - any field of a policy
-    """Return a fleet with a changed policy, if it has one."""
     policy = seen.context.policy and replace(seen.context.policy, **changed)
     return replace(seen, context=replace(seen.context, policy=policy))
 
 
 def _counting_writes(seen: Fleet) -> Fleet:
-    """Make each write to the policy another generation of it."""
     changed = seen.context.policy and seen.context.policy.changed
     return _with_policy(seen, generation=int(changed.timestamp())) if changed else seen
 

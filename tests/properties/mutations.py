@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from hypothesis import strategies as st
 
 from tests.fixtures.damage import json as any_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Object = dict[str, Any]
 Path_ = tuple[str, ...]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from hook.objects import policies, readers, views
-from tests.fixtures.objects import raw
+from hook.objects.decoding import Reader
+from tests.fixtures.objects import Object, raw
 from tests.properties import served
 from tests.properties.pods import SECOND
 from tests.properties.rollout import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from hook.objects.decoding import Reader
-    from tests.fixtures.objects import Object
-    from tests.properties.world import World
+from tests.properties.world import World
 
 Views = tuple[Any, ...]
 KINDS: Final = (

@@ -9,23 +9,19 @@ What can be told, and what is left alone, is written down here a second time, in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Phase, headline
+from hook.decide.result import NodeState, NodeStatus, Phase, headline
+from hook.objects.views import Snapshot
 from hook.run import report
+from hook.run.job import Outcome
 from tests.fixtures.objects import at
 from tests.properties.machine import FAILED, QUIET, Machine
 from tests.properties.observation import moment_of
-from tests.properties.pods import SECOND, PluginPod
-
-if TYPE_CHECKING:
-    from hook.decide.result import NodeStatus
-    from hook.objects.views import Snapshot
-    from hook.run.job import Outcome
-    from tests.properties.pods import DriverPod
-    from tests.properties.program import Run
-    from tests.properties.world import World
+from tests.properties.pods import SECOND, DriverPod, PluginPod
+from tests.properties.program import Run
+from tests.properties.world import World
 
 LOST_AFTER: Final = 300 * SECOND
 """A node that is lost for so long is left alone (``Settings.not_ready_grace``)."""
@@ -73,10 +69,8 @@ def done(world: World) -> None:
 
 
 def skipped(run: Run) -> None:
-    """Hold *nothing to protect* to what is true: no node shows a GPU, by a label, a driver or a running plugin.
-
-    Where the policy is gone, no driver is left, or none came back within the grace and nothing is stale.
-    """
+    """Hold *nothing to protect* to what is true: no node shows a GPU, by a label, a driver or a running plugin."""
+    # Where the policy is gone, no driver is left, or none came back within the grace and nothing is stale.
     world = run.world
     if world.policy is None:
         _without_policy(run)
@@ -149,7 +143,6 @@ def _is_the_first(run: Run, machine: Machine, pod: PluginPod) -> None:
 
 
 def _used_its_time(run: Run, machine: Machine) -> bool:
-    """Whether the time is over in which a plugin that was restarted has to come back."""
     return run.world.now - run.down[machine.name] >= run.settings.plugin_timeout.total_seconds() * SECOND
 
 
@@ -189,7 +182,6 @@ def seemed_settled(seen: Snapshot, node: str) -> bool:
 
 
 def _still_down(world: World, machine: Machine) -> bool:
-    """Whether a node's plugin has not come back, where only its restart can be the reason."""
     back = any(pod.ready is not None and not pod.deleting for pod in machine.plugins) or bool(world_stale(machine))
     return not back and machine.reports and machine.labelled and not machine.skipped and world.settled(machine)
 
@@ -281,10 +273,8 @@ def _needs_a_person(run: Run, judged: NodeStatus) -> bool:
 
 
 def calm(world: World) -> bool:
-    """Return whether nothing is left to do, apart from excluded nodes.
-
-    Where a whole fleet of several nodes lost its labels, node-feature-discovery is down, and the run waits for it.
-    """
+    """Return whether nothing is left to do, apart from excluded nodes."""
+    # Where a whole fleet of several nodes lost its labels, node-feature-discovery is down, and the run waits for it.
     if len(world.machines) > 1 and not any(one.labelled for one in world.machines.values()):
         return False
     machines = [one for one in world.machines.values() if not excluded(world, one)]

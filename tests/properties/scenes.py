@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.config import DriverClient, Settings
 from hook.decide.decide import chosen
 from hook.objects.drivers import NETWORK_OPERATOR
+from hook.objects.views import Snapshot
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.modes import network, openshift, pooled, rdma_pod, with_exporter, with_ofed, with_toolkit
-from tests.fixtures.objects import driver_pod, obj, plugin_pod, stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hook.objects.views import Snapshot
-    from tests.fixtures.objects import Object
+from tests.fixtures.objects import Object, driver_pod, obj, plugin_pod, stamp
 
 EXPORTER: Final = DriverClient("gpu", "monitoring", "dcgm-exporter")
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from hook.objects import names
 from tests.fixtures.objects import Object, finished, merged, obj, running, stamp, waiting
-from tests.properties.rollout import Stage
-
-if TYPE_CHECKING:
-    from tests.properties.machine import Machine
-    from tests.properties.pods import DriverPod, Main, PluginPod
-    from tests.properties.rollout import DriverSet, PluginSet
-    from tests.properties.world import World
+from tests.properties.machine import Machine
+from tests.properties.pods import DriverPod, Main, PluginPod
+from tests.properties.rollout import DriverSet, PluginSet, Stage
+from tests.properties.world import World
 
 PARTS: Final = (
     "policy", "driver-daemonset", "plugin-daemonset", "revision", "node", "driver-pod", "plugin-pod",

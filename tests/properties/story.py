@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 from unittest import mock
 
 from hook.config import ControllerLimits, ControllerSettings, Duration, Settings
 from hook.format import Bound
 from hook.run import job, loop
 from tests.properties import endless, promises
+from tests.properties.machine import Machine
 from tests.properties.observation import Observation, moment_of
 from tests.properties.pods import SECOND, Pace
 from tests.properties.program import Clock, Controller, Run
 from tests.properties.rollout import Site
 from tests.properties.world import World
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tests.properties.machine import Machine
 
 NOTHING: Final[frozenset[str]] = frozenset()
 PATIENT_LOOK: Final = 10 * SECOND

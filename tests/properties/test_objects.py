@@ -8,8 +8,9 @@ what the cluster says, and is believed where nothing contradicts it (`LIES`).
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -17,25 +18,19 @@ from hypothesis import strategies as st
 
 from hook.decide.decide import chosen, decide_all, succeeded
 from hook.decide.reasons import Reason
-from hook.decide.result import Phase, headline
+from hook.decide.result import Decision, Phase, headline
 from hook.decide.state import Memory
 from hook.objects import policies, readers, views
+from hook.objects.decoding import Reader
+from hook.objects.views import Snapshot
 from hook.plan import plan
 from hook.plan.plan import Options, make_plan
 from hook.run import report
 from tests.fixtures.cluster import LATER, READERS, Cluster
-from tests.fixtures.objects import obj, raw
+from tests.fixtures.objects import Object, obj, raw
 from tests.properties.budget import OBJECTS, ONCE, examples, sample
 from tests.properties.mutations import OTHERS, hostile, mutated, put, spots, value_at
 from tests.properties.scenes import SCENES, Scene
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hook.decide.result import Decision
-    from hook.objects.decoding import Reader
-    from hook.objects.views import Snapshot
-    from tests.fixtures.objects import Object
 
 READER_OF: Final[dict[str, tuple[Reader[Any], tuple[str, ...]]]] = {
     "Pod": (readers.pod, ("driver-pod", "plugin-pod", "exporter/pod", "network/driver-pod")),
@@ -70,10 +65,8 @@ def is_lie(part: str, before: Object, after: Object) -> bool:
 
 
 def _differs(was: Any, now: Any, part: str) -> bool:  # noqa: ANN401 - JSON
-    """Return whether there is another value of the same type, or one more; a value of another type is no lie.
-
-    A value that is null or gone is one where a kind has a default for it: an upgrade policy that says nothing is off.
-    """
+    """Return whether there is another value of the same type, or one more; a value of another type is no lie."""
+    # A value that is null or gone is one where a kind has a default for it: an upgrade policy that says nothing is off.
     if now is None:
         return was is not None and part in WITH_DEFAULTS
     if type(was) is not type(now):
@@ -135,11 +128,9 @@ def planned(scene: Scene, found: Cluster) -> None:
 
 @pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
 def test_one_wrong_thing_breaks_no_promise(scene: Scene) -> None:
-    """At a path of the object: put, dropped, twice, or half of it.
-
-    Unchanged, each scene allows just what is stale on settled nodes, and is done if nothing is left. Several wrong
-    things may make up any facts, but none that cannot be read, shown or named.
-    """
+    """At a path of the object: put, dropped, twice, or half of it."""
+    # Unchanged, each scene allows just what is stale on settled nodes, and is done if nothing is left. Several wrong
+    # things may make up any facts, but none that cannot be read, shown or named.
     assert (Phase.WAIT if scene.unfinished else Phase.DONE) is decided(scene, scene.cluster)[1].phase
     check(scene, scene.cluster)
 

@@ -15,10 +15,8 @@ pytestmark = pytest.mark.usefixtures("_quiet")
 
 @pytest.mark.parametrize("family", [*FAMILIES, *ENDLESS])
 def test_the_promises_are_kept(family: str) -> None:
-    """A Job reports success only when it is true, restarts nothing early or needlessly, and ends rightly and in time.
-
-    The controller restarts nothing too often in addition, and refreshes everything in the end.
-    """
+    """A Job reports success only when true, restarts nothing early or needlessly, and ends rightly and in time."""
+    # The controller restarts nothing too often in addition, and refreshes everything in the end.
 
     @examples(ENDLESS_EXAMPLES)
     @given({**ENDLESS, **FAMILIES}[family])

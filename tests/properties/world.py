@@ -6,17 +6,13 @@ operator, happens as time passes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.properties.machine import FAILED, QUIET, Machine
-from tests.properties.pods import SECOND, DriverPod, Main, PluginPod, Side
+from tests.properties.pods import SECOND, DriverPod, Main, Pace, PluginPod, Side
 from tests.properties.rollout import DriverSet, PluginSet, Site, Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from tests.properties.pods import Pace
 
 LONG_AGO: Final = -3600
 FIRST_VERSION: Final = 100
@@ -326,7 +322,6 @@ class World:
         self._take(pod)
 
     def _take(self, pod: DriverPod | PluginPod) -> None:
-        """Tell a pod to go; it runs, and is ready, until it is gone."""
         if not pod.deleting:
             pod.deleting, pod.due, pod.changes = True, self.now + self.pace.goes, pod.changes + 1
 
@@ -369,10 +364,8 @@ class World:
         return pod if pod.owner == daemons.uid and pod.template != self.newest else None
 
     def _asked_for(self, machine: Machine) -> DriverPod | None:
-        """Return the one driver pod of a node if it is of the newest template, and that is what is wanted.
-
-        Without a policy, what was rendered last is all that is wanted.
-        """
+        """Return the one driver pod of a node if it is of the newest template, and that is what is wanted."""
+        # Without a policy, what was rendered last is all that is wanted.
         pods = [pod for pod in machine.drivers if not pod.deleting]
         daemons = self.driver_set
         if daemons is None or len(pods) != 1 or daemons.observed != daemons.generation:

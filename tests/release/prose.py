@@ -6,11 +6,9 @@ import ast
 import io
 import re
 import tokenize
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
 
 FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 CODE: Final = re.compile(r"``.+?``|`[^`]+`|\S+=\S+")
@@ -63,13 +61,11 @@ def _comments(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
 
 
 def _markdown(text: str) -> Iterator[tuple[int, str]]:
-    """Yield paragraphs, without blocks of code and where links lead."""
     blanked = FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
     yield from _paragraphs(LINK_TARGET.sub("]", blanked))
 
 
 def _template(text: str) -> Iterator[tuple[int, str]]:
-    """Yield all paragraphs of a chart's template: comments, messages and what it renders."""
     yield from _paragraphs(COMMENT_MARK.sub("", text))
 
 

@@ -17,7 +17,7 @@ ROWS: Final = re.compile(r"^\| deployment tool, as run \|.*\n\|[-| ]+\n((?:\|.*\
 HELM, FLUX, ARGO_CD = ("helm4",), ("helm-controller", "source-controller"), ("argocd",)
 HELMFILE = ("helmfile", "helm-diff", "helm4")
 NAMED: Final = (
-    *(("Helm", HELM), ("helmfile", HELMFILE), ("Flux", FLUX), ("Argo CD", ARGO_CD)),
+    *(("Helm", ("helm3", *HELM)), ("helmfile", HELMFILE), ("Flux", FLUX), ("Argo CD", ARGO_CD)),
     *(("plain manifests, as AICR wraps them: Helm", HELM), ("the same: helmfile", HELMFILE)),
     *(("the same: Flux", FLUX), ("the same: Argo CD", ARGO_CD)),
     *(("bundle for Helm", ("helm3",)), ("bundle for helmfile", ("helmfile", "helm-diff", "helm3"))),

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 import yaml
 
-from tests.chart.rendering import CHART, ROOT
+from tests.chart.rendering import CHART, ROOT, Helm
 from tests.release.commands import documents
 from tools import reference
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.chart.rendering import Helm
 
 LINK: Final = re.compile(r"\]\((?!https?://|mailto:|\.\./\.\./actions/)([^)\s]+)\)")
 """Links to files. Those to GitHub's own pages of the repository have a test of their own."""

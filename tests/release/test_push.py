@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 from click.testing import CliRunner
@@ -13,10 +15,6 @@ from click.testing import CliRunner
 from devcluster import binaries
 from tests.chart.rendering import ROOT
 from tools import release
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PATIENCE: Final = 60.0
 """Seconds for a small program to listen, on a busy machine."""

@@ -5,21 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from bundler.values import seconds
-from tests.chart.rendering import ROOT
+from tests.chart.rendering import ROOT, Helm, Values
 from tests.release.commands import CONSOLE, commands
 from tools import release
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.chart.rendering import Helm, Values
 
 FILES = ("pyproject.toml", "hook/__init__.py", "Dockerfile", "CHANGELOG.md", str(release.CHART / "Chart.yaml"))
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -133,7 +128,6 @@ def test_packaged_readme(helm: Helm, package: Path) -> None:
 
 
 def _installs(text: str) -> list[list[str]]:
-    """Return the commands of a document that install this chart."""
     script = "\n".join(CONSOLE.findall(text))
     return [words for words in commands(script) if words[:4] == ["helm", "upgrade", "--install", "gpu-operator-post"]]
 

@@ -9,12 +9,14 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import aiohttp
 import pytest
@@ -22,10 +24,6 @@ import pytest
 from devcluster.patience import TooSlowError
 from tests.chart.rendering import ROOT
 from tools import site
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
 BROWSER: Final = shutil.which("chromium") or shutil.which("google-chrome")
 PATIENCE_SECONDS: Final = 120.0

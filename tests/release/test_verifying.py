@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from click.testing import CliRunner
 
 from tests.chart.rendering import ROOT
 from tests.release.commands import CONSOLE
 from tools import release
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHELLS: Final = sorted({path for name in ("sh", "dash") if (path := shutil.which(name))})
 REPOSITORY: Final = "Some-Org/GPU-operator-post"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -12,9 +13,6 @@ from devcluster import programs
 from tests.chart.rendering import CHART, ROOT
 from tests.release.commands import WORKFLOWS, commands, defined_verbs, scripts, steps, verbs, workflow
 from tools import release
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEST, IMAGE, RELEASE = (ROOT / ".github" / "workflows" / f"{name}.yaml" for name in ("test", "image", "release"))
 
@@ -140,10 +138,8 @@ def test_supported_clusters_are_tested() -> None:
 
 
 def test_everything_that_is_pinned_is_kept_up_to_date() -> None:
-    """Dependabot watches each Go module, each list of requirements, the image's base and the actions, a week late.
-
-    Not versions that workflows pass on: CONTRIBUTING.md names them.
-    """
+    """Dependabot watches each Go module, each list of requirements, the image's base and the actions, a week late."""
+    # Not versions that workflows pass on: CONTRIBUTING.md names them.
     updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
     assert all(update["cooldown"]["default-days"] >= 7 for update in updates)
     watched: dict[str, set[Path]] = {}

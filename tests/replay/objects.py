@@ -14,16 +14,13 @@ What a recording does not hold is modelled, and never in the core's favour:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
+from hook.objects.views import Snapshot
 from tests.fixtures.cluster import Cluster
 from tests.fixtures.objects import Object, obj
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hook.objects.views import Snapshot
-    from tests.replay.recording import Change, Recording
+from tests.replay.recording import Change, Recording
 
 LEASE: Final = 15.0
 """Seconds; controller-runtime's default lease duration."""

@@ -8,18 +8,15 @@ makes another one. Statuses carry whole seconds, as a kubelet writes them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from hook.objects.views import Snapshot
 from tests.fixtures.cluster import Cluster
 from tests.fixtures.objects import Object, finished, obj, running, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hook.objects.views import Snapshot
-    from tests.replay.recording import Load, Recording
+from tests.replay.recording import Load, Recording
 
 GRACE: Final = 2.0
 START: Final = 1.0
@@ -150,7 +147,6 @@ class Plugins:
         return obj("slice", {"metadata": {"name": f"slice-{node}"}, "spec": {"nodeName": node, "devices": devices}})
 
     def _semver(self, node: str) -> str:
-        """Leave leading zeros out, as the plugin does when it publishes."""
         return ".".join(str(int(part)) for part in self._published[node][0].split("."))
 
     def _stamp(self, seconds: float) -> str:

@@ -5,22 +5,19 @@ Time is the recording's.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.config import OnManualUpgrade, Settings
 from hook.decide.decide import decide
 from hook.decide.result import Decision, DeletePod, NodeState
 from hook.decide.state import Memory
+from hook.objects.views import Snapshot
 from tests.replay.objects import Objects
 from tests.replay.plugins import Plugins
 from tests.replay.recording import Recording, load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hook.objects.views import Snapshot
 
 MIGRATIONS: Final = ("v26.3.3-chart-bump", "v26.3.3-driver-only", "v26.7.0-chart-bump", "v26.3.3-autoupgrade-off")
 EVERY: Final = (*MIGRATIONS, "v26.3.3-fresh-install", "v26.7.0-fresh-install", "v26.3.3-unrelated-change")

@@ -7,18 +7,15 @@ unloading began, and carry whole seconds, as everywhere.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from hook.config import Settings
 from hook.plan.plan import Options, make_plan
-from hook.plan.result import Obstacle
+from hook.plan.result import Obstacle, PoolPlan
 from tests.replay.objects import Objects
 from tests.replay.recording import Recording, load
-
-if TYPE_CHECKING:
-    from hook.plan.result import PoolPlan
 
 UPGRADES: Final = ("v26.3.3-chart-bump", "v26.3.3-driver-only", "v26.7.0-chart-bump")
 NEAR: Final = 0.03

@@ -6,19 +6,15 @@ revision of its DaemonSet.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
-from tests.replay.replaying import EVERY, HELM_RETURNS, MIGRATIONS, play
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.replay.replaying import Replay
+from tests.replay.replaying import EVERY, HELM_RETURNS, MIGRATIONS, Replay, play
 
 LABELS_SECONDS: Final = 105.0
 """Upgrade labels trail by up to 100 s."""
@@ -33,11 +29,9 @@ def replays(name: str) -> Iterator[tuple[str, Replay]]:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_recording_is_followed_by_its_truth(name: str) -> None:
-    """A plugin is evaluated only while a Ready driver pod of the last revision holds its node.
-
-    Success comes after the truth, within the time that labels and quiet times take, and leaves no plugin stale. A
-    migration restarts each plugin once, two seconds after its own driver is ready or sooner; anything else none.
-    """
+    """A plugin is evaluated only while a Ready driver pod of the last revision holds its node."""
+    # Success comes after the truth, within the time that labels and quiet times take, and leaves no plugin stale. A
+    # migration restarts each plugin once, two seconds after its own driver is ready or sooner; anything else none.
     for start, replay in replays(name):
         recording, restarts = replay.recording, replay.plugins.restarts
         new = [one for one in recording.loads() if one.hash == recording.newest_hash()]

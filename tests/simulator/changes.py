@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 from devcluster.layout import CHECKOUT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 SOURCES: Final = ("devcluster", "tests/simulator")
 UPSTREAM: Final = "origin/main"
@@ -19,10 +17,8 @@ FORCE: Final = "SIMULATOR"
 
 
 def why_skip(checkout: Path = CHECKOUT, environment: Mapping[str, str] = os.environ) -> str:
-    """Return why the simulator's tests need not run, or nothing where they run.
-
-    On a checkout of the upstream branch itself, as after a push to it, the last commit counts.
-    """
+    """Return why the simulator's tests need not run, or nothing where they run."""
+    # On a checkout of the upstream branch itself, as after a push to it, the last commit counts.
     base = _git(checkout, "merge-base", "HEAD", UPSTREAM)
     if base == _git(checkout, "rev-parse", "HEAD"):
         base = _git(checkout, "rev-parse", "--quiet", "--verify", "HEAD~1")
@@ -35,6 +31,5 @@ def why_skip(checkout: Path = CHECKOUT, environment: Mapping[str, str] = os.envi
 
 
 def _git(checkout: Path, *arguments: str) -> str:
-    """Return what git prints; nothing where it fails, as where there is no such commit."""
     command = ["git", "-C", str(checkout), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -1,20 +1,15 @@
-"""When the simulator's tests run, and the cluster that the modules of `live` share."""
+"""When the simulator's tests run, and a cluster for those that need one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from devcluster.cluster import Cluster
 from tests.evidence import keep
 from tests.simulator.changes import why_skip
-from tests.simulator.stage import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 ALWAYS = ("test_cost.py", "test_performance_page.py")
 """Modules about tools that a change of the program or of a page can break; they need no cluster."""
@@ -36,9 +31,3 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         started.up(3, fleet=True)
         yield started
         keep(started, "simulator")
-
-
-@pytest.fixture(scope="session")
-def stage(cluster: Cluster) -> Stage:
-    """Install operator and plugin. Each test leaves the three nodes calm, on whatever driver."""
-    return Stage(cluster)

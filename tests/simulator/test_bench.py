@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -22,9 +22,6 @@ from devcluster.layout import CHECKOUT
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
 from tests.simulator.test_truth import MIGRATION, STALE, deleted, loaded, started
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def module(name: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

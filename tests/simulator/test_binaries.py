@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import json
-import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from devcluster import binaries, gobuild, gotoolchain, programs
+import pytest
 
-if TYPE_CHECKING:
-    import pytest
+from devcluster import binaries, gotoolchain, programs
 
 
 def named(name: str) -> programs.Program:
@@ -80,18 +74,3 @@ def test_every_version_is_exact() -> None:
     newest = max(tuple(map(int, line.split("."))) for (line,) in lines)
     assert newest == gotoolchain.OLDEST
     assert tuple(map(int, gotoolchain.pinned_version().split("."))) >= gotoolchain.OLDEST
-
-
-def test_helms_templates_read_numbers_as_in_its_releases() -> None:
-    """What is held back for its sake is what its own module asks for, also after an update of Helm."""
-    folder = binaries.TOOLS / "helm"
-    go_mod = (folder / "go.mod").read_text()
-    (held,) = re.findall(r"^replace github.com/spf13/cast => github.com/spf13/cast (\S+)$", go_mod, re.MULTILINE)
-    tool = gotoolchain.find_go(binaries.cache_directory(), io.StringIO())
-    for release in ("helm.sh/helm/v3", "helm.sh/helm/v4"):
-        answer = subprocess.run(
-            [tool, "mod", "download", "-json", release],
-            cwd=folder, env={**os.environ, **gobuild.ENVIRONMENT}, stdout=subprocess.PIPE, check=True,
-        )  # fmt: skip
-        asked = Path(json.loads(answer.stdout)["GoMod"]).read_text()
-        assert f"github.com/spf13/cast {held} " in asked, release

@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -14,9 +15,6 @@ from devcluster.cluster import Cluster, ClusterError
 from devcluster.layout import CHECKOUT, State
 from devcluster.processes import ProcessError, Record, end, records, start, start_mark
 from tests.simulator.waiting import until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SLEEP: Final = [sys.executable, "-c", "import time; time.sleep(60)"]
 STUBBORN: Final = (

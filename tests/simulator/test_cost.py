@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -18,9 +19,6 @@ from hook.decide.state import Memory
 from hook.objects import policies, readers
 from hook.objects.views import Snapshot
 from tests.fixtures.objects import at
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NODES: Final = 20
 YEAR: Final = 365 * 24 * 3600

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace
@@ -16,16 +16,13 @@ from hook.kube import requests
 from hook.objects import drivers, names
 from hook.objects.decoding import reads
 from hook.objects.drivers import DriverPods, NodeLabels, Operator, PluginKind, PolicyKind, Stack, UpgradeLabels
-from hook.objects.policies import nic_cluster_policy
+from hook.objects.policies import Policy, nic_cluster_policy
 from tests.chart.needs import Role, permissions
 from tests.fixtures.cluster import LATER, Cluster
 from tests.fixtures.modes import owner, wants
 from tests.fixtures.objects import Object, R, conditions, merged, obj, running
 from tests.unit.decide import patches
 from tests.unit.decide.runs import Run, pods
-
-if TYPE_CHECKING:
-    from hook.objects.policies import Policy
 
 LABEL: Final = "example.com/storage-driver"
 SETTINGS: Final = Settings(drivers=("storage",))

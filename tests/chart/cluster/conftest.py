@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
+from devcluster.cluster import Cluster
 from tests.evidence import keep
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devcluster.cluster import Cluster
-    from tests.pool import Pool
+from tests.pool import Pool
 
 
 @pytest.fixture(scope="module")

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pytest
 
 from devcluster.access import Access, ApiError
-from devcluster.client import MERGE_PATCH, Api, path
+from devcluster.client import MERGE_PATCH, Api, Object, path
+from devcluster.cluster import Cluster
 from devcluster.patience import TooSlowError
 from hook.kube.events import COMPONENT
 from tests.chart.rendering import Helm, Values
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    import pytest
-
-    from devcluster.client import Object
-    from devcluster.cluster import Cluster
 
 PATIENCE: Final = 120.0
 """For a busy machine: a policy takes effect within a second or two of its creation."""

@@ -6,11 +6,12 @@ refuses what is refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from devcluster.client import path
+from devcluster.cluster import Cluster
 from tests.chart.cluster.scene import (
     ALONE,
     DRA,
@@ -39,10 +40,7 @@ from tests.chart.cluster.scene import (
     scheduled,
     until,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from devcluster.cluster import Cluster
-    from tests.chart.rendering import Object, Values
+from tests.chart.rendering import Object, Values
 
 pytestmark = pytest.mark.e2e
 
@@ -54,7 +52,6 @@ PODS_ALONE: Final = path("v1", "pods", namespace=ALONE)
 
 @pytest.fixture(scope="module", autouse=True)
 def _scene(cluster: Cluster) -> None:
-    """Create what accounts may and may not delete. Each test has its own accounts."""
     apply(cluster, scene())
 
 
@@ -258,7 +255,6 @@ def _applications(cluster: Cluster) -> list[Object]:
 
 
 def _about(found: Object, namespace: str = OTHER, **more: str) -> dict[str, Any]:
-    """Describe an event as the program writes it."""
     target: Object = {key: found[key] for key in ("apiVersion", "kind")}
     target |= {"name": found["metadata"]["name"], "uid": found["metadata"]["uid"], "namespace": namespace, **more}
     return {"metadata": {"name": "a", "namespace": namespace}, "involvedObject": target, "reason": "Test", **OWN}

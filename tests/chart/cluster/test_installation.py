@@ -8,19 +8,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from devcluster import binaries
+from devcluster.cluster import Cluster
 from tests.chart.rendering import CHART, ROOT
 from tests.e2e.lab import IMAGE, NAMESPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devcluster.cluster import Cluster
 
 VARIANTS: Final = sorted(path.name for path in (CHART / "ci").glob("*-values.yaml"))
 RELEASE: Final = "notes-gpu-operator-post"

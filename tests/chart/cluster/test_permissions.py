@@ -6,21 +6,18 @@ one warning, and no failure.
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from devcluster.cluster import Cluster
 from tests.chart.rendering import Helm, Values
 from tests.e2e.identity import Right, kubeconfig, rights
 from tests.e2e.lab import NAMESPACE, PLUGIN_NAMESPACE, Lab
 from tests.process.program import Ended, ended
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterable
-
-    from devcluster.cluster import Cluster
 
 pytestmark = pytest.mark.e2e
 
@@ -44,18 +41,15 @@ def lab(cluster: Cluster) -> Lab:
 
 
 def _granted(lab: Lab, values: Values) -> set[Right]:
-    """Return everything that the chart grants in scope cluster."""
     rendered = Helm(lab.cluster.binary("helm4")).render(values)
     return {right for kind in ("ClusterRole", "Role") for role in rendered.all(kind) for right in rights(role["rules"])}
 
 
 def _start(lab: Lab, name: str, allowed: Iterable[Right], *args: str) -> subprocess.Popen[str]:
-    """Start the program as an account with these rights."""
     return lab.start(*args, kubeconfig=kubeconfig(lab.cluster, name, allowed))
 
 
 def _named(right: Right) -> str:
-    """Return a right as the program reports it."""
     return f"{right.verb} {right.resource}{f'.{right.group}' if right.group else ''}"
 
 
@@ -112,7 +106,6 @@ def test_without_one_write(lab: Lab, subtests: pytest.Subtests) -> None:
 
 
 def _assert_warned(done: Ended, what: str) -> None:
-    """Assert success, with exactly one warning, which names what is missing."""
     assert done.code == 0, done.said
     (warning,) = [line for line in done.out.splitlines() if " WARNING " in line]
     assert what in warning

@@ -6,10 +6,12 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -21,10 +23,6 @@ from tests.e2e.acts import PATIENCE
 from tests.e2e.faults.cluster.ground import Ground
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE
 from tests.process.program import Logged, http, start_logged
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PREFIX: Final = "gpu_operator_post_"
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.e2e import acts
 from tests.e2e.acts import PATIENCE
-from tests.e2e.controller.ground import LEASE, LOST, STOPPED
-from tests.e2e.faults.cluster.doorway import Moment
+from tests.e2e.controller.ground import LEASE, LOST, STOPPED, Controller, Field
+from tests.e2e.faults.cluster.doorway import Doorway, Moment, Stop
 from tests.e2e.lab import NAMESPACE, NEW, OLD
-
-if TYPE_CHECKING:
-    from tests.e2e.controller.ground import Controller, Field
-    from tests.e2e.faults.cluster.doorway import Doorway, Stop
 
 NODES = 3
 DELETED: Final = ("delete pods", Moment.AFTER)

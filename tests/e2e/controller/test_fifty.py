@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.e2e.acts import PATIENCE
-from tests.e2e.controller.ground import STOPPED
+from tests.e2e.controller.ground import STOPPED, Field
 from tests.e2e.lab import NEW, OLD
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from tests.e2e.controller.ground import Field
 
 NODES = 50
 QUARTER: Final = 13
@@ -32,11 +29,9 @@ def test_all_at_once_and_a_quarter_down(field: Field) -> None:
 
 
 def test_times_that_jump(field: Field) -> None:
-    """Most of the fleet looks stale within seconds and nothing was reloaded: nothing is restarted, and it is reported.
-
-    The circuit breaker stays open for as long as its process runs, also for plugins that become really stale
-    meanwhile. A new process begins with a closed one and restarts these.
-    """
+    """Most of the fleet looks stale within seconds, but nothing reloaded: nothing is restarted, and it is reported."""
+    # The circuit breaker stays open for as long as its process runs, also for plugins that become really stale
+    # meanwhile. A new process begins with a closed one and restarts these.
     jumped, crashed = field.nodes[:30], field.nodes[10:]
     one = field.leading("one", "controller.circuitBreaker.reset=0s")
     field.jump(jumped, 3600)

@@ -225,7 +225,6 @@ class Proxy:
         self._loop.run_forever()
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something in the loop, and wait for it."""
         future: Future[None] = asyncio.run_coroutine_threadsafe(work, self._loop)
         future.result(START_SECONDS)
 

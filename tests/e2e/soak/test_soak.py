@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from devcluster.happening import encode
 from devcluster.soak import plan
-from devcluster.soak.following import FollowerSoak
-from devcluster.soak.judge import FOLLOWER_MEBIBYTES, GROWTH_MEBIBYTES, JOB_MEBIBYTES, Run, Sample, Soaked
+from devcluster.soak.controlled import ControllerSoak
+from devcluster.soak.judge import CONTROLLER_MEBIBYTES, GROWTH_MEBIBYTES, JOB_MEBIBYTES, Run, Sample, Soaked
 from devcluster.soak.plan import Before, Cycle, Fault, Upgrade
 from devcluster.soak.soak import Soak
 from devcluster.soak.stage import Stage
 from devcluster.truth import Truth
+from tests.pool import Pool
 from tests.promises import promised
 
-if TYPE_CHECKING:
-    from tests.pool import Pool
-
 NODES = 4
-FOLLOWED = [
+CONTROLLED = [
     Cycle(0, Upgrade.DRIVER, Fault.KILL, after=3.0, nodes=(1,)),
     Cycle(1, Upgrade.CHART, Fault.SILENCE, after=2.0, before=Before.CRASH, nodes=(0, 2)),
     Cycle(2, Upgrade.DRIVER, Fault.BROKEN_DRIVER, nodes=(3,)),
@@ -51,13 +49,13 @@ def test_a_short_soak_breaks_no_promise(stage: Stage) -> None:
     assert "0" in report["exitCodes"]
     assert 0 < report["memoryPeakMiB"] <= JOB_MEBIBYTES
 
-    followed = FollowerSoak(stage, SEED).run(FOLLOWED).report(time.time())
+    controlled = ControllerSoak(stage, SEED).run(CONTROLLED).report(time.time())
     with promised():
-        assert [] == followed["broken"]
-    assert (followed["runs"], followed["exitCodes"]) == (len(FOLLOWED), {"0": len(FOLLOWED)})
-    assert followed["restarts"] >= NODES * len(FOLLOWED)
-    assert "-9" in followed["followerExitCodes"]
-    assert 0 < followed["memoryPeakMiB"] <= FOLLOWER_MEBIBYTES
+        assert [] == controlled["broken"]
+    assert (controlled["runs"], controlled["exitCodes"]) == (len(CONTROLLED), {"0": len(CONTROLLED)})
+    assert controlled["restarts"] >= NODES * len(CONTROLLED)
+    assert "-9" in controlled["controllerExitCodes"]
+    assert 0 < controlled["memoryPeakMiB"] <= CONTROLLER_MEBIBYTES
 
 
 NODE = "gpu-0"
@@ -104,7 +102,7 @@ BROKEN = {
     "the-long-one-ended": (soaked(long_ended="it ended by itself"), "it ended by itself"),
     "it-grows": (soaked(lives=(GROWS,)), "grew by"),
     "it-is-large": (soaked(lives=(memory(JOB_MEBIBYTES + 1),)), "its limit is 128"),
-    "a-follower-is-large": (soaked(lives=(memory(FOLLOWER_MEBIBYTES + 1),), limit=FOLLOWER_MEBIBYTES), "limit is 192"),
+    "a-controller-is-large": (soaked(lives=(memory(193),), limit=CONTROLLER_MEBIBYTES), "its limit is 192"),
     "its-memory-was-not-seen": (soaked(lives=((), ())), "memory was not seen"),
 }
 KEPT = {

@@ -5,26 +5,22 @@ A review sees in it what a change does to the words of users: ``python -m tests.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import structs
 
 from hook.config import DriverClient, Duration, Expect, OnMissingPlugin, Plugin, Rbac, Settings, Strategy
 from hook.decide.reasons import Reason
+from hook.decide.result import Decision
 from hook.objects import names
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, stale, stale_plugin, without_operator
 from tests.fixtures.limits import FOLLOWING, breaking, down
 from tests.fixtures.modes import Pool, network, openshift, pooled, with_exporter, with_mig, with_ofed, with_toolkit
-from tests.fixtures.objects import R, driver_pod, finished, merged, obj, plugin_pod, running, waiting
+from tests.fixtures.objects import Object, R, driver_pod, finished, merged, obj, plugin_pod, running, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, MIG, PLUGIN, TOOLKIT, Run, failing, named, unlabelled, unnamed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hook.decide.result import Decision
-    from tests.fixtures.objects import Object
 
 FILE: Final = Path(__file__).parents[2] / "fixtures" / "messages.txt"
 ROLLOUT: Final = Settings(strategy=Strategy.ROLLOUT)

@@ -6,18 +6,15 @@ Each ``wrong_…`` helper returns the cases that are wrong, so that one failure 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.config import DriverClient, Settings
-from hook.decide.result import DeletePod, RolloutRestart
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart
+from tests.fixtures.cluster import Cluster
 from tests.fixtures.following import Controller
 from tests.fixtures.objects import Object, driver_pod, merged, obj, running, waiting
 from tests.unit.decide import patches
-
-if TYPE_CHECKING:
-    from hook.decide.reasons import Reason
-    from hook.decide.result import Decision, Phase
-    from tests.fixtures.cluster import Cluster
 
 PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 DRIVER: Final = "nvidia-driver-daemonset"

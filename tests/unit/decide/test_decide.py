@@ -49,12 +49,7 @@ def phases(*steps: tuple[float, Cluster], settings: Settings = LONG) -> list[Pha
 
 def test_the_time_is_up_a_margin_before_the_end_of_the_job() -> None:
     """Counted from the start of the Job, so that its retries share it, with time left to report."""
-    for timeout, seconds, phase in (
-        (1500, 1469, WAIT),
-        (1500, 1470, DEADLINE),
-        (100, 94, WAIT),
-        (100, 95, DEADLINE),
-    ):
+    for timeout, seconds, phase in ((1500, 1469, WAIT), (1500, 1470, DEADLINE), (100, 94, WAIT), (100, 95, DEADLINE)):
         memory = Memory(started=LATER - timedelta(seconds=seconds))
         decision, _memory = rotating().decide(Settings(timeout=Duration(seconds=timeout)), memory)
         assert phase is decision.phase, (timeout, seconds)

@@ -20,10 +20,7 @@ data:
       spec: {containers: [{name: nvidia-driver-ctr, image: "nvcr.io/nvidia/driver:580.126.20-ubuntu22.04"}]}
 """
 """That of the DaemonSet, in its ControllerRevision."""
-OF_BEFORE = {
-    "image": TEMPLATE.replace("580.126.20", "580.105.08"),
-    "chart": TEMPLATE.replace("v26.3.4", "v26.3.3"),
-}
+OF_BEFORE = {"image": TEMPLATE.replace("580.126.20", "580.105.08"), "chart": TEMPLATE.replace("v26.3.4", "v26.3.3")}
 OLD_CONTAINER = "{name: nvidia-driver-ctr, image: 'nvcr.io/nvidia/driver:570.1-ubuntu22.04'}"
 RENDERED_OLD = f"spec: {{template: {{spec: {{containers: [{OLD_CONTAINER}]}}}}}}"
 LEFTOVER = f"{{metadata: {{name: left, uid: left}}, status: {{desiredNumberScheduled: 0}}, {RENDERED_OLD}}}"
@@ -64,10 +61,8 @@ def test_a_settled_driver_is_one_live_ready_pod_of_the_newest_revision() -> None
 
 
 def test_a_revision_that_arrives_after_its_daemonset_is_waited_for() -> None:
-    """The driver pod has the newest revision that is known, but the DaemonSet has another template by now.
-
-    The DaemonSet controller creates the revision before it writes the status, but each kind has a watch of its own.
-    """
+    """The driver pod has the newest revision that is known, but the DaemonSet has another template by now."""
+    # The DaemonSet controller creates the revision before it writes the status, but each kind has a watch of its own.
     for name, before in OF_BEFORE.items():
         decision, _memory = stale().change("revision", before).decide()
         (status,) = decision.statuses

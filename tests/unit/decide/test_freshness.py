@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hook.decide import freshness
-from hook.decide.freshness import Freshness
+from hook.decide.freshness import Evidence, Freshness
 from hook.objects import readers
 from hook.objects.drivers import DRA_PLUGIN, GPU_OPERATOR
 from tests.fixtures.objects import Object, R, at, conditions, driver_pod, finished, merged, plugin_pod, running, waiting
-
-if TYPE_CHECKING:
-    from hook.decide.freshness import Evidence
 
 FRESH, STALE, STARTING = Freshness.FRESH, Freshness.STALE, Freshness.STARTING
 UNLOADER = "k8s-driver-manager"

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from hook.config import ControllerSettings
 from hook.decide.decide import decide
 from hook.decide.memo import Groups, Memo, differences
 from hook.decide.state import Memory
+from hook.objects.views import Snapshot
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale_plugin
 from tests.fixtures.objects import merged, plugin_pod, running
-
-if TYPE_CHECKING:
-    from hook.objects.views import Snapshot
 
 SETTINGS = ControllerSettings()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +16,6 @@ from tests.fixtures.modes import network, ofed_pod, rdma_pod, wants, with_ofed, 
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, plugin_pod, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, TOOLKIT, Run, deleted, ending, failing, flapped, named
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 EXCLUDED, WAITING, STALE = NodeState.EXCLUDED, NodeState.WAITING, NodeState.STALE
 PRE_INSTALLED = labelled(deploy_driver="pre-installed")

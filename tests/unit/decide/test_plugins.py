@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Cause, NodeState, Phase
+from hook.decide.result import Cause, NodeState, Phase, StalePod
 from hook.objects import readers
 from tests.fixtures.cluster import LATER, Cluster, cluster, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.limits import FOLLOWING
@@ -15,9 +14,6 @@ from tests.fixtures.modes import with_toolkit
 from tests.fixtures.objects import Object, R, at, conditions, driver_pod, merged, obj, plugin_pod, running, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import PLUGIN, TOOLKIT, Run, deleted, ending, flapped, named, pods, unnamed
-
-if TYPE_CHECKING:
-    from hook.decide.result import StalePod
 
 TOOLKIT_DAEMONSET = "nvidia-container-toolkit-daemonset"
 STARTING = merged(patches.NOT_READY, {"status": {"containerStatuses": [waiting("gpus", "ContainerCreating")]}})

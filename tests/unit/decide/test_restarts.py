@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from msgspec import structs
 
@@ -16,9 +16,6 @@ from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, named, stamped, unnamed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 ONE = down(1)
 OURS = Settings(max_parallel_restarts=1)

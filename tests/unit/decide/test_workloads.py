@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from hook.config import Settings
 from hook.decide import clients
 from hook.decide.state import Memory
-from hook.decide.workloads import Affected, AffectedPod, Exposure, Plugins, Refresh, affected_pods, joined
+from hook.decide.workloads import Affected, AffectedPod, Exposure, Plugins, Refresh, Refreshes, affected_pods, joined
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.workloads import claim_pod, claim_reader
 from tests.fixtures import workloads
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale, stale_plugin
-from tests.fixtures.objects import R, at, driver_pod, finished, merged, obj, plugin_pod, running, stamp
+from tests.fixtures.objects import Object, R, at, driver_pod, finished, merged, obj, plugin_pod, running, stamp
 from tests.unit.decide import patches
 from tests.unit.decide.runs import TOOLKIT, Run, named
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hook.decide.workloads import Refreshes
-    from tests.fixtures.objects import Object
 
 BEFORE, STALE, POSSIBLE = Exposure.BEFORE_UPGRADE, Exposure.WHILE_STALE, Exposure.POSSIBLE
 AGAIN = 3600

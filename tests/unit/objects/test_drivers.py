@@ -5,16 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import hook
 from hook.config import Settings
 from hook.objects import drivers, names
 from hook.objects.drivers import STACKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HOOK: Final = Path(hook.__file__).parent
 TABLE: Final = Path(drivers.__file__)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.objects import policies, readers, views
 from hook.objects.decoding import MalformedObjectError
 from tests.fixtures import objects
 from tests.fixtures.cluster import stale_plugin
 from tests.fixtures.objects import Object, R, at, conditions, driver_pod, finished, merged, obj, plugin_pod, running
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def test_labels_of_others_and_conditions_that_are_not_true_do_not_count() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -11,9 +11,7 @@ from hook.objects import wire
 from hook.objects.decoding import MalformedObjectError
 from hook.plan.eviction import Workload, disruption_budget, protected, reader, refused_drain, refused_eviction
 from hook.plan.limits import Removal
-
-if TYPE_CHECKING:
-    from tests.fixtures.objects import Object
+from tests.fixtures.objects import Object
 
 GPU: Final[Object] = {"name": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
 REPLICA_SET: Final[Object] = {"kind": "ReplicaSet", "controller": True}

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.objects import policies
-from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR
+from hook.objects.decoding import Json, Reader
+from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, Stack
+from hook.objects.policies import Policy
 from hook.plan.limits import Removal, UpgradePolicy, allowed, available, drain_selectors, upgrade_policy
 from tests.fixtures.cluster import cluster
 from tests.fixtures.objects import Object, obj
 from tests.fixtures.planning import fleet, only
-
-if TYPE_CHECKING:
-    from hook.objects.decoding import Json, Reader
-    from hook.objects.drivers import Stack
-    from hook.objects.policies import Policy
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 MISPLACED: Final = "driver.rollingUpdate.maxUnavailable=5"

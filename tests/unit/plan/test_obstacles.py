@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR
 from hook.plan.eviction import Pods, Workload
 from hook.plan.plan import Options
 from hook.plan.result import Obstacle, Severity
-from tests.fixtures.cluster import labelled, not_ready_since
+from tests.fixtures.cluster import Cluster, labelled, not_ready_since
 from tests.fixtures.modes import network
+from tests.fixtures.objects import Object
 from tests.fixtures.planning import CORDONED, EVERY, OLD, fleet, limited, obstacles, only
-
-if TYPE_CHECKING:
-    from tests.fixtures.cluster import Cluster
-    from tests.fixtures.objects import Object
 
 PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 SILENT: Final = not_ready_since(3590)

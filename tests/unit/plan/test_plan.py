@@ -6,7 +6,7 @@ import json
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jsonschema import Draft202012Validator
 
@@ -14,14 +14,11 @@ from hook.config import Duration, Settings
 from hook.decide.reasons import Reason
 from hook.plan import plan
 from hook.plan.plan import Options, make_plan
-from hook.plan.result import Obstacle
+from hook.plan.result import Obstacle, Target
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled
 from tests.fixtures.modes import Pool, network, pooled
 from tests.fixtures.objects import obj
 from tests.fixtures.planning import CORDONED, EVERY, OLD, fleet, gpus, obstacles, only, planned, rotated, unloaded_in
-
-if TYPE_CHECKING:
-    from hook.plan.result import Target
 
 DOCS: Final = Path(__file__).parents[3] / "docs"
 SCHEMA: Final = json.loads((DOCS / "plan.schema.json").read_text(encoding="utf-8"))

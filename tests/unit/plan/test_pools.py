@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from hook.decide.reasons import Reason
 from hook.plan import pools
@@ -11,9 +12,6 @@ from tests.fixtures.cluster import Cluster, labelled, not_ready_since
 from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import Object, obj
 from tests.fixtures.planning import CORDONED, EVERY, OLD, fleet, gpus, obstacles, only, planned
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 A, B = Pool("a", ("gpu-a",)), Pool("b", ("gpu-b", "gpu-c"))
 LIMITS: Final = {"autoUpgrade": True, **EVERY}

@@ -10,8 +10,9 @@ import functools
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -23,12 +24,8 @@ from tests.e2e.faults.breaking import answer, babble, cut_short, lose_answer, re
 from tests.e2e.faults.proxy import Proxy
 from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, OLD, Lab
 from tests.evidence import keep
+from tests.pool import Pool
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.pool import Pool
 
 NODES: Final = ["gpu-0", "gpu-1"]
 NAMESPACE: Final = "monitoring"
@@ -125,7 +122,6 @@ def _client(name: str) -> dict[str, Any]:
 
 
 def _run(lab: Lab, name: str, proxy: Proxy, *args: str, expect: str = "", timeout: str = "4m") -> Run:
-    """Start a run for the driver client of its name, and no other: none does the work of another one."""
     wanted = (f"expect.driverVersion={expect}",) if expect else ()
     return acts.begin(lab, client(NAMESPACE, name), *wanted, *args, kubeconfig=proxy.kubeconfig, timeout=timeout)
 

@@ -7,19 +7,16 @@ here: the two moments that tell a write that never happened from one whose autho
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from enum import Enum, auto
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from aiohttp import web
+
+from devcluster.cluster import Cluster
 from tests.e2e.faults.proxy import VERBS, Asked, Proxy, abort
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from aiohttp import web
-
-    from devcluster.cluster import Cluster
 
 OK: Final = 200
 FORBIDDEN: Final = 403

@@ -7,17 +7,14 @@ operator nor its labels: only the fault delays a run then.
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from devcluster.cluster import Cluster
 from tests.e2e.acts import PATIENCE, Run, begin
 from tests.e2e.lab import ALL_AT_ONCE, CHART, IMAGE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, Lab
-
-if TYPE_CHECKING:
-    import subprocess
-
-    from devcluster.cluster import Cluster
 
 PLUGINS: Final = f"/api/v1/namespaces/{PLUGIN_NAMESPACE}/pods"
 DAEMONSETS: Final = f"/apis/apps/v1/namespaces/{PLUGIN_NAMESPACE}/daemonsets"

@@ -7,18 +7,14 @@ short here.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from devcluster.patience import TooSlowError
 from tests.e2e import acts
-from tests.e2e.acts import PATIENCE, upgraded
-from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGIN, PLUGINS
+from tests.e2e.acts import PATIENCE, Run, upgraded
+from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGIN, PLUGINS, Ground
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, QUICK
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from tests.e2e.acts import Run
-    from tests.e2e.faults.cluster.ground import Ground
 
 NODES = 2
 THIRD: Final = "590.48.01"
@@ -30,10 +26,8 @@ OTHER: Final = "gpu-agent"
 
 
 def test_another_driver_in_the_middle(ground: Ground) -> None:
-    """After the first node was refreshed, and before the second could be, the driver is replaced again on both.
-
-    Each plugin is restarted once for each driver that became ready under it, and the last driver is on every node.
-    """
+    """After the first node was refreshed, and before the second could be, the driver is replaced again on both."""
+    # Each plugin is restarted once for each driver that became ready under it, and the last driver is on every node.
     ground.annotate("gpu-1", "driver-fault", "unready")
     ground.operator(driver=OLD, **ALL_AT_ONCE)
     run = ground.begin()
@@ -74,14 +68,12 @@ def test_three_releases_at_once(ground: Ground) -> None:
 
 
 def _manifest(ground: Ground, name: str = PLUGIN_NAME) -> dict[str, Any]:
-    """Return the plugin's DaemonSet under a name."""
     found = ground.cluster.get(PLUGIN)
     metadata = {"name": name, "namespace": PLUGIN_NAMESPACE, "labels": found["metadata"]["labels"]}
     return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": found["spec"]}
 
 
 def _without_daemonset(ground: Ground, run: Run, *how: str) -> None:
-    """Delete the plugin's DaemonSet, and wait until the run has noticed."""
     ground.cluster.kubectl("delete", "daemonset", PLUGIN_NAME, "-n", PLUGIN_NAMESPACE, *how)
     ground.until(lambda: "it may come back" in run.said, "the run has noticed", PATIENCE)
     assert not run.over

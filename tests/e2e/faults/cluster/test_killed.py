@@ -9,14 +9,10 @@ from __future__ import annotations
 import os
 import signal
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tests.e2e.acts import PATIENCE, Told
 from tests.e2e.faults.cluster.doorway import Doorway, Moment, Stop
-from tests.e2e.faults.cluster.ground import PLUGIN
-
-if TYPE_CHECKING:
-    from tests.e2e.faults.cluster.ground import Ground
+from tests.e2e.faults.cluster.ground import PLUGIN, Ground
 
 NODES = 2
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
@@ -39,14 +35,12 @@ def _killed(ground: Ground, door: Doorway, stop: Stop, *args: str) -> None:
 
 
 def _finished(ground: Ground, *args: str) -> Told:
-    """Run to the end, and hear success."""
     done = ground.begin(*args).told()
     assert done.code == 0, done.said
     return done
 
 
 def _restarted(ground: Ground, plugins: int) -> bool:
-    """Whether so many plugins were restarted, or more."""
     return len(ground.restarts()) >= plugins
 
 

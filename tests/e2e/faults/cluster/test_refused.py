@@ -5,21 +5,17 @@ Refused for good it ends the run with exit 3, in the words of the refusal; refus
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from devcluster.ports import free_ports
 from tests.e2e.acts import PATIENCE
-from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGINS
+from tests.e2e.faults.cluster.doorway import Doorway
+from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGINS, Ground
 from tests.e2e.identity import RBAC, Right, allow, charted, kubeconfig
 from tests.e2e.lab import PLUGIN_NAMESPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.faults.cluster.doorway import Doorway
-    from tests.e2e.faults.cluster.ground import Ground
 
 NAME: Final = "freeze.example.com"
 DELETING_PODS: Final = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]}
@@ -35,17 +31,14 @@ DELETE_PODS: Final = Right("", "pods", "delete")
 
 
 def _somebody(ground: Ground, name: str) -> Path:
-    """Make an account with the rights of the chart, and give its kubeconfig."""
     return kubeconfig(ground.cluster, name, charted(ground.cluster))
 
 
 def _take_deletions(ground: Ground, name: str) -> None:
-    """Take one right alone: a watch that ends by itself meanwhile can be opened again."""
     allow(ground.cluster, name, charted(ground.cluster) - {DELETE_PODS})
 
 
 def _take_rights(ground: Ground, name: str) -> dict[str, Any]:
-    """Remove what binds an account to its role; gives it, so that it can be given back."""
     found = ground.cluster.get(f"{BINDINGS}/{name}")
     ground.cluster.delete(f"{BINDINGS}/{name}")
     return {**found, "metadata": {"name": name}}
@@ -86,7 +79,6 @@ def _webhook(port: int) -> dict[str, Any]:
 
 
 def _refusal(ground: Ground) -> str:
-    """Return why the API server would not delete a plugin now; empty if it would."""
     pod = ground.plugins("gpu-0")[0]["metadata"]["name"]
     tried = ground.cluster.kubectl("delete", "pod", pod, "-n", PLUGIN_NAMESPACE, "--dry-run=server", check=False)
     return tried.stderr if tried.returncode else ""
@@ -97,7 +89,6 @@ def _await_refusal(ground: Ground, words: str) -> None:
 
 
 def _refreshed(ground: Ground) -> None:
-    """Run again, now that nothing is in the way: it continues where the last run stopped."""
     ground.begin().told().assert_phase("Done", "Refreshed")
     ground.assert_clean(ground.nodes)
 
@@ -150,10 +141,8 @@ def test_a_webhook_that_is_broken(ground: Ground, door: Doorway) -> None:
 
 
 def test_a_finalizer_that_keeps_the_old_pod(ground: Ground) -> None:
-    """Its successor cannot come while it is there: after the plugin's timeout exit 3, which names the pod.
-
-    Once it is let go, a run that still waits continues, and restarts nothing a second time.
-    """
+    """Its successor cannot come while it is there: after the plugin's timeout exit 3, which names the pod."""
+    # Once it is let go, a run that still waits continues, and restarts nothing a second time.
     ground.spoil("gpu-1")
     (pod,) = ground.plugins("gpu-1")
     name = pod["metadata"]["name"]

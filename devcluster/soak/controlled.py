@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from devcluster.patience import TooSlowError
 from devcluster.soak.course import Course
-from devcluster.soak.judge import FOLLOWER_MEBIBYTES, Run
+from devcluster.soak.judge import CONTROLLER_MEBIBYTES, Run
 from devcluster.soak.plan import Cycle, Fault
 from devcluster.soak.processes import END_SECONDS, KILLED, SAMPLE_SECONDS, STOPPED, Waiting, launch
 from devcluster.soak.soak import PROGRAM
@@ -18,7 +18,7 @@ from devcluster.soak.stage import DAEMONSET, OPERATOR, Stage
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-FOLLOWER: Final = (
+CONTROLLER: Final = (
     *PROGRAM,
     "controller",
     f"--lease-namespace={OPERATOR[2]}",
@@ -43,19 +43,19 @@ WHOLE: Final = 1_000_000
 """Characters of a log that are looked at for how it ended: all of any soak's."""
 
 
-class FollowerSoak(Course):
+class ControllerSoak(Course):
     """A controller that faults strike refreshes the nodes of each cycle."""
 
-    limit = FOLLOWER_MEBIBYTES
+    limit = CONTROLLER_MEBIBYTES
 
     def __init__(
         self,
         stage: Stage,
         seed: int,
-        command: Sequence[str] = FOLLOWER,
+        command: Sequence[str] = CONTROLLER,
         say: Callable[[str], None] | None = None,
     ) -> None:
-        super().__init__(stage, seed, "follow", say)
+        super().__init__(stage, seed, "controller", say)
         self._command = command
         self._ends: list[int] = []
         # A plugin counts as forgotten only after drivers had a minute to load, and more where nodes queue.
@@ -68,7 +68,7 @@ class FollowerSoak(Course):
     def _end_all(self) -> None:
         self._end(self._lives[-1], signal.SIGTERM, STOPPED)
 
-    def _followers(self) -> tuple[int, ...]:
+    def _controller_ends(self) -> tuple[int, ...]:
         return tuple(self._ends)
 
     def _cycle(self, cycle: Cycle) -> None:
@@ -141,7 +141,7 @@ class FollowerSoak(Course):
     def _start(self) -> None:
         number = len(self._lives)
         command = [*self._command, f"--identity=soak-{number}"]
-        log = self._folder / f"{number:03}-follower.log"
+        log = self._folder / f"{number:03}-controller.log"
         process = launch(command, self.stage.cluster.kubeconfig, log)
         self._lives.append(Waiting(process, self.sample_seconds))
 
