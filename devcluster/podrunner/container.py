@@ -108,7 +108,7 @@ class ContainerLife:
     async def _run_once(self) -> bool:
         """Run it to its end; False if it could not be started."""
         try:
-            command = images.entry_point(self._spec)
+            command = images.entry_point(self._spec, self._pod.host.images)
             probing = probes.Probes.of(self._spec, self._ports)
             variables = await self._variables()
         except tuple(WAITING_REASONS) as error:

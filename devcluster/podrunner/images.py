@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from devcluster.client import Object
 
@@ -41,12 +41,12 @@ def repository_name(image: str) -> str:
     return image.partition("@")[0].rsplit("/", 1)[-1].partition(":")[0]
 
 
-def entry_point(container: Object) -> list[str]:
+def entry_point(container: Object, images: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the program of a container's image, without the container's own arguments."""
     name = repository_name(container["image"])
-    if name not in IMAGES:
+    if name not in images:
         raise UnknownImageError(f'no program stands for image "{container["image"]}"')
     command = container.get("command") or [name]
     if command[0].rsplit("/", 1)[-1] != name:
         raise UnsupportedCommandError(f'exec: "{command[0]}": only the image\'s own entry point can be run')
-    return [sys.executable, *IMAGES[name], *command[1:]]
+    return [sys.executable, *images[name], *command[1:]]
