@@ -201,7 +201,7 @@ def _application(each: Object) -> Found:
         # Argo CD waits for Jobs and has no limit.
         waits=True,
         after=(each["metadata"]["annotations"][WAVE],),
-        complete_by=each["metadata"]["annotations"]["gpu-operator-post/through-by"],
+        complete_by=each["metadata"]["annotations"].get("gpu-operator-post/through-by", ""),
         shown_on=_called(each),
     )
 

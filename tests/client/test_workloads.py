@@ -187,7 +187,7 @@ def test_refreshes_are_read_from_the_controllers_object_or_from_those_of_jobs() 
     for said, where in ((Said(200, json.dumps(stored).encode()), lease), (listed(stored), None)):
         with serving(said) as server:
             assert workloads.read_refreshes(server.api, where, ()) == {"gpu-0": Refresh(RUN, at(9))}
-            assert server.count("post-status" if where else "app.kubernetes.io%2Fcomponent%3Dstatus") == 1
+            assert server.count("post-status" if where else "gpu-operator-post%2Fobject%3Dstatus") == 1
     with serving(refused(403)) as server:
         assert workloads.read_refreshes(server.api, lease, ()) == {}
 
