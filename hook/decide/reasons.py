@@ -316,7 +316,7 @@ class Reason(Row):
         "UpgradeLabelsPending", "The upgrade controller finishes a node up to two minutes late.", look=_STATES
     )
     POLICY_NOT_READY = row("PolicyNotReady", "An operand is not ready.", look=_POLICIES)
-    NODES_PENDING = row("NodesPending", "Nodes reload one after another, in about two minutes each.", look=_STATES)
+    NODES_PENDING = row("NodesPending", "Nodes reload one by one; about two minutes per node is normal.", look=_STATES)
     BREAKER_OPEN = row(
         "BreakerOpen",
         "So many nodes became stale at once, without a reload of their drivers, that a wrong clock or API is more "
