@@ -190,8 +190,8 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     deleted = done.policy_deleted(fleet.context, statuses, timers)
     skip = deleted or done.nothing_to_protect(fleet.context) or done.no_eligible_node(fleet, evaluated, operator)
     if skip is None:
-        decision, after = _of_nodes(statuses, operator, memory, fleet, timers)
-        return decision, memo.recorded(after)
+        decision, remembered = _of_nodes(statuses, operator, memory, fleet, timers)
+        return decision, memo.recorded(remembered)
     # Otherwise the missing object may be replaced, or the labels may come back.
     sure = deleted is not None or skip[0] is Reason.DRIVER_DISABLED or not memory.saw_fleet
     if timers.held(f"skip/{skip[0]}") >= settings.advanced.not_ready_grace or sure:
