@@ -79,10 +79,10 @@ class Busy:
     def _change(self) -> None:
         began = time.monotonic()
         for second in itertools.count(1):
-            # By name: etcd refuses a transaction that writes one object twice.
-            changed = list({each["metadata"]["name"]: each for each in self._changed(second)}.values())
-            etcd.put(self._state, changed)
-            self.changes += len(changed)
+            # One by one, as an API server writes them: objects of one transaction share a resourceVersion.
+            for changed in self._changed(second):
+                etcd.put(self._state, [changed])
+                self.changes += 1
             left = began + second - time.monotonic()
             self.late_seconds = max(self.late_seconds, -left)
             if self._over.wait(max(0.0, left)):
