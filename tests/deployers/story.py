@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 BROKEN: Final = "gpu-1"
 """The node whose driver image cannot be pulled in the chapters that fail."""
-SOON: Final = {"stallTimeout": "10s"}
+SOON: Final = {"stallTimeout": "15s"}
 """The default is half an hour."""
 PARALLEL: Final = {"upgradePolicy": ALL_AT_ONCE["driver__upgradePolicy"]}
 """Where a chapter is about something else than the order of nodes."""
