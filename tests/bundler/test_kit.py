@@ -20,21 +20,15 @@ RELEASES: Final = (NAME, f"gpu-operator-{NAME}", f"aicr-stack-{NAME}")
 WORKLOADS: Final = {"values.yaml": "Job", "values-controller.yaml": "Deployment"}
 FAKE: Final = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
 SCRIPT: Final = """
-NO_WAIT="$1"
-for name in dra-plugin-refresh nvidia-dra-driver-gpu; do
-  COMPONENT_MAX_RETRIES="5"
-  COMPONENT_WAIT_ARGS=""
+for name in dra-plugin-refresh; do
+  COMPONENT_MAX_RETRIES=5 COMPONENT_WAIT_ARGS=usual
   case "${name}" in
     *-readiness)
-      COMPONENT_MAX_RETRIES="1"
       ;;
   esac
-  echo "${name} ${COMPONENT_MAX_RETRIES} ${COMPONENT_WAIT_ARGS:-usual}"
-
+  echo "${COMPONENT_MAX_RETRIES} ${COMPONENT_WAIT_ARGS}"
   # --- post-install name-matched blocks ---
-  if [[ "${name}" == "nvidia-dra-driver-gpu" ]]; then
-    echo "restart"
-  fi
+  echo restart
 done
 """
 """The parts of AICR's deploy.sh that the patches find, in their order and with their indentation."""
@@ -87,16 +81,18 @@ def test_bundle(tmp_path: Path, helm: Helm) -> None:
         assert rendered.config["eventTargets"] == ([ours.shown_on] if ours.shown_on else []), tool
 
 
+def _patched(text: str, *files: str) -> str:
+    for file in files:
+        sed = ["sed", "-E", "-f", str(KIT / "patches" / file)]
+        text = subprocess.run(sed, input=text, capture_output=True, text=True, check=True).stdout
+    return text
+
+
 def test_patches() -> None:
     """The component gets its own time and one attempt, unless nothing is waited for, and the restart is gone."""
-    patched = SCRIPT
-    for name in ("timeout", "block"):
-        sed = ["sed", "-f", str(KIT / "patches" / f"deploy-sh-{name}.sed")]
-        patched = subprocess.run(sed, input=patched, capture_output=True, text=True, check=True).stdout
+    script = _patched(SCRIPT, "deploy-sh-timeout.sed", "deploy-sh-block.sed")
     for no_wait, expected in (("false", "--wait --wait-for-jobs --timeout 27m"), ("true", "usual")):
-        done = subprocess.run(["bash", "-c", patched, "deploy.sh", no_wait], capture_output=True, text=True, check=True)
-        assert done.stdout.splitlines() == [f"{NAME} 0 {expected}", f"{DRA} 5 usual"]
-    sed = ["sed", "-E", "-f", str(KIT / "patches" / "helmfile-timeout.sed")]
-    state = f"releases:\n  - name: {NAME}\n    chart: a/b\n"
-    patched = subprocess.run(sed, input=state, capture_output=True, text=True, check=True).stdout
-    assert "    timeout: 1620\n    waitForJobs: true\n    chart: a/b" in patched
+        command = ["bash", "-c", f"NO_WAIT={no_wait}\n{script}"]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"0 {expected}\n"
+    state = _patched(f"releases:\n  - name: {NAME}\n    chart: a/b\n", "helmfile-timeout.sed")
+    assert "    timeout: 1620\n    waitForJobs: true\n    chart: a/b" in state
