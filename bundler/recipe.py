@@ -45,6 +45,8 @@ class Component(Struct, frozen=True, rename="camel"):
     path: str
     """The place of the component in the recipe."""
     name: str
+    release: Name = ""
+    """What the recipe calls it, and its release: gpu-operator-post may have another name there than here."""
     namespace: Name = ""
     chart: Chart = ""
     source: Source = ""
@@ -110,13 +112,14 @@ def read(file: Path) -> Recipe:
 
 def _component(ref: Mapping, file: str, path: str) -> Component:
     given = {key: value for key, value in ref.items() if value}
-    name = convert(given.get("name", ""), str, file, at(path, "name"))
+    called = convert(given.get("name", ""), str, file, at(path, "name"))
+    # AICR keeps names that end in -post for its own releases, so a recipe has another one for our chart.
+    name = POST if given.get("chart") == POST else called
     if name not in COMPONENTS:
         return Component(path, name)
     extras = [key for key in EXTRAS if key in given]
-    component = convert(
-        {"chart": name, **given, "path": path, "enabled": True, "extras": extras}, Component, file, path
-    )
+    ours = {"path": path, "name": name, "release": called or name, "enabled": True, "extras": extras}
+    component = convert({"chart": name, **given, **ours}, Component, file, path)
     switches = convert(component.overrides, _Switches, file, at(path, "overrides"))
     values = {key: value for key, value in component.overrides.items() if key not in switches.__struct_fields__}
     enabled, source = switches.enabled and switches.install, component.source.rstrip("/")

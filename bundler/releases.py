@@ -36,6 +36,7 @@ class Release:
     """One release."""
 
     step: int
+    component: str
     name: str
     namespace: str
     chart: Chart
@@ -77,7 +78,7 @@ class Bundle:
     @property
     def post(self) -> Release | None:
         """The release of gpu-operator-post; None if the recipe has no plugins to keep fresh."""
-        return next((release for release in self.releases if release.name == POST), None)
+        return next((release for release in self.releases if release.component == POST), None)
 
     @property
     def delegates(self) -> bool:
@@ -130,21 +131,25 @@ def make(recipe: Recipe, request: Request) -> Bundle:
     components = {component.name: component for component in _ordered(recipe)}
     charts = {name: _chart(component, recipe, request) for name, component in components.items()}
     given = {name: request.given(component) for name, component in components.items()}
-    own_timeout = look_up(given.get(POST, {}), ("timeout",), str, f"values of {POST}")
-    timeout = request.timeout or own_timeout or DEFAULT_TIMEOUT
+    own, place = given.get(POST, {}), f"values of {POST}"
+    timeout = request.timeout or look_up(own, ("timeout",), str, place) or DEFAULT_TIMEOUT
+    hook = request.hook and look_up(own, ("hook", "enabled"), bool, place) is not False
     values: dict[str, Mapping] = {DRA: derived.trigger(recipe, request.key)}
     if POST in given:
-        hook: Mapping = {} if request.hook else {"hook": {"enabled": False}}
+        plain: Mapping = {} if hook else {"hook": {"enabled": False}}
         run = derived.run_values(derived.trigger_version(recipe), charts, given)
-        values[POST] = {"timeout": timeout, **run, **hook}
+        values[POST] = {"timeout": timeout, **run, **plain}
     releases = tuple(
-        Release(step, name, recipe.required(component, "namespace"), charts[name], given[name], values.get(name, {}))
-        for step, (name, component) in enumerate(components.items(), 1)
+        Release(
+            step, name, ref.release, recipe.required(ref, "namespace"), charts[name], given[name], values.get(name, {})
+        )
+        for step, (name, ref) in enumerate(components.items(), 1)
     )
-    notes = [note for component in components.values() for note in _notes(component, request, charts)]
+    names = {component.release for component in components.values()}
+    notes = [note for component in components.values() for note in _notes(component, request, charts, names)]
     unused = sorted({name for name, _ in (*request.values, *request.charts)} - given.keys())
     notes += [f"the flags for {name} have no effect, because it is not in the bundle" for name in unused]
-    return Bundle(recipe.name, releases, seconds(timeout), request.hook, request.git, tuple(notes))
+    return Bundle(recipe.name, releases, seconds(timeout), hook, request.git, tuple(notes))
 
 
 def _ordered(recipe: Recipe) -> list[Component]:
@@ -153,7 +158,7 @@ def _ordered(recipe: Recipe) -> list[Component]:
     if operator is None and dra is None:
         raise InputError(f"{recipe.name}: componentRefs: neither {OPERATOR} nor {DRA} is enabled")
     components = [component for component in (operator, dra) if component is not None]
-    post = recipe.find(POST) or Component("", POST, chart=POST)
+    post = recipe.find(POST) or Component("", POST, POST, chart=POST)
     if operator is not None and dra is not None and post.enabled:
         namespace = post.namespace or recipe.required(operator, "namespace")
         components.insert(1, msgspec.structs.replace(post, namespace=namespace))
@@ -176,7 +181,7 @@ def _chart(component: Component, recipe: Recipe, request: Request) -> Chart:
     return Remote(source, component.chart, request.post_version or component.version or __version__)
 
 
-def _notes(component: Component, request: Request, charts: dict[str, Chart]) -> Iterator[str]:
+def _notes(component: Component, request: Request, charts: dict[str, Chart], names: set[str]) -> Iterator[str]:
     """Describe what the bundle lacks, and what it replaces."""
     name, chart = component.name, charts[component.name]
     if component.values_file and request.data is None:
@@ -186,7 +191,7 @@ def _notes(component: Component, request: Request, charts: dict[str, Chart]) -> 
         )
     for key in component.extras:
         yield f"{at(component.path, key)} of {name} is not in the bundle, which holds charts: install it separately"
-    if name == OPERATOR and MANIFEST_FILES in component.extras and POST in charts:
+    if name == OPERATOR and MANIFEST_FILES in component.extras and POST in names:
         yield (
             f"AICR installs the {MANIFEST_FILES} of {OPERATOR} as a release called {POST}: if that release exists, the "
             "release of this bundle replaces it, and Helm deletes its objects"

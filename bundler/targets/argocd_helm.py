@@ -74,13 +74,13 @@ def files(bundle: Bundle) -> Files:
 
 def _static(release: Release) -> Mapping:
     """Return the values that users may change at install time. The timeout is one: Argo CD has none of its own."""
-    return {**release.given, **({"timeout": release.derived["timeout"]} if release.name == POST else {})}
+    return {**release.given, **({"timeout": release.derived["timeout"]} if release.component == POST else {})}
 
 
 def _derived(release: Release) -> Mapping:
     """Return the derived values that do not depend on values of the installation."""
     derived = {key: value for key, value in release.derived.items() if key not in _INSTALL_TIME}
-    if release.name == POST:
+    if release.component == POST:
         derived["expect"] = {"chartVersion": look_up(release.derived, _CHART_VERSION, str, POST)}
     return derived
 
@@ -97,7 +97,7 @@ def _template(bundle: Bundle, release: Release) -> str:
         "argocd-helm/application.tpl",
         note=bundle.comment(release),
         name=release.name,
-        derived=_install_time_values(bundle, release) if release.name == POST else "",
+        derived=_install_time_values(bundle, release) if release.component == POST else "",
         application=to_yaml(found).replace(_NO_VALUES, _VALUES).rstrip(),
     )
 
@@ -110,4 +110,5 @@ def _install_time_values(bundle: Bundle, post: Release) -> str:
         fingerprint=fingerprint(operator.chart, operator.chart.identity),
         version=look_up(post.derived, _CHART_VERSION, str, POST),
         chart=dra.chart.name,
+        name=post.name,
     )

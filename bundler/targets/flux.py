@@ -43,7 +43,7 @@ def files(bundle: Bundle) -> Files:
     for release in bundle.releases:
         if has_null(release.values):
             resources[f"{release.folder}/values.yaml"] = to_yaml(_values(release), _NULLS)
-        comment = f"{bundle.comment(release)}\n{_TIMEOUT if release.name == POST else _NO_WAIT}"
+        comment = f"{bundle.comment(release)}\n{_TIMEOUT if release.component == POST else _NO_WAIT}"
         resources[f"{release.folder}/helmrelease.yaml"] = to_yaml(_helm_release(bundle, release), comment)
     kustomization: Object = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -68,7 +68,7 @@ def _helm_repository(name: str, chart: Remote) -> Object:
 
 
 def _helm_release(bundle: Bundle, release: Release) -> Object:
-    wait: Object = {} if release.name == POST else {"disableWait": True}
+    wait: Object = {} if release.component == POST else {"disableWait": True}
     spec: Object = {
         "interval": INTERVAL,
         "releaseName": release.name,
@@ -78,7 +78,7 @@ def _helm_release(bundle: Bundle, release: Release) -> Object:
     }
     if wait:
         spec["upgrade"] = wait
-    if release.name == POST:
+    if release.component == POST:
         spec["timeout"] = duration(bundle.limit_seconds)
     if before := bundle.before(release):
         spec["dependsOn"] = [{"name": before.name}]

@@ -44,7 +44,7 @@ def _script(bundle: Bundle, release: Release) -> str:
         ["--reset-values", "--values", "values.yaml"],
     ]
     comment = ""
-    if release.name == POST:
+    if release.component == POST:
         wait = [] if bundle.hook else ["--wait", "--wait-for-jobs"]
         groups.append([*wait, "--timeout", duration(bundle.limit_seconds)])
         comment = _TIMEOUT if bundle.hook else _WAIT + _TIMEOUT

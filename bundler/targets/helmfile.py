@@ -54,7 +54,7 @@ def _release(bundle: Bundle, release: Release) -> Object:
         result["needs"] = [f"{before.namespace}/{before.name}"]
     if release.name == OPERATOR:
         result["disableValidationOnInstall"] = True
-    if release.name == POST:
+    if release.component == POST:
         result["timeout"] = bundle.limit_seconds
         if not bundle.hook:
             result |= {"wait": True, "waitForJobs": True}

@@ -21,6 +21,7 @@ from devcluster.deployers.flux import Flux
 from devcluster.deployers.helmfile import Helmfile
 from devcluster.deployers.release import Outcome, Values
 from devcluster.layout import CHECKOUT
+from tests.bundler.kit import KIT, asserted, component_ref
 from tests.bundler.program import run
 from tests.deployers.bench import OPERATOR_RELEASE, PLUGIN_RELEASE, QUICK_JOB, Wanted
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, OPERATOR, PLUGIN, PLUGIN_NAMESPACE, RELEASE
@@ -42,6 +43,13 @@ class Stack:
 
     chart: str
     driver: str
+    ours: str = RELEASE
+    """Our release. A recipe that names it otherwise has the component of examples/aicr."""
+
+    @property
+    def releases(self) -> tuple[str, str, str]:
+        """The releases, in their order."""
+        return OPERATOR_RELEASE, self.ours, PLUGIN_RELEASE
 
     def recipe(self) -> dict[str, Any]:
         """Write it as AICR does, with the names that the simulated charts have."""
@@ -56,7 +64,8 @@ class Stack:
             "source": "oci://registry.k8s.io/dra-driver-nvidia/charts", "version": "0.1.0",
             "overrides": {"nameOverride": "dra-driver-nvidia-gpu"}, "dependencyRefs": [OPERATOR_RELEASE],
         }  # fmt: skip
-        return {"kind": "RecipeResult", "apiVersion": "aicr.run/v1", "componentRefs": [operator, plugin]}
+        ours = [] if self.ours == RELEASE else [component_ref()]
+        return {"kind": "RecipeResult", "apiVersion": "aicr.run/v1", "componentRefs": [operator, *ours, plugin]}
 
 
 def write(
@@ -76,7 +85,7 @@ def write(
     places = {**{name: str(CHECKOUT / folder) for name, folder in CHARTS.items()}, **(charts or {})}
     written = run(
         "bundle", f"--recipe={work / 'recipe.yaml'}", f"--deployer={tool}", f"--output={output}",
-        f"--timeout={QUICK_JOB['timeout']}", f"--values={RELEASE}={work / 'post.yaml'}", "--force",
+        f"--timeout={QUICK_JOB['timeout']}", f"--values={RELEASE}={work / 'post.yaml'}", "--force", f"--data={KIT}",
         *(f"--chart={name}={place}" for name, place in places.items()), *flags,
     )  # fmt: skip
     assert written.code == 0, written.err
@@ -171,10 +180,12 @@ class ByFlux:
         self.flux = Flux(cluster, charts.sources)
         self.flux.start()
         self.folder = cluster.state / "bundles" / "flux"
+        self._releases = RELEASES
 
     def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
         """Name repository and registry."""
         self.charts.publish(stack)
+        self._releases = stack.releases
         write(stack, "flux", self.folder, *flags, charts=self.charts.usual, post=post)
 
     def deploy(self) -> Outcome:
@@ -183,8 +194,7 @@ class ByFlux:
         Our registry has no TLS, so a kustomization around it, as a platform team would write one, allows that.
         """
         patches = [
-            {"target": {"kind": "HelmRepository", "name": name}, "patch": INSECURE}
-            for name in (RELEASE, PLUGIN_RELEASE)
+            {"target": {"kind": "HelmRepository", "name": name}, "patch": INSECURE} for name in self._releases[1:]
         ]
         around = self.folder.parent / "flux-around"
         around.mkdir(exist_ok=True)
@@ -192,7 +202,7 @@ class ByFlux:
         (around / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
         self.cluster.kubectl("apply", "-k", str(around))
         said = list[str]()
-        for name in RELEASES:
+        for name in self._releases:
             outcome = self.flux.settled(name)
             said.append(outcome.said)
             if not outcome.succeeded:
@@ -209,6 +219,7 @@ class ByArgoCd:
         self._name = "argocd" if charts else "argocd-helm"
         self.folder = self.argocd.repository.folder / self._name
         self._retries: int | None = None
+        self._releases = RELEASES
 
     def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
         """Name a repository; the parent chart's bundle has copies of the charts."""
@@ -216,6 +227,7 @@ class ByArgoCd:
             self.charts.publish(stack)
         git = (f"--git-url={self.argocd.repository.url}", f"--git-path={self._name}")
         charts = self.charts.over_http if self.charts else None
+        self._releases = stack.releases
         write(stack, self._name, self.folder, *git, *flags, charts=charts, post=post)
         self._retries = 0 if post else None
         if post:
@@ -238,9 +250,10 @@ class ByArgoCd:
         self.argocd.refresh(PARENT)
         parent = self.argocd.settled(PARENT, revision)
         if not parent.succeeded:
-            return Outcome(succeeded=False, said=f"{parent.said}\n{self.argocd.settled(RELEASE, revision).said}")
-        self.argocd.refresh(*RELEASES)
-        outcomes = [parent, *(self.argocd.settled(name, revision) for name in RELEASES)]
+            ours = self.argocd.settled(self._releases[1], revision)
+            return Outcome(succeeded=False, said=f"{parent.said}\n{ours.said}")
+        self.argocd.refresh(*self._releases)
+        outcomes = [parent, *(self.argocd.settled(name, revision) for name in self._releases)]
         return Outcome(all(each.succeeded for each in outcomes), "\n".join(each.said for each in outcomes))
 
     def _parent(self) -> dict[str, Any]:
@@ -268,3 +281,16 @@ def carrier_of(name: str, cluster: Cluster, stacks: Sequence[Stack]) -> Carrier:
     kinds: dict[str, type[ByScript | ByHelmfile | ByFlux]] = {"helm": ByScript, "helmfile": ByHelmfile, "flux": ByFlux}
     charts = Charts(cluster, stacks)
     return kinds[name](cluster, charts) if name in kinds else ByArgoCd(cluster, charts)
+
+
+def healthy(cluster: Cluster, seconds: int = 30) -> bool:
+    """Return whether the health check of examples/aicr passes within some time: its assertions, by the real Chainsaw.
+
+    The program of devcluster/tools/gates has no runner of whole tests.
+    """
+    file = cluster.state / "health-check.yaml"
+    file.write_text(yaml.safe_dump_all(asserted()))
+    chainsaw = binaries.ensure(["chainsaw"])["chainsaw"]
+    command = [str(chainsaw), "assert", f"--file={file}", f"--timeout={seconds}s"]
+    environment = commands.environment(cluster.files)
+    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0

@@ -14,8 +14,9 @@ import pytest
 from devcluster.deployers.argocd import APPLICATIONS
 from devcluster.deployers.flux import HELM_RELEASES
 from devcluster.deployers.release import Outcome
+from tests.bundler.kit import NAME
 from tests.deployers.bench import NODES, Bench, Chapter, booted
-from tests.deployers.bundles import ANNOTATION, Stack, carrier_of
+from tests.deployers.bundles import ANNOTATION, Stack, carrier_of, healthy
 from tests.deployers.stage import Chapters, chapter
 from tests.deployers.story import (
     BROKEN,
@@ -30,6 +31,7 @@ from tests.promises import promised
 FIRST: Final = Stack("v26.3.3", "580.105.08")
 NEXT: Final = Stack("v26.3.4", "580.126.20")
 FAILING: Final = Stack("v26.3.5", "580.142.10")
+COMPONENT: Final = Stack("v26.7.0", "590.44.01", NAME)
 
 
 class BundleStory(Chapters):
@@ -38,7 +40,7 @@ class BundleStory(Chapters):
     def __init__(self, bench: Bench, name: str) -> None:
         super().__init__()
         self.bench, self.name = bench, name
-        self.carrier = carrier_of(name, bench.cluster, (FIRST, NEXT, FAILING))
+        self.carrier = carrier_of(name, bench.cluster, (FIRST, NEXT, FAILING, COMPONENT))
         self.left_at = ""
         """The DRA release's trigger after the failure."""
 
@@ -64,6 +66,16 @@ class BundleStory(Chapters):
         failed = self.bench.chapter(self.carrier.deploy)
         self.left_at = self.annotation()
         return failed
+
+    @chapter
+    def component(self) -> Chapter:
+        """Repair the node, and deploy the bundle of a recipe with AICR's component in place of our usual release."""
+        assert self.failure
+        assert not healthy(self.bench.cluster, 1)
+        self.bench.annotate(BROKEN, "driver-fault", None)
+        self.bench.job, self.bench.own = NAME, self.bench.own.replace(RELEASE, NAME)
+        self.carrier.write(COMPONENT)
+        return self.through(self.carrier.deploy, COMPONENT)
 
     def through(self, deploy: Callable[[], Outcome], stack: Stack) -> Chapter:
         """Deploy, and wait until the DRA driver's own rollout is through, which no bundle waits for."""
@@ -153,3 +165,18 @@ def test_failure_is_visible(story: BundleStory) -> None:
     if story.bench.own:
         assert_reported_on_target(failed)
     assert story.left_at == NEXT.chart
+
+
+@each
+def test_component_of_aicr(story: BundleStory) -> None:
+    """With the values of examples/aicr the tool waits for a plain Job, which stays, and the health check passes."""
+    deployed = story.component
+    assert deployed.outcome.succeeded, deployed.outcome.said
+    assert (deployed.report["exitCode"], deployed.report["reason"]) == (0, "Refreshed")
+    with promised():
+        assert deployed.stale == ()
+        assert deployed.early == []
+    assert deployed.drivers == {COMPONENT.driver}
+    jobs = story.bench.cluster.list(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs")
+    assert [each for each in jobs if each["metadata"]["name"].startswith(f"{NAME}-")]
+    assert healthy(story.bench.cluster)

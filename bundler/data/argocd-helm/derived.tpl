@@ -19,6 +19,6 @@
 {{- /* eventTargets: the Application, if the run can reach it. */ -}}
 {{- $scope := get (get $values "rbac" | default dict) "scope" -}}
 {{- if and (eq .Values.argocd.server "https://kubernetes.default.svc") (ne $scope "namespace") (not (hasKey $values "eventTargets")) -}}
-{{- $application := dict "apiVersion" "argoproj.io/v1alpha1" "kind" "Application" "namespace" .Values.argocd.namespace "name" "gpu-operator-post" -}}
+{{- $application := dict "apiVersion" "argoproj.io/v1alpha1" "kind" "Application" "namespace" .Values.argocd.namespace "name" "@@{name}" -}}
 {{- $_ := set $values "eventTargets" (list $application) -}}
 {{- end -}}
