@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from tests.bundler.kit import KIT, NAME, asserted, component_ref, entry, scheduling
 from tests.bundler.program import COPIED, DRA, IMAGE, OPERATOR, POST, TOOLS, bundle, recipe, write
 from tests.bundler.reading import load, read, render
-from tests.chart.rendering import CHART, pod_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.chart.rendering import Helm
+from tests.chart.rendering import CHART, Helm, pod_of
 
 RELEASES: Final = (NAME, f"gpu-operator-{NAME}", f"aicr-stack-{NAME}")
 """As deploy.sh and helmfile, Flux, and Argo CD with a prefix name the release."""

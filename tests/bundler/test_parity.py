@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
 
 from tests.bundler.program import (
     COPIED,
@@ -28,14 +31,7 @@ from tests.bundler.program import (
     write,
 )
 from tests.bundler.reading import Found, load, read, render
-from tests.chart.rendering import HOOK_ANNOTATIONS, ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from tests.chart.rendering import Helm, Manifests
+from tests.chart.rendering import HOOK_ANNOTATIONS, ROOT, Helm, Manifests
 
 AWKWARD: Final[dict[str, Any]] = {
     "affinity": None,

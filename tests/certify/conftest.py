@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
+from pytest_helm_charts.k8s.namespace import NamespaceFactoryFunc
 
 from tests.certify.site import CHART, Site, image_flags, program
 from tests.e2e.lab import Lab
-
-if TYPE_CHECKING:
-    from pytest_helm_charts.k8s.namespace import NamespaceFactoryFunc
-
-    from tests.pool import Pool
+from tests.pool import Pool
 
 RESTRICTED: Final = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
 EMBEDDED_VALUES: Final = """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -18,11 +18,8 @@ from hook.decide.workloads import Exposure
 from hook.kube.client import kind_of
 from hook.run import metrics
 from tests.chart.promql import engine
-from tests.chart.rendering import NAMESPACE, ROOT
+from tests.chart.rendering import NAMESPACE, ROOT, Helm, Values
 from tests.client.controller import exposition
-
-if TYPE_CHECKING:
-    from tests.chart.rendering import Helm, Values
 
 CONTROLLER: Final[Values] = {"controller.enabled": True}
 RULES: Final[Values] = {**CONTROLLER, "controller.prometheusRule.enabled": True}

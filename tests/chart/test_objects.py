@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from hook.run import statusobject
-from tests.chart.rendering import CHART, ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.chart.rendering import Helm, Values
+from tests.chart.rendering import CHART, ROOT, Helm, Values
 
 LABEL_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?")
 LONG: Final = "r" * 53

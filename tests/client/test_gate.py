@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from hook.errors import NotFoundError
 from hook.run import gate
 from tests.client.server import Said, refused, serving, told
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 START: Final = "2020-01-01T00:00:00Z"
 LATER: Final = "2999-01-01T00:00:00Z"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -17,9 +18,6 @@ from hook.run import statusobject
 from hook.run.statusobject import StatusObject, StatusPhase
 from tests.client.server import Said, serving
 from tests.fixtures.cluster import cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SNAPSHOTS: Final = {"gpu": cluster("gpu-0").seen()}
 FORBIDDEN: Final = Said(403, b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}')

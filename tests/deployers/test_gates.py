@@ -10,10 +10,12 @@ import json
 import os
 import subprocess
 import tarfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import pytest
 import yaml
 
 from devcluster import binaries, commands
@@ -27,11 +29,6 @@ from tests.deployers.bench import NODES, QUICK_JOB, Bench, booted
 from tests.deployers.story import NEXT, SOON, WITH_CONTROLLER
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, NEW, OLD, RELEASE
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pytest
 
 EXAMPLES: Final = CHECKOUT / "examples"
 GATES: Final = EXAMPLES / "gates"

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pytest
 
 from devcluster.layout import SYSTEM_NODE
 from tests.bundler.kit import KIT, NAME, scheduling
 from tests.deployers.bench import booted
 from tests.deployers.bundles import healthy
 from tests.e2e.lab import CHART, IMAGE, NAMESPACE, Lab
-
-if TYPE_CHECKING:
-    import pytest
 
 AMPLE_SECONDS: Final = 100
 """A third of the time that AICR's lanes have (KWOK_ARGOCD_SYNC_TIMEOUT) for all components."""

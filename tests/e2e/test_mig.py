@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 
 from tests.e2e import acts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.e2e.lab import Boot, Lab
+from tests.e2e.lab import Boot, Lab
 
 pytestmark = pytest.mark.e2e
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tests.e2e.lab import Boot
 from tools import samples
-
-if TYPE_CHECKING:
-    from tests.e2e.lab import Boot
 
 
 def test_the_samples_are_up_to_date(boot: Boot) -> None:

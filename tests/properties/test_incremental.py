@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 from unittest import mock
 
 import pytest
@@ -15,39 +16,28 @@ from msgspec import structs
 
 from hook.config import Strategy
 from hook.decide import memo as memo_module
-from hook.decide.fleet import Context
+from hook.decide.decide import Memories
+from hook.decide.fleet import Context, Fleet
 from hook.decide.memo import Groups, Memo
-from hook.decide.result import DeletePod
+from hook.decide.result import Decision, DeletePod
 from hook.decide.state import Memory
 from hook.kube import requests, retry
-from hook.kube.cache import NODES, PLUGIN_PODS, assemble
+from hook.kube.cache import NODES, PLUGIN_PODS, Fields, assemble
 from hook.kube.informer import Informer
 from hook.kube.listing import ListWatch
 from hook.kube.requests import ListOptions
 from hook.objects import readers
 from hook.objects.views import Snapshot
 from hook.run import loop
-from tests.fixtures.cluster import LATER, cluster, labelled, not_ready_since, reasons
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons
 from tests.fixtures.limits import of
-from tests.fixtures.objects import D, conditions, merged, running, stamp
+from tests.fixtures.objects import D, Object, conditions, merged, running, stamp
 from tests.properties.budget import ONCE, examples
 from tests.properties.families import ENDLESS, FAMILIES
 from tests.properties.mutations import mutated
-from tests.properties.scenes import SCENES
+from tests.properties.scenes import SCENES, Scene
 from tests.properties.story import History, Story
 from tools.verified import DifferentError, verified
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from hook.decide.decide import Memories
-    from hook.decide.fleet import Fleet
-    from hook.decide.result import Decision
-    from hook.kube.cache import Fields
-    from tests.fixtures.cluster import Cluster
-    from tests.fixtures.objects import Object
-    from tests.properties.scenes import Scene
 
 pytestmark = pytest.mark.usefixtures("_quiet")
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from devcluster.cluster import Cluster
 from devcluster.layout import CHECKOUT
 from tests.simulator.waiting import until
-
-if TYPE_CHECKING:
-    from devcluster.cluster import Cluster
 
 pytestmark = pytest.mark.e2e
 
