@@ -9,6 +9,7 @@ from msgspec import structs
 from hook.config import DriverClient, Duration, Expect, OnDeadline, Settings, Strategy
 from hook.decide import decide as decisions
 from hook.decide.decide import Memories, decide_all, early_skip, succeeded
+from hook.decide.memo import Memo
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, RolloutRestart, headline, in_need
 from hook.decide.state import Memory
@@ -310,7 +311,9 @@ def test_a_stack_is_named_only_where_there_are_several() -> None:
     warned = decide(cluster().change("policy", "spec: {driver: {version: null, image: null}}"), network())[0].warnings
     assert warned
     assert all(warning.startswith("gpu: ") for warning in warned)
-    decision, memories = decide_all({"gpu": stale().seen()}, {}, Settings(), LATER)
+    memos = {"gpu": Memo()}
+    decision, memories = decide_all({"gpu": stale().seen()}, {}, Settings(), LATER, memos)
+    assert memos["gpu"].fleet is not None
     assert (stale().decide()[0], {"gpu"}) == (decision, set(memories))
     chosen = decisions.chosen(Settings(drivers=("network", "gpu", "network")))
     assert ["network", "gpu"] == [stack.name for stack in chosen]
