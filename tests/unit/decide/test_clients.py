@@ -55,6 +55,7 @@ def test_plugins_are_found_by_exact_name() -> None:
         ("a container too many", plugin("mine", containers("gpus", "sidecar")), ([], [], [])),
         ("another kubelet plugin", plugin("mine", "{template: {spec: {containers: [{name: x}]}}}"), ([], [], [])),
         ("owned by a GPUCluster", plugin(MANAGED, owner="GPUCluster"), ([], [], [MANAGED])),
+        ("another name under a GPUCluster", plugin(PLUGIN, owner="GPUCluster"), ([PLUGIN], [], [])),
         ("labelled by the operator", plugin(MANAGED, labels=f"{{app.kubernetes.io/component: {MANAGED}}}"),
          ([], [], [MANAGED])),
         ("a name override that produces the operator's name", plugin(MANAGED), ([], [MANAGED], [])),
@@ -177,6 +178,7 @@ def test_a_stale_plugin_under_an_unknown_name_is_no_success() -> None:
     assert (Phase.FAIL, Reason.UNNAMED_PLUGIN, []) == (decision.phase, decision.reason, deleted(decision))
     assert ["Verified", "UnnamedPlugin"] == reasons(decision.statuses)
     assert NodeState.STALE is decision.statuses[1].state
+    assert "nvidia-dra-driver-gpu/mine-0" == decision.statuses[1].subject
     busy, _memory = unnamed(stale(), old).decide()
     assert (Phase.WAIT, ["gpu-0"]) == (busy.phase, deleted(busy))
     fresh = run.then(unnamed(cluster(), plugin_pod())).look()

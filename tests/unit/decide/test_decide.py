@@ -9,6 +9,7 @@ from msgspec import structs
 from hook.config import DriverClient, Duration, Expect, OnDeadline, Settings, Strategy
 from hook.decide import decide as decisions
 from hook.decide.decide import Memories, decide_all, early_skip, succeeded
+from hook.decide.memo import Memo
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, RolloutRestart, headline, in_need
 from hook.decide.state import Memory
@@ -17,6 +18,7 @@ from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, of
 from tests.fixtures.modes import network, rdma_pod, with_exporter
 from tests.fixtures.objects import driver_pod, obj, plugin_pod
+from tests.unit.decide import patches
 from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, pods, timeline
 
 TWO = ("a", "b")
@@ -140,6 +142,10 @@ def test_nodes_that_leave_or_fall_back_are_no_progress() -> None:
     for node in TWO:
         again.change("plugin-pod", {"metadata": {"uid": f"another-{node}"}}, f"plugin-{node}")
     assert DEADLINE is phases((0, begun), (10, rotating()), (20, rotating()), (30, again))[-1]
+    # A node with several statuses is as far as the last of its plugins.
+    behind = with_exporter(stale()).change("plugin-pod", patches.NOT_READY, "exporter-gpu-0")
+    _decision, memory = behind.decide(structs.replace(LONG, driver_clients=(EXPORTER,)))
+    assert {"gpu-0": decisions.RANK[NodeState.STALE]} == memory.ranks
     ranks = [decisions.RANK[NodeState[state]] for state in ("WAITING", "STALE", "RESTARTING", "VERIFYING", "VERIFIED")]
     ranks.insert(1, decisions.RELOADING_RANK)
     assert sorted(set(ranks)) == ranks, "else a fleet would seem to stall while it advances"
@@ -300,7 +306,9 @@ def test_a_stack_is_named_only_where_there_are_several() -> None:
     warned = decide(cluster().change("policy", "spec: {driver: {version: null, image: null}}"), network())[0].warnings
     assert warned
     assert all(warning.startswith("gpu: ") for warning in warned)
-    decision, memories = decide_all({"gpu": stale().seen()}, {}, Settings(), LATER)
+    memos = {"gpu": Memo()}
+    decision, memories = decide_all({"gpu": stale().seen()}, {}, Settings(), LATER, memos)
+    assert memos["gpu"].fleet is not None
     assert (stale().decide()[0], {"gpu"}) == (decision, set(memories))
     chosen = decisions.chosen(Settings(drivers=("network", "gpu", "network")))
     assert ["network", "gpu"] == [stack.name for stack in chosen]

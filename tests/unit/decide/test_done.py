@@ -301,6 +301,8 @@ def test_no_observed_change_for_the_quiet_time_is_enough() -> None:
     # Between two operators the Lease is released for a moment, and the next one renders again.
     free = cluster().change("lease", "spec: {holderIdentity: null}")
     assert [NOT_LEADING, NOT_LEADING, DONE] == reasons_over((0, free), (59, free), (60, free))
+    gone = Cluster(dict(free.parts)).drop("policy")
+    assert [Reason.NO_POLICY, DONE] == reasons_over((0, gone), (60, free)), "the time runs without a policy, too"
     # The creation of a revision that is taken up again (``helm rollback``) proves nothing.
     back = cluster().put("revision", revision("b", 3, 600)).change("revision", "revision: 4", f"{DRIVER}-new")
     assert [SETTLING, DONE] == reasons_over((0, back), (15, back))

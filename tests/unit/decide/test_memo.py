@@ -7,11 +7,14 @@ from datetime import timedelta
 
 from hook.config import ControllerSettings
 from hook.decide.decide import decide
-from hook.decide.memo import Groups, Memo, differences
+from hook.decide.memo import Groups, Memo, differences, index
 from hook.decide.state import Memory
+from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Snapshot
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale_plugin
+from tests.fixtures.modes import network, with_ofed
 from tests.fixtures.objects import merged, plugin_pod, running
+from tests.unit.decide import patches
 
 SETTINGS = ControllerSettings()
 
@@ -47,7 +50,10 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
         (cluster("a", "b", "d"), {"a", "d"}, 1),
         (cluster("a", "b", "d").drop("slice"), {"a", "b", "d"}, 1),
         (cluster("a", "b", "d"), {"a", "b", "d"}, 1),
-        (cluster("a", "b", "d"), set(), -600),
+        (cluster("0", "a", "b", "d"), {"0"}, 1),
+        (cluster("0", "a", "b", "d").change("policy", "spec: {driver: {version: 590.1.2}}"), {"0", "a", "b", "d"}, 1),
+        (cluster("0", "a", "b", "d"), {"0", "a", "b", "d"}, 1),
+        (cluster("0", "a", "b", "d"), set(), -600),
     ]
     memo, memory, now, before = Memo(), Memory(started=LATER), LATER, None
     statuses: dict[str, object] = {}
@@ -66,6 +72,16 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
         statuses = dict(evaluated)
         assert memo.fleet is not None
         assert [*memo.fleet.nodes] == sorted({*evaluated} & {*memo.fleet.nodes})
+
+
+def test_a_prior_stack_without_nodes_knows_which_are_ready() -> None:
+    """A terminating driver pod stays until its node is Ready again, so it counts as live until then."""
+    found = with_ofed(cluster(), network("gpu-0").change("driver-pod", patches.DELETING).drop("node"))
+    assert found.prior is not None
+    for patch, expected in ({}, set()), (not_ready_since(0), {"mofed-ds"}):
+        context = index(found.change("node", patch).seen(), SETTINGS, GPU_OPERATOR, found.prior.seen()).context
+        assert context.prior is not None
+        assert expected == context.prior.complete
 
 
 def test_what_moved_counts_as_changed() -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from hook.decide.explain import Explanation, Row, Trait, explained, remedy
+from hook.decide.explain import Explanation, Row, Trait, explained, remedy, row
 from hook.decide.reasons import EventReason, Reason
 from hook.objects.drivers import STACKS
 from tests.unit.decide import messages
@@ -57,6 +57,7 @@ def test_every_explanation_is_complete() -> None:
         ("{node}/{odd", "kubectl -n {node} describe pod {odd"),
     ):
         assert remedy(Reason.DRIVER_FAILING, "gpu-0", subject).endswith(expected), subject
+    assert ("Code", Explanation("It is done."), frozenset()) == row("Code", "It is done."), "only the meaning is needed"
     assert Reason.REFRESHED.explanation.meaning == remedy(Reason.REFRESHED, "gpu-0", "ns/pod"), "no work is left"
 
 

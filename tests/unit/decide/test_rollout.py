@@ -52,6 +52,7 @@ def test_an_image_that_a_webhook_rewrote_is_rendered() -> None:
         (f"nvcr.io/nvidia/mydriver:{tag}", {}, False),
         ("nvcr.io/nvidia/driver:580.126.2-ubuntu22.04", {}, False),
         (f"{mirror}/nvidia/driver:{tag}", {"repository": "nvidia"}, True),
+        (f"{mirror}/driver:{tag}", {"repository": "nvidia"}, False),
         (f"{mirror}/{path.replace('@', ':any@')}", by_digest, True),
         (f"{mirror}/{path}", by_digest, True),
         (f"{mirror}/{path[:-1]}0", by_digest, False),

@@ -7,9 +7,10 @@ from hook.decide.result import Phase
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.modes import DIGEST, Pool, network, openshift, pooled, with_exporter, with_ofed
 from tests.unit.decide import messages, patches
-from tests.unit.decide.messages import CLIENT, CORDONED, ELSEWHERE, EVICTING, NONE_WANTED, SCOPED, selecting
+from tests.unit.decide.messages import CLIENT, CORDONED, ELSEWHERE, EVICTING, NONE_WANTED, ONE, SCOPED, selecting
 from tests.unit.decide.runs import EXPORTER, JOB, PLUGIN, unnamed
 
+FOR_EXPORTER = Settings(driver_clients=(EXPORTER,))
 EXPECTED = Settings(expect=Expect(driver_version="580.126.20"))
 
 
@@ -36,9 +37,11 @@ def test_no_warning_without_a_cause() -> None:
             "daemonset", ELSEWHERE, PLUGIN).change("policy", EVICTING), JOB),
         "a node without a plugin for another reason": (selecting(CLIENT).change(
             "node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.client": "true"}}}), JOB),
+        "another client runs no pod there": (with_exporter(cluster("a", "b")).drop("plugin-pod", "exporter-b").change(
+            "daemonset", ONE, "dcgm-exporter").change("daemonset", CLIENT, PLUGIN), FOR_EXPORTER),
         "a manual upgrade is waited for": (waiting().change("policy", patches.BY_HAND), Settings(
             on_manual_upgrade=OnManualUpgrade.WAIT)),
-        "driver client found": (with_exporter(cluster()), Settings(driver_clients=(EXPORTER,))),
+        "driver client found": (with_exporter(cluster()), FOR_EXPORTER),
         "no policy": (cluster().drop("policy"), EXPECTED),
         "the policy names another version": (cluster().change("policy", "spec: {driver: {version: 590.1}}"), EXPECTED),
         "the policy names a digest": (openshift().change("policy", {"spec": {"driver": by_digest}}), JOB),

@@ -150,6 +150,11 @@ def test_what_is_known_of_a_refresh_is_kept() -> None:
     later = Cluster(dict(found.parts)).only("plugin-pod", named(plugin_pod(started=AGAIN + 500), "third"))
     assert evaluate(later, *pods, before=known) == ({"stale": STALE}, known)
     assert evaluate(later, *pods)[0] == {"stale": POSSIBLE, "healthy": POSSIBLE}
+    # A plugin that was proven fresh stays so, although its times prove nothing.
+    doubt = cluster().only("plugin-pod", plugin_pod(waited=None, started=R))
+    proven = Memory(started=LATER, fresh={"plugin-gpu-0-uid": known["gpu-0"].driver_run})
+    assert evaluate(doubt, *pods)[0] == {"stale": POSSIBLE, "healthy": POSSIBLE}
+    assert evaluate(doubt, *pods, memory=proven)[0] == {}
     # A process that saw a later plugin first knows less than one that saw the earlier one.
     run = known["gpu-0"].driver_run
     for ours, theirs, expected in (
