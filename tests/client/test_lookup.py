@@ -117,7 +117,7 @@ def test_what_is_advised_for_stale_plugins() -> None:
     for other, restarts in ((Reason.DRIVER_NOT_READY, False), (Reason.PLUGIN_RESTARTING, True)):
         state = NodeState.RESTARTING if restarts else NodeState.WAITING
         told = advice(STALE, node_status(state, other, "b"))
-        assert ("in about two minutes each" in told, NOTHING_RESTARTS in told) == (True, not restarts), other
+        assert ("per node is normal" in told, NOTHING_RESTARTS in told) == (True, not restarts), other
     told = advice(STALE, node_status(NodeState.STALE, Reason.PLUGIN_QUEUED, "b"))
     assert told.startswith("PluginStale (a, b): ")
     assert told.endswith("the driver pod of node a is Ready: kubectl -n ns delete pod plugin-a")

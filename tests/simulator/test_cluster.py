@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,14 +12,10 @@ import pytest
 
 from devcluster.cluster import Cluster, ClusterError
 from devcluster.layout import CHECKOUT, State
-from devcluster.processes import ProcessError, Record, end, records, start, start_mark
+from devcluster.processes import ProcessError, Record, end, records, start
 from tests.simulator.waiting import until
 
 SLEEP: Final = [sys.executable, "-c", "import time; time.sleep(60)"]
-STUBBORN: Final = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
-)
-PARENT: Final = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True); time.sleep(60)"
 OWNER: Final = """
 import signal, sys, time
 from pathlib import Path
@@ -89,17 +84,3 @@ def test_a_process_is_recorded_and_ended(tmp_path: Path) -> None:
     assert (record.alive, process.wait(), bystander.poll()) == (False, -15, None)
     end([found["bystander"]], grace=0)
     bystander.wait()
-
-
-def test_children_and_the_stubborn_end_too(tmp_path: Path) -> None:
-    """A process leads its group, which ends even when its leader crashed; patience ends with the grace period."""
-    state = State(tmp_path)
-    stubborn = start(state, "stubborn", [sys.executable, "-c", STUBBORN])
-    parents = [start(state, name, [sys.executable, "-c", PARENT]) for name in ("alive", "crashed")]
-    children = [int(until(state.log(name).read_text)) for name in ("alive", "crashed")]
-    until(state.log("stubborn").read_text)
-    os.kill(parents[1].pid, 9)
-    parents[1].wait()
-    end(records(state.processes), grace=0.2)
-    assert (stubborn.wait(), parents[0].wait()) == (-9, -15)
-    until(lambda: not any(start_mark(child) for child in children))

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
 from devcluster.bench import scale, tables
-from devcluster.bench.chart import OURS as OURS_COLOUR
-from devcluster.bench.chart import Bar, draw, marks
-from devcluster.bench.computed import Times
 from devcluster.bench.cost import NAMES
 from devcluster.bench.goals import GOALS
 from devcluster.bench.page import PAGE, README, Files
@@ -58,24 +53,3 @@ def test_larger_fleets_are_computed_from_the_measured_ones() -> None:
     figures = {"changes_a_second": 2, "received_bytes": 2400, "cpu_seconds_a_minute": 6}
     busy = Result("waiting-9", "waiting", "", 1, {"nodes": 9, "minutes": 2}, figures)
     assert scale.per_change(busy) == (10, 0.05)
-
-
-def test_a_picture_shows_its_bars_on_a_linear_scale() -> None:
-    """The largest value spans the whole width, and half of it half; each value stands next to its bar."""
-    drawn = draw("title", [Bar("a", 200.0, "s"), Bar("b", 100.0, ours=True)], "caption")
-    widths = [float(width) for width in re.findall(r'width="([0-9.]+)" height="22.0"', drawn)]
-    assert widths[0] == 2 * widths[1] > 0
-    assert ">200 s<" in drawn
-    assert [marks(18_280.0), marks(10.3), marks(0.2)[1:2]] == [[0, 5000, 10_000, 15_000], [0, 5, 10], [0.05]]
-    assert OURS_COLOUR in drawn
-
-
-def test_what_waiting_for_the_last_node_costs() -> None:
-    """Each group waits for those after it, then for the last label: the square. An immediate restart costs its own."""
-    for name, times, at_the_end in (
-        ("serial", Times(3, 1, turn=10, lag=4, own=1), 20 + 10 + 0 + 3 * 5),
-        ("two and one", Times(3, 2, turn=10, lag=4, own=1), 10 + 10 + 0 + 3 * 5),
-        ("all at once", Times(3, 9, turn=10, lag=4, own=1), 3 * 5),
-    ):
-        found = (times.restarted_at_the_end, times.restarted_by_label, times.restarted_at_once)
-        assert found == (at_the_end, 15, 3), name

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from devcluster.happening import encode
-from devcluster.replay import Standing
 from devcluster.truth import NETWORK, Truth
 
 OURS = {"pod": "p", "daemonset": "plugin", "namespace": "dra"}
@@ -106,28 +103,6 @@ def test_a_removed_node_is_forgotten() -> None:
     assert Truth.of([*lines, *loaded(40, 1)]).nodes == ("gpu-0",)
 
 
-def test_what_is_known_of_a_node() -> None:
-    """Whether its driver is ready, what is loaded, and what its plugin holds; nodes in the order of their numbers."""
-    lines = loaded(10, 1)
-    gone = encode("driver-gone", "gpu-0", 12, pod="d", uid="d")
-    ready = [Truth.of(some).driver_ready_now("gpu-0") for some in (lines[:1], lines, [*lines, gone])]
-    assert ready == [False, True, False]
-    assert not Truth.of(lines).driver_ready_now("gpu-7")
-    assert Truth.of(MIGRATION[:-3]).standings()["gpu-0"] == Standing("580.2.3", True, "580.1.2", True)
-    assert Truth.of(MIGRATION[:2]).standings()["gpu-0"] == Standing("580.1.2", True, None, False)
-    assert Truth.of([line for node in ("gpu-10", "gpu-2") for line in loaded(1, 1, node=node)]).nodes == (
-        "gpu-2",
-        "gpu-10",
-    )
-
-
-def test_a_lane_has_reloads_stale_times_and_restarts() -> None:
-    """As the picture draws one node; a restart without a next plugin stays open."""
-    lane = Truth.of(MIGRATION).lane("gpu-0", "dra/plugin")
-    assert (lane.reloads, lane.stale, lane.restarts) == ([(20, 31)], [(30, 37)], [(34, 38)])
-    assert Truth.of([*loaded(10, 1), *deleted(34, "a", stale=True)]).lane("gpu-0").restarts == [(34, None)]
-
-
 def test_a_plugin_is_behind_a_toolkit_that_was_installed_after_it() -> None:
     """Its driver may be the right one."""
     first, second = (encode("toolkit-ready", "gpu-0", 10.0 + number, toolkit=number) for number in (1, 10))
@@ -141,15 +116,6 @@ def test_a_plugin_is_behind_a_toolkit_that_was_installed_after_it() -> None:
     assert behind.behind_now("plugin") == ("gpu-0",)
     assert behind.behind_now("another") == behind.stale_now() == ()
     assert Truth.of([*before, encode("mig-reconfigured", "gpu-0", 20, mig=1)]).behind_now() == ("gpu-0",)
-
-
-def test_the_journal_may_be_read_while_it_is_written(tmp_path: Path) -> None:
-    """It is found in the state directory by its name; half a line and unknown keys are ignored."""
-    assert Truth.read(tmp_path).happenings == ()
-    more = encode("driver-loaded", "gpu-0", 1, load=1, colour="green")
-    (tmp_path / "truth.jsonl").write_text("".join([*loaded(10, 1), more]) + '{"t": 12, "ev')
-    assert len(Truth.read(tmp_path).happenings) == 3
-    assert Truth.read(tmp_path) == Truth.read(tmp_path / "truth.jsonl")
 
 
 def test_each_driver_stack_has_a_journal_of_its_own() -> None:
