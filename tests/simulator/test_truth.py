@@ -86,14 +86,6 @@ def test_restarts_are_classified_by_the_deletion_line() -> None:
     assert (len(fine.restarts()), fine.early_restarts(), fine.needless_restarts()) == (1, (), ())
 
 
-def test_two_daemonsets_of_one_name_are_distinguished() -> None:
-    """``namespace/name`` asks for one of them, the bare name for both."""
-    gone = encode("plugin-gone", "gpu-0", 38, uid="a", **OURS)
-    truth = Truth.of([*STALE[:4], *started(12, "s", 1, OTHER), *STALE[4:], *started(37, "b", 2), gone])
-    assert truth.stale_now("dra/plugin") == ()
-    assert truth.stale_now("shell/plugin") == truth.stale_now("plugin") == truth.stale_now() == ("gpu-0",)
-
-
 def test_a_removed_node_is_forgotten() -> None:
     """Nothing on it is stale or loaded; one that returns under its name is a new one."""
     lines = [*STALE, encode("node-removed", "gpu-0", 33)]
