@@ -142,10 +142,9 @@ def test_nodes_that_leave_or_fall_back_are_no_progress() -> None:
     for node in TWO:
         again.change("plugin-pod", {"metadata": {"uid": f"another-{node}"}}, f"plugin-{node}")
     assert DEADLINE is phases((0, begun), (10, rotating()), (20, rotating()), (30, again))[-1]
-    # A node with several statuses is as far as the last of its plugins.
     behind = with_exporter(stale()).change("plugin-pod", patches.NOT_READY, "exporter-gpu-0")
     _decision, memory = behind.decide(structs.replace(LONG, driver_clients=(EXPORTER,)))
-    assert {"gpu-0": decisions.RANK[NodeState.STALE]} == memory.ranks
+    assert {"gpu-0": decisions.RANK[NodeState.STALE]} == memory.ranks, "that of the last plugin"
     ranks = [decisions.RANK[NodeState[state]] for state in ("WAITING", "STALE", "RESTARTING", "VERIFYING", "VERIFIED")]
     ranks.insert(1, decisions.RELOADING_RANK)
     assert sorted(set(ranks)) == ranks, "else a fleet would seem to stall while it advances"

@@ -118,5 +118,4 @@ def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot() -> None:
     # D is the start of the driver container's current run, if there is one.
     for driver, started in ((DRIVER, at(0)), (NOT_STARTED, None), (OTHER_CONTAINER, None)):
         assert started == freshness.driver_started(readers.pod(driver), GPU_OPERATOR)
-    # A driver that was ready in the second in which it started is ready.
     assert at(0) == freshness.ready_since(readers.pod(driver_pod(started=0, ready=0)), "nvidia-driver-ctr")
