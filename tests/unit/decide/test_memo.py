@@ -76,9 +76,11 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
 def test_a_prior_stack_without_nodes_knows_which_are_ready() -> None:
     """A terminating driver pod stays until its node is Ready again, so it counts as live until then."""
     found = with_ofed(cluster(), network("gpu-0").change("driver-pod", patches.DELETING).drop("node"))
+    assert found.prior is not None
     for patch, expected in ({}, set()), (not_ready_since(0), {"mofed-ds"}):
-        seen, prior = found.change("node", patch).seen(), found.prior and found.prior.seen()
-        assert expected == getattr(index(seen, SETTINGS, GPU_OPERATOR, prior).context.prior, "complete", None)
+        prior = index(found.change("node", patch).seen(), SETTINGS, GPU_OPERATOR, found.prior.seen()).context.prior
+        assert prior is not None
+        assert expected == prior.complete
 
 
 def test_what_moved_counts_as_changed() -> None:
