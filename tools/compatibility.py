@@ -73,7 +73,7 @@ TESTED: Final = (
         "Flux: kustomize-controller",
         _TOOLS,
         "v1.10.1",
-        "1.10 needs Go 1.27 and newer libraries than the other tools, and the proxy serves no 1.8 or 1.9.",
+        "1.10 needs newer libraries than the other tools, and the proxy serves no 1.8 or 1.9.",
     ),
     Tested("argocd", "Argo CD", _TOOLS, "v3.6.1"),
     Tested("chainsaw", "Chainsaw", _TOOLS, "v0.2.14"),
@@ -181,8 +181,8 @@ def _tested() -> str:
     return f"""
 ## Tested end to end
 
-The tests build these programs from source. The Go module proxy where the pins were chosen does not serve every
-version. "Newest" is the newest version upstream on {LOOKED_ON}.
+The tests build these programs from source, or use an installed one of the same minor version. The Go module proxy where
+the pins were chosen does not serve every version. "Newest" is the newest version upstream on {LOOKED_ON}.
 
 | program | tested | newest | why not the newest | where |
 |---|---|---|---|---|
