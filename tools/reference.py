@@ -93,7 +93,8 @@ def _program(name: str, group: click.Group) -> str:
         context = click.Context(command, info_name=name, terminal_width=1000, max_content_width=1000)
         for parameter in command.get_params(context):
             record = parameter.get_help_record(context)
-            if record and parameter.name != "help":
+            # Click keeps the option that it made for the first context that asked for help.
+            if record and "--help" not in parameter.opts:
                 found.setdefault(record, []).append(words)
     rows = [
         "",

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
-from pytest_helm_charts.k8s.namespace import NamespaceFactoryFunc
 
 from tests.certify.site import CHART, Site, image_flags, program
 from tests.e2e.lab import Lab
-from tests.pool import Pool
+
+if TYPE_CHECKING:
+    from pytest_helm_charts.k8s.namespace import NamespaceFactoryFunc
+
+    from tests.pool import Pool
 
 RESTRICTED: Final = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
 EMBEDDED_VALUES: Final = """

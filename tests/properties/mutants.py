@@ -7,25 +7,30 @@ in which the rule cannot show.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct, structs
 
 from hook import config
 from hook.config import CircuitBreaker, Duration
 from hook.decide import breaker, decide, done, fleet, freshness, history, nodes, plugins, restarts, rollout
-from hook.decide.fleet import Context, Fleet, NodeView
-from hook.decide.plugins import SettledNode
-from hook.decide.result import NodeState, NodeStatus
+from hook.decide.result import NodeState
 from hook.kube import requests
 from hook.objects import views, wire
-from hook.objects.views import Pod
 from hook.run import job
 from tests.fixtures.limits import of
-from tests.properties.breaking import Function, Mutant
+from tests.properties.breaking import Mutant
 from tests.properties.promises import DoneTooEarlyError, WrongEndError, WrongRestartError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hook.decide.fleet import Context, Fleet, NodeView
+    from hook.decide.plugins import SettledNode
+    from hook.decide.result import NodeStatus
+    from hook.objects.views import Pod
+    from tests.properties.breaking import Function
 
 SECOND: Final = timedelta(seconds=1)
 """The API's times are whole seconds."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
-import aiohttp
 from aiohttp import web
 
-from tests.e2e.faults.proxy import Proxy, abort
+from tests.e2e.faults.proxy import abort
 
+if TYPE_CHECKING:
+    import aiohttp
+
+    from tests.e2e.faults.proxy import Proxy
 PAGE = "<html><head><title>Service unavailable</title></head><body><h1>Sorry</h1></body></html>"
 """What load balancers answer where no server is left."""
 Fault = Callable[["Proxy", web.BaseRequest, bytes], Awaitable[web.StreamResponse | None]]

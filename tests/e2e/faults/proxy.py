@@ -12,20 +12,23 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Coroutine
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import aiohttp
 import yaml
 from aiohttp import web
 
-from devcluster.layout import State
 from devcluster.ports import free_ports
-from tests.e2e.faults.breaking import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from devcluster.layout import State
+    from tests.e2e.faults.breaking import Fault
 
 PASSED_ON: Final = ("content-type", "retry-after", "location")
 """Headers of an answer that matter to a client; the others belong to one connection."""
