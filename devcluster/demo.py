@@ -1,4 +1,4 @@
-"""``python -m devcluster.demo``: a driver migration, served by our hook and by the usual script.
+"""``python -m devcluster.demo``: a driver upgrade, once with our hook and once with the usual script.
 
 Both plugins live on the same nodes and see the same driver reloads. Every figure comes from the
 simulator's ground truth; what the hook and the script believe is not asked.
@@ -51,6 +51,12 @@ SERVED_WITHIN_SECONDS = 90
 MODES = {"": (), "compute-domains": (("resources.gpus.enabled", "false"),)}
 """The values of the DRA driver, by mode. Without GPUs it publishes no driver version."""
 
+PICTURE = (
+    "Driver upgrade in the simulator: gpu-operator-post and the usual script",
+    "simulated seconds since helm upgrade of the operator returned",
+)
+"""The picture's title and its axis."""
+
 HOOK_TIMEOUT = "4m"
 """Four times what the migration takes here."""
 
@@ -72,7 +78,7 @@ class Command:
     @property
     def mark(self) -> Mark:
         """Its end, for the picture."""
-        return Mark(self.ended, f"{self.name} ends: exit {self.exit_code}")
+        return Mark(self.ended, f"{self.name} ends: exit code {self.exit_code}")
 
 
 class Demo:
@@ -177,11 +183,11 @@ class Demo:
         panels = [
             Panel(title, [truth.lane(node, daemonset) for node in truth.nodes], [command.mark])
             for title, daemonset, command in (
-                ("gpu-operator-post: each node's plugin is restarted when its driver is ready", OURS, self.hook),
+                ("gpu-operator-post: restarts each node's plugin when the node's driver is ready", OURS, self.hook),
                 ("the usual script: kubectl wait, rollout restart, rollout status", THEIRS, self.script),
             )
         ]
-        return draw(panels, self.migrated_at, now + 1, "seconds since helm upgrade of the operator returned")
+        return draw(panels, self.migrated_at, now + 1, *PICTURE)
 
     def _look(self) -> None:
         self.show.update(rows(self.truth, OURS, THEIRS, NEW))

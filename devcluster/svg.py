@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 INK, FAINT, PAPER, STRIPE = "#22303c", "#c5ced6", "#ffffff", "#f4f6f8"
 
 
-def picture(width: int, height: int, shapes: Iterable[str]) -> str:
-    """Put shapes on a sheet of paper."""
+def picture(width: int, height: int, title: str, description: str, shapes: Iterable[str]) -> str:
+    """Put shapes on a sheet of paper. A screen reader reads the title and the description."""
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" font-size="12" fill="{INK}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif" font-size="14" fill="{INK}">\n'
+        f"<title>{escape(title)}</title>\n<desc>{escape(description)}</desc>"
     )
     return "\n".join([head, rectangle(0, 0, width, height, PAPER), *shapes, "</svg>\n"])
 

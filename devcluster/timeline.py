@@ -1,4 +1,4 @@
-"""Draw a migration as SVG: one lane a node, seconds from left to right. Pure: values in, text out."""
+"""Draw a driver upgrade as SVG: one lane per node, seconds from left to right. Pure: values in, text out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from devcluster.truth import Interval, Lane
 
-WIDTH, MARGIN_LEFT, MARGIN_RIGHT = 960, 72, 24
-LANE_HEIGHT, BAR_HEIGHT = 20, 14
+WIDTH, MARGIN_LEFT, MARGIN_RIGHT = 960, 64, 24
+LANE_HEIGHT, BAR_HEIGHT = 22, 15
 TITLE_HEIGHT, MARK_HEIGHT, PANEL_GAP = 24, 18, 16
 LEGEND_HEIGHT, AXIS_HEIGHT = 34, 46
 
@@ -21,15 +21,21 @@ TICKS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
 """Steps of the time axis that people read easily, in seconds."""
 MOST_TICKS = 14
 
-RELOAD, STALE, RESTART = "#8da9c4", "#d1495b", "#2a9d8f"
-"""Blue for what must happen, red for what must not last, green for the cure; distinct in grey, too."""
+RELOAD, STALE, RESTART, EARLY = "#6b8fb5", "#7a1226", "#a8e6cf", "#ffb000"
+"""Neighbours have a contrast of 3 to 1 at least; the light ones have an outline, and an early restart a cross."""
+CROSS = "\N{MULTIPLICATION SIGN}"
 
-LEGEND = ((RELOAD, "driver reloads"), (STALE, "plugin stale: GPU pods get old files"), (RESTART, "plugin restarts"))
+LEGEND = (
+    (RELOAD, "driver reloads"),
+    (STALE, "plugin stale: GPU pods get old files"),
+    (RESTART, "plugin restarts"),
+    (EARLY, "restarted too early: still the old driver"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A moment worth a word, such as the end of a command."""
+    """A moment with a label, such as the end of a command."""
 
     t: float
     text: str
@@ -37,7 +43,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One way to serve the fleet."""
+    """One approach on all nodes."""
 
     title: str
     lanes: list[Lane]
@@ -62,8 +68,8 @@ class _Scale:
         return MARGIN_LEFT + share * (WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
 
 
-def draw(panels: list[Panel], start: float, end: float, caption: str) -> str:
-    """Draw all panels below one another, on one axis from `start` to `end`; `caption` says what it counts."""
+def draw(panels: list[Panel], start: float, end: float, title: str, caption: str) -> str:
+    """Draw all panels below one another, on one axis from `start` to `end` with a caption."""
     scale = _Scale(start, end)
     top = LEGEND_HEIGHT
     body: list[str] = []
@@ -71,7 +77,9 @@ def draw(panels: list[Panel], start: float, end: float, caption: str) -> str:
         body += _panel(panel, scale, top)
         top += _height(panel) + PANEL_GAP
     height = top - PANEL_GAP + AXIS_HEIGHT
-    return picture(WIDTH, height, [*_legend(), *body, *_axis(scale, height - AXIS_HEIGHT, caption)])
+    legend = "; ".join(words for _, words in LEGEND)
+    description = f"One lane per node, {caption}. Bars: {legend}. Panels: {'; '.join(panel.title for panel in panels)}."
+    return picture(WIDTH, height, title, description, [*_legend(), *body, *_axis(scale, height - AXIS_HEIGHT, caption)])
 
 
 def _height(panel: Panel) -> int:
@@ -97,7 +105,8 @@ def _lane(lane: Lane, scale: _Scale, top: float, *, striped: bool) -> Iterator[s
     """Draw one node. Restarts come last, because they lie within stale time."""
     yield rectangle(0, top, WIDTH, LANE_HEIGHT, STRIPE if striped else PAPER)
     yield text(MARGIN_LEFT - 8, top + LANE_HEIGHT - 6, lane.node, anchor="end")
-    for colour, intervals in ((RELOAD, lane.reloads), (STALE, lane.stale), (RESTART, lane.restarts)):
+    bars = ((RELOAD, lane.reloads), (STALE, lane.stale), (RESTART, lane.restarts), (EARLY, lane.early))
+    for colour, intervals in bars:
         for interval in intervals:
             yield from _bar(interval, scale, top, colour)
 
@@ -107,15 +116,23 @@ def _bar(interval: Interval, scale: _Scale, top: float, colour: str) -> Iterator
     begin, end = interval[0], scale.end if interval[1] is None else interval[1]
     if end > scale.start and begin < scale.end:
         x = scale.x(begin)
-        inset = (LANE_HEIGHT - BAR_HEIGHT) / 2
-        yield rectangle(x, top + inset, max(scale.x(end) - x, 2), BAR_HEIGHT, colour)
+        yield from _block(x, top + (LANE_HEIGHT - BAR_HEIGHT) / 2, max(scale.x(end) - x, 2), colour)
+
+
+def _block(x: float, y: float, width: float, colour: str) -> Iterator[str]:
+    """Draw what the legend explains; a light colour has an outline."""
+    if colour in {RESTART, EARLY}:
+        yield rectangle(x - 1, y - 1, width + 2, BAR_HEIGHT + 2, INK)
+    yield rectangle(x, y, width, BAR_HEIGHT, colour)
+    if colour == EARLY:
+        yield text(x + width / 2, y + BAR_HEIGHT - 2, CROSS, anchor="middle", weight="bold")
 
 
 def _legend() -> Iterator[str]:
-    x = MARGIN_LEFT
+    x = 8
     for colour, words in LEGEND:
-        yield rectangle(x, 10, 14, BAR_HEIGHT, colour)
-        yield text(x + 20, 21, words)
+        yield from _block(x, 10, 18, colour)
+        yield text(x + 24, 22, words)
         x += 40 + 7 * len(words)
 
 

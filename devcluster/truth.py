@@ -43,6 +43,8 @@ class Lane:
     stale: list[Interval]
     restarts: list[Interval]
     """From the deletion of a plugin's pod to the next one's being Ready."""
+    early: list[Interval]
+    """Those restarts that came before the new driver was ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +153,14 @@ class Truth:
 
     def lane(self, node: str, daemonset: str | None = None) -> Lane:
         """Return one node's history for a picture."""
+        restarts = _spans(self._of(node, daemonset), {"plugin-deleted"}, {"plugin-ready"})
+        too_early = {each.t for each in self.early_restarts(daemonset) if each.node == node}
         return Lane(
             node,
             reloads=_spans(self._of(node, None), {"driver-unloaded"}, {"driver-ready"}),
             stale=self.stale_intervals(daemonset).get(node, []),
-            restarts=_spans(self._of(node, daemonset), {"plugin-deleted"}, {"plugin-ready"}),
+            restarts=restarts,
+            early=[span for span in restarts if span[0] in too_early],
         )
 
     def _deletions(self, daemonset: str | None, since: float) -> Iterator[Happening]:

@@ -63,7 +63,7 @@ LONGEST_FIRST: Final = (
 
 
 class OneWorkerACluster(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
-    """Give a module that shares a cluster or renderings to one worker, and every other test by itself."""
+    """Assign a module that shares a cluster or renderings to one worker, and every other test by itself."""
 
     def _split_scope(self, nodeid: str) -> str:
         """Name what must stay together."""

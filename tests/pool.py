@@ -135,7 +135,7 @@ async def _objects(api: Api, collections: tuple[str, ...]) -> dict[str, Object]:
 
 
 def _concerning(collection: str, metadata: Object) -> Iterator[str]:
-    """Give the path of an object, unless the control plane created it by itself."""
+    """Return the path of an object, unless the control plane created it by itself."""
     namespace, name = metadata.get("namespace"), str(metadata["name"])
     if collection in FIRST or not (
         namespace in OF_THE_CONTROL_PLANE or name in EVERYWHERE or name.startswith("system:")
@@ -156,7 +156,7 @@ async def _delete_events(api: Api) -> None:
 
 
 async def _delete_one(api: Api, url: str, metadata: Object) -> None:
-    """Delete one object by force; pods do not wait for whoever holds them."""
+    """Delete one object by force; pods do not wait for their owners."""
     try:
         if "/pods/" in url and metadata.get("finalizers"):
             await api.patch(url, {"metadata": {"finalizers": None}})

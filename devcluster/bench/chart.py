@@ -11,7 +11,7 @@ from devcluster.svg import FAINT, line, picture, rectangle, text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-WIDTH, LEFT, RIGHT = 960, 290, 140
+WIDTH, LEFT, RIGHT = 960, 380, 140
 BAR, STEP, TOP, BOTTOM = 22, 34, 44, 40
 MOST_BARS: Final = 6
 OURS, OTHER = "#0b6e4f", "#8a5a83"
@@ -47,7 +47,12 @@ def draw(title: str, bars: Sequence[Bar], caption: str) -> str:
             rectangle(LEFT, top, max(length, 2), BAR, OURS if bar.ours else OTHER),
             text(LEFT + length + 6, top + BAR - 6, f"{number(bar.value)} {bar.note}".rstrip(), weight="bold"),
         ]
-    return picture(WIDTH, height, [*shapes, text(LEFT, height - 6, caption)])
+    return picture(WIDTH, height, title, _description(bars, caption), [*shapes, text(LEFT, height - 6, caption)])
+
+
+def _description(bars: Sequence[Bar], caption: str) -> str:
+    values = "; ".join(f"{bar.name}: {number(bar.value)} {bar.note}".rstrip() for bar in bars)
+    return f"{values} ({caption})."
 
 
 def marks(largest: float) -> list[float]:

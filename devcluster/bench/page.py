@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from devcluster.bench import chart, scale, tables
-from devcluster.bench.peers import ORIGINAL, OURS, PODS
+from devcluster.bench.peers import LABELS_OF_BARS, ORIGINAL, OURS, PODS
 from devcluster.bench.results import Result, read
 from devcluster.bench.story import chapters
 from devcluster.layout import CHECKOUT
@@ -97,20 +97,20 @@ def approaches(result: Result) -> str:
     for name in tables.approaches([result]):
         value = found[name]["stale_node_seconds"]
         note = "" if name == OURS else f"({value / ours:,.0f} {tables.TIMES})" if value >= ours else ""
-        bars.append(chart.Bar(name, value, note, ours=name == OURS))
-    title = f"Stale node-seconds in an upgrade of {tables.fleet(result)}"
-    return chart.draw(title, bars[: chart.MOST_BARS], "node-seconds with a stale DRA plugin; less is better")
+        bars.append(chart.Bar(LABELS_OF_BARS[name], value, note, ours=name == OURS))
+    title = f"Stale node-seconds in a simulated upgrade of {tables.fleet(result)}"
+    return chart.draw(title, bars[: chart.MOST_BARS], "simulated node-seconds with a stale DRA plugin; less is better")
 
 
 def per_node(results: Sequence[Result]) -> str:
     """Draw the stale seconds per node of this program and the best script."""
-    bars = []
+    bars, names = [], {OURS: OURS, PODS.name: "best script"}
     for result in tables.by_size(result for result in results if result.name in FLEETS):
         for name in (OURS, PODS.name):
             value = tables.entries(result)[name]["stale_node_seconds"] / result.given["nodes"]
-            bars.append(chart.Bar(f"{name}, {tables.fleet(result)}", value, "s", ours=name == OURS))
-    title = "Stale seconds per node: this program and the best script"
-    return chart.draw(title, bars, "mean seconds with a stale DRA plugin per node; less is better")
+            bars.append(chart.Bar(f"{names[name]}, {tables.fleet(result)}", value, "s", ours=name == OURS))
+    title = "Stale seconds per node in simulated upgrades: this program and the best script"
+    return chart.draw(title, bars, "mean simulated seconds with a stale DRA plugin per node; less is better")
 
 
 def between_marks(document: str, rows: Sequence[str]) -> str:

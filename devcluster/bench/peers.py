@@ -42,6 +42,8 @@ class Peer:
 
     name: str
     title: str
+    label: str = ""
+    """What a picture calls it."""
     script: str = ""
     """Of ``sh``; empty where no script runs."""
     plugin: Mapping[str, Any] = field(default_factory=dict)
@@ -53,16 +55,19 @@ class Peer:
 ORIGINAL: Final = Peer(
     "shell-job",
     "shell Job: `kubectl wait` for ClusterPolicy ready, `rollout restart`, `rollout status`",
+    "script: waits for ClusterPolicy ready",
     '"$KUBECTL" wait --for=jsonpath={.status.state}=ready clusterpolicy/cluster-policy --timeout=24h\n' + _RESTART,
 )
 LABELS: Final = Peer(
     "labels",
     "label script: waits until every node says `upgrade-done`, then the same",
+    "script: waits for all nodes",
     _BEGUN + 'while [ "$(pending)" != 0 ]; do sleep 1; done\n' + _RESTART,
 )
 PODS: Final = Peer(
     "labels-pods",
     "label script: `kubectl delete` of each plugin as its node says `upgrade-done`",
+    "best script: restarts node by node",
     _BEGUN
     + """\
 seen=
@@ -93,11 +98,12 @@ EVICTION_LABEL: Final = "nvidia.com/dra-kubelet-plugin"
 EVICTION: Final = Peer(
     "eviction-label",
     "NVIDIA's driver manager evicts the plugin before each reload (`NODE_LABEL_FOR_GPU_POD_EVICTION`)",
+    "eviction by NVIDIA's driver manager",
     plugin={"kubeletPlugin.nodeSelector": {EVICTION_LABEL: "true"}},
 )
 EVICTION_ENV: Final = [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": EVICTION_LABEL}]
 """What the operator's driver manager is configured with, where the approach is compared."""
-NOTHING: Final = Peer("nothing", "nothing is restarted")
+NOTHING: Final = Peer("nothing", "nothing is restarted", "no restart")
 WITHOUT: Final = Peer(
     "without-workloads",
     "this program with `affectedWorkloads.enabled: false`",
@@ -108,3 +114,4 @@ PEERS: Final = (EVICTION, PODS, LABELS, ORIGINAL, NOTHING)
 """What is tried by default."""
 TITLES: Final = {OURS: "this program", **{peer.name: peer.title for peer in (WITHOUT, *PEERS)}}
 """What a table calls them, in this order."""
+LABELS_OF_BARS: Final = {OURS: OURS, **{peer.name: peer.label for peer in PEERS}}

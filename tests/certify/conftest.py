@@ -1,7 +1,7 @@
 """The cluster to certify: the one of ``--kubeconfig``, else an embedded one with a fleet of stale plugins.
 
 Options and fixtures are those of pytest-helm-charts; ``KUBECONFIG`` from the environment is ignored on
-purpose, so that a plain test run never touches somebody's cluster. docs/certify.md says how to use it.
+purpose, so that a plain test run never touches the user's cluster. docs/certify.md says how to use it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def embedded(pytestconfig: pytest.Config, pool: Pool) -> Lab | None:
 
 @pytest.fixture(scope="module")
 def kube_config(embedded: Lab | None, pytestconfig: pytest.Config) -> str:
-    """Say which cluster; pytest-helm-charts connects to it."""
+    """Name the cluster; pytest-helm-charts connects to it."""
     chosen = Path(pytestconfig.getoption("kubeconfig")) if embedded is None else embedded.cluster.kubeconfig
     assert chosen.is_file(), f"--kubeconfig {chosen}: there is no such file"
     return str(chosen.resolve())

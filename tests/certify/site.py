@@ -1,4 +1,4 @@
-"""Somebody's cluster, and what a certification does there: through Helm, kubectl and its own ServiceAccount."""
+"""The user's cluster, and what a certification does there: through Helm, kubectl and its own ServiceAccount."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Site:
         return self._run(self.helm, *arguments, f"--namespace={self.namespace}")
 
     def kubectl(self, *arguments: str, text: str | None = None, kubeconfig: Path | None = None) -> Done:
-        """Run kubectl as the user, or as somebody else; the caller judges the exit code."""
+        """Run kubectl as the user, or as another account; the caller checks the exit code."""
         return self._run(self.kubectl_binary, *arguments, text=text, kubeconfig=kubeconfig)
 
     def read(self, *arguments: str, text: str | None = None) -> Object:
@@ -105,13 +105,13 @@ class Site:
 
 
 def program(installed: str, ours: str, *, use_installed: bool) -> Path:
-    """Give the user's own Helm or kubectl, as it is what will be used there; ours where there is none."""
+    """Return the user's own Helm or kubectl, as it is what will be used there; ours where there is none."""
     found = shutil.which(installed) if use_installed else None
     return Path(found) if found else binaries.ensure([ours])[ours]
 
 
 def image_flags(reference: str) -> list[str]:
-    """Say an image reference in the chart's values: ``[registry/]repository[:tag|@digest]``."""
+    """Return an image reference in the chart's values: ``[registry/]repository[:tag|@digest]``."""
     repository, _, digest = reference.partition("@")
     tag = ""
     if ":" in repository.rpartition("/")[2]:

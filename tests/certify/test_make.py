@@ -28,7 +28,7 @@ EXPECTED: tuple[tuple[list[str], dict[str, str], list[str]], ...] = (
 
 
 def test_cluster_of_the_arguments() -> None:
-    """Only what is asked for reaches pytest: no cluster of the environment, and no image that nobody can pull."""
+    """Only what is asked for reaches pytest: no cluster of the environment, and no image that cannot be pulled."""
     own = {key: value for key, value in os.environ.items() if key not in INHERITED}
     for arguments, environment, expected in EXPECTED:
         command = ["make", "--dry-run", "--no-print-directory", "test-cluster", *arguments]

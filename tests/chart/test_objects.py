@@ -54,7 +54,7 @@ def _versioned(folder: Path, suffix: str) -> Path:
 
 
 def test_a_digest_in_the_version_of_the_chart(helm: Helm, tmp_path: Path) -> None:
-    """Flux appends one, with a plus that no label may hold; it does not give the same plain Job another name."""
+    """Flux appends one, with a plus that no label may hold; the plain Job keeps its name."""
     rendered = helm.render({"image.tag": "x"}, chart=_versioned(tmp_path, "f" * 64))
     labels = rendered.job["metadata"]["labels"]
     assert labels["helm.sh/chart"].startswith("gpu-operator-post-0.1.0_fff")

@@ -92,10 +92,10 @@ def test_a_kind_that_comes_and_goes() -> None:
         until(lambda: informer.synced, "it is listed")
         assert (informer.absent, informer.views(), informer.out_of_sync) == (True, (), None)
         served.set()
-        until(lambda: not informer.absent, "it is served")
+        until(lambda: not informer.absent, "it is available")
         assert ["a"] == [view.name for view in informer.views()]
         served.clear()
-        until(lambda: informer.absent, "it is served no more")
+        until(lambda: informer.absent, "it is gone")
         assert (informer.views(), informer.problem) == ((), None)
         informer.stop()
 

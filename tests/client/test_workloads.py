@@ -177,7 +177,7 @@ def test_the_status_object_keeps_what_the_next_process_needs() -> None:
 
 
 def test_refreshes_are_read_from_the_controllers_object_or_from_those_of_jobs() -> None:
-    """Without the permission nothing is known, and `status` goes on."""
+    """Without the permission nothing is known, and `status` continues."""
     text = status_keys(Affected((POD,)), {"gpu-0": Refresh(RUN, at(9))})["refreshTimes"]
     stored = {"kind": "ConfigMap", "metadata": {"name": "post-status"}, "data": {"refreshTimes": text}}
     lease = LeaseStatus("gpu-operator", "post")

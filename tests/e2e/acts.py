@@ -45,7 +45,7 @@ class Told:
         return self
 
     def reasons(self) -> dict[str, str]:
-        """Give the reason of each node that the story names: those that are not verified."""
+        """Return the reason of each node that the story names: those that are not verified."""
         return {each["node"]: each["reason"] for each in self.story["nodes"]}
 
 
@@ -111,12 +111,12 @@ def delete_driver(lab: Lab, node: str) -> None:
 
 
 def happened(lab: Lab, event: str, node: str, since: float) -> bool:
-    """Tell whether something happened on a node since a moment, in truth."""
+    """Return whether something happened on a node since a moment, in truth."""
     return any((each.event, each.node) == (event, node) for each in lab.truth.since(since))
 
 
 def upgraded(lab: Lab, nodes: int, version: str = NEW) -> bool:
-    """Tell whether so many nodes run a driver of this version, Ready."""
+    """Return whether so many nodes run a driver of this version, Ready."""
     truth = lab.truth
     return (
         sum(loaded == version and truth.driver_ready_now(node) for node, loaded in truth.loaded_now().items()) == nodes
@@ -135,13 +135,13 @@ def remove_node(lab: Lab, name: str) -> None:
 
 
 def is_ready(lab: Lab, node: str) -> bool:
-    """Tell whether a node is Ready, as the node controller says."""
+    """Return whether a node is Ready, as the node controller says."""
     conditions = lab.cluster.get(f"{NODES}/{node}")["status"]["conditions"]
     return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
 
 
 def upgrade_state(lab: Lab, node: str) -> str:
-    """Give what the upgrade controller says of a node."""
+    """Return what the upgrade controller says of a node."""
     labels = lab.cluster.get(f"{NODES}/{node}")["metadata"]["labels"]
     return str(labels.get("nvidia.com/gpu-driver-upgrade-state", ""))
 

@@ -18,7 +18,7 @@ from tests.pool import Pool
 
 @pytest.fixture
 def boot(pool: Pool, request: pytest.FixtureRequest) -> Iterator[Callable[..., Lab]]:
-    """Give a function that makes a cluster with a fleet; one with older ResourceSlices is booted for the test."""
+    """Return a function that makes a cluster with a fleet; one with older ResourceSlices is booted for the test."""
     # Set EVIDENCE to a directory to keep the logs and journals of every test.
     used: list[Cluster] = []
     booted: list[Cluster] = []

@@ -71,7 +71,7 @@ def kubeconfig_of(cluster: Cluster, name: str, token: str) -> Path:
 
 
 def _account(name: str, allowed: Iterable[Right]) -> Iterable[dict[str, Any]]:
-    """Give the account, its role and what binds them."""
+    """Return the account, its role and what binds them."""
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": HOME}}
     yield {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": _rules(allowed)}
     yield {

@@ -201,12 +201,12 @@ class Lab:
         ]
 
     def policy_state(self) -> str:
-        """Give what the lying ClusterPolicy says."""
+        """Return what the lying ClusterPolicy says."""
         policies = self.cluster.list("/apis/nvidia.com/v1/clusterpolicies")
         return str(policies[0].get("status", {}).get("state", "")) if policies else ""
 
     def label_states(self) -> set[str]:
-        """Give the upgrade states on the nodes' labels."""
+        """Return the upgrade states on the nodes' labels."""
         nodes = self.cluster.list("/api/v1/nodes", labelSelector="nvidia.com/gpu.present=true")
         return {node["metadata"]["labels"].get("nvidia.com/gpu-driver-upgrade-state", "") for node in nodes}
 
@@ -224,12 +224,12 @@ class Lab:
         return [file.parent for file in sorted(mine, key=lambda file: file.stat().st_mtime_ns)]
 
     def log(self) -> str:
-        """Give the log of the last run, as far as it is written."""
+        """Return the log of the last run, as far as it is written."""
         runs = self.runs()
         return (runs[-1] / f"{RELEASE}.log").read_text() if runs else ""
 
     def story(self) -> dict[str, Any]:
-        """Give the termination message of the last run."""
+        """Return the termination message of the last run."""
         found: dict[str, Any] = json.loads((self.runs()[-1] / f"{RELEASE}.message").read_text())
         return found
 
@@ -246,7 +246,7 @@ class Lab:
         return self.ended_at() - max(datetime.fromisoformat(each).timestamp() for each in times)
 
     def terminated(self) -> list[dict[str, Any]]:
-        """Tell how the pods of our Job ended, as a deployment tool sees it; empty once they are deleted."""
+        """Return how the pods of our Job ended, as a deployment tool sees it; empty once they are deleted."""
         pods = self.cluster.list(
             f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=f"app.kubernetes.io/name={RELEASE}"
         )

@@ -74,7 +74,7 @@ class Net:
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Start the program for this driver, with an account whose writes are in the audit log."""
         served = ("--driver=network", FURTHER)
-        # A node that is left alone keeps this policy notReady for good, which is waited for in vain.
+        # An excluded node keeps this policy notReady for good, and a run waits for it.
         briefly = (*QUICK, "advanced.policyGrace=4s", "--timeout=140s")
         return self.lab.start("run", *served, *briefly, *args, kubeconfig=self.account)
 
@@ -122,7 +122,7 @@ class Net:
         self.lab.until(there, f"{version} is loaded", 120)
 
     def states(self) -> dict[str, str]:
-        """Give the upgrade state of each node."""
+        """Return the upgrade state of each node."""
         nodes = self.cluster.list("/api/v1/nodes", labelSelector=f"{NIC}=true")
         return {node["metadata"]["name"]: node["metadata"]["labels"].get(STATE, "") for node in nodes}
 
@@ -146,7 +146,7 @@ class Net:
         }
 
     def restarts(self) -> list[Happening]:
-        """Give what really happened when the program deleted plugins, in that order."""
+        """Return what really happened when the program deleted plugins, in that order."""
         ours = self.deleted()
         return [each for each in self.truth.happenings if each.event == "plugin-deleted" and each.pod in ours]
 
@@ -165,5 +165,5 @@ class Net:
 
 
 def nodes_of(story: Any) -> dict[str, str]:  # noqa: ANN401 - JSON
-    """Give the reason of each node that a status names."""
+    """Return the reason of each node that a status names."""
     return {str(each["node"]): str(each["reason"]) for each in story["nodes"]}

@@ -41,10 +41,10 @@ def _lose(lab: Lab, node: str) -> None:
 
 
 def test_a_mixed_fleet(boot: Boot) -> None:
-    """Nodes that are skipped, lost, host-driven or tainted are left alone; the others are refreshed.
+    """Nodes that are skipped, lost, host-driven or tainted are excluded; the others are refreshed.
 
     A node that was cordoned before is upgraded and refreshed like any other, and stays cordoned. The next run refreshes
-    what the first one left alone.
+    what the first one excluded.
     """
     lab = boot(6)
     taint = [{"key": "nvidia.com/gpu", "value": "reserved", "effect": "NoSchedule"}]
@@ -199,7 +199,7 @@ def test_what_plugins_publish_and_policies_name(boot: Boot, subtests: pytest.Sub
 
 
 def test_slices_of_an_older_api_server(boot: Boot) -> None:
-    """ResourceSlices that are served in the oldest version only are read too, and must show the new driver."""
+    """ResourceSlices of a cluster with only the oldest version are read too, and must show the new driver."""
     lab = boot(1, slices="v1beta1")
     lab.fleet(nodes=1)
     lab.operator(driver=NEW)

@@ -1,4 +1,4 @@
-"""Every way in which the GPU operator can own a driver: what is refreshed, what is left alone, and what is reported."""
+"""Every way in which the GPU operator can own a driver: what is refreshed, what is excluded, and what is reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANUAL: dict[str, Any] = {"driver__upgradePolicy": {"autoUpgrade": False}}
 
 
 def test_handed_over_to_driver_objects(boot: Boot) -> None:
-    """ClusterPolicy to NVIDIADriver: no DaemonSet, then orphans beside Pending pods; each plugin is restarted once."""
+    """ClusterPolicy to NVIDIADriver: no DaemonSet, then orphans next to Pending pods; each plugin is restarted once."""
     lab = boot(2)
     modern = {"simulate__behaviour": "26.7"}
     lab.fleet(nodes=2, **ALL_AT_ONCE, **modern)
@@ -93,7 +93,7 @@ def test_openshift_driver_toolkit(boot: Boot) -> None:
 
 
 def test_sandbox_workloads(boot: Boot) -> None:
-    """Nodes whose GPUs go to virtual machines have no driver and are left alone; the others are rotated by hand."""
+    """Nodes whose GPUs go to virtual machines have no driver and are excluded; the others are rotated by hand."""
     lab = boot(3)
     acts.set_labels(lab, "gpu-1", {"nvidia.com/gpu.workload.config": "vm-passthrough"})
     acts.set_labels(lab, "gpu-2", {"nvidia.com/gpu.workload.config": "vm-vgpu"})

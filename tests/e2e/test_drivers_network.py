@@ -12,7 +12,7 @@ THREE = ["gpu-0", "gpu-1", "gpu-2"]
 
 
 def test_a_parallel_upgrade_with_safe_load_that_the_operator_missed(boot: gpu.Boot) -> None:
-    """Nobody took the operator's plugins away: all three of each node are stale, and each is restarted once."""
+    """The operator's plugins were not evicted: all three of each node are stale, and each is restarted once."""
     # By the chart's Job, with the chart's permissions and its admission policy.
     lab = boot(3)
     net = Net(lab, 3)

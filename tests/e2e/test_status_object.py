@@ -55,7 +55,7 @@ def test_runs_and_a_controller(boot: Callable[..., Lab]) -> None:
     assert _said(lab, "phase", "progress", "driverVersion") == ("Succeeded", "3/3", NEW)
     assert lab.deployed(hook).code == 0
 
-    # A run that fails: it says so, and the last success is gone.
+    # A run that fails: its status shows that, and the last success is gone.
     lab.annotate("gpu-1", "driver-fault", "unready")
     lab.operator(driver=OLD, **ALL_AT_ONCE)
     failed = lab.post(args=STALL, expect__driverVersion=OLD)
@@ -76,5 +76,5 @@ def test_runs_and_a_controller(boot: Callable[..., Lab]) -> None:
     assert edited["metadata"]["generation"] > before
     lab.annotate("gpu-1", "driver-fault", None)
     _await_success(lab, run)
-    lab.until(lambda: _said(lab, "phase", "progress") == ("Succeeded", "3/3"), "the controller says so", 90)
+    lab.until(lambda: _said(lab, "phase", "progress") == ("Succeeded", "3/3"), "the controller reports it", 90)
     assert _data(lab)["writer"].startswith("controller/")

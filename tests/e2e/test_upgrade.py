@@ -32,7 +32,7 @@ def test_a_serial_upgrade_refreshes_each_plugin_once(
     lab.fleet(nodes=6, simulate__behaviour=behaviour)
     lab.operator(chart=chart, driver=NEW, simulate__behaviour=behaviour)
     hook = lab.start_post(**values)
-    lab.until(lambda: lab.policy_state() == "notReady", "the policy's old news end")
+    lab.until(lambda: lab.policy_state() == "notReady", "the policy is no longer outdated")
     lab.until(lambda: lab.policy_state() == "ready", "the policy says ready", 120)
     unfinished = [node for node, version in lab.truth.loaded_now().items() if version != NEW]
     ready_early = (behaviour, chart) == ("26.3", NEW_CHART)

@@ -68,7 +68,7 @@ def real_node() -> None:
 def boot(
     real_node: None, archive: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., NodeLab]]:
-    """Give a function that boots a cluster with a simulated fleet and a real node; clusters end with the test."""
+    """Return a function that boots a cluster with a simulated fleet and a real node; clusters end with the test."""
     # Set EVIDENCE to a directory to keep the logs and journals of every scenario.
     assert real_node is None
     clusters: list[Cluster] = []

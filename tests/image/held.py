@@ -39,7 +39,7 @@ class Held:
         return bool(pending & 1 << number - 1)
 
     def let_go(self) -> float:
-        """Let it go on; give the seconds that it took to end, less those in which it was not given a processor."""
+        """Let it continue; return the seconds that it took to end, less those in which it was not given a processor."""
         waited_before = dict(self._look())
         end = select.poll()
         end.register(self._handle, select.POLLIN)

@@ -42,7 +42,7 @@ class NodeLab(Lab):
         self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object
     ) -> subprocess.Popen[str]:
         """Install or upgrade our chart with its defaults but for times, and for a Job that is kept; Helm 4."""
-        # A run lasts as long as what befalls it, which on a busy machine is minutes.
+        # A run lasts as long as the faults in it, which on a busy machine is minutes.
         chosen: dict[str, object] = {"timeout": "20m", **dict(word.split("=") for word in args), **KEPT, **values}
         chosen = {name: value for name, value in chosen.items() if value is not DEFAULT}
         return self.cluster.start_helm(
@@ -51,11 +51,11 @@ class NodeLab(Lab):
         )  # fmt: skip
 
     def pods(self) -> list[dict[str, Any]]:
-        """Give the pods of our Job, oldest first."""
+        """Return the pods of our Job, oldest first."""
         return self._ours("!=")
 
     def controller_pods(self) -> list[dict[str, Any]]:
-        """Give the pods of our Deployment, oldest first."""
+        """Return the pods of our Deployment, oldest first."""
         return self._ours("=")
 
     def _ours(self, relation: str) -> list[dict[str, Any]]:
@@ -84,22 +84,22 @@ class NodeLab(Lab):
         return self.judging()
 
     def log_of(self, pod: str) -> str:
-        """Give a pod's log through the API server and the kubelet, as `kubectl logs` does."""
+        """Return a pod's log through the API server and the kubelet, as `kubectl logs` does."""
         return self.cluster.kubectl("logs", pod, "-n", HOME, check=False).stdout
 
     def log(self) -> str:
-        """Give the log of the newest pod."""
+        """Return the log of the newest pod."""
         pods = self.pods()
         return self.log_of(pods[-1]["metadata"]["name"]) if pods else ""
 
     def ends(self) -> dict[str, dict[str, Any]]:
-        """Tell how containers ended, by their pods' names, oldest first."""
+        """Return how containers ended, by their pods' names, oldest first."""
         statuses = ((pod, each) for pod in self.pods() for each in pod["status"].get("containerStatuses", []))
         found = ((pod["metadata"]["name"], each["state"].get("terminated")) for pod, each in statuses)
         return {name: end for name, end in found if end}
 
     def story(self) -> dict[str, Any]:
-        """Give the termination message of the container that ended last, as the kubelet passed it on."""
+        """Return the termination message of the container that ended last, as the kubelet passed it on."""
         told: dict[str, Any] = json.loads(list(self.ends().values())[-1]["message"])
         return told
 
@@ -136,7 +136,7 @@ class NodeLab(Lab):
         return True
 
     def job(self) -> dict[str, Any]:
-        """Give our Job."""
+        """Return our Job."""
         return self.cluster.get(f"/apis/batch/v1/namespaces/{HOME}/jobs/{RELEASE}")
 
     def python(self, pod: str, program: str) -> str:
@@ -153,7 +153,7 @@ class NodeLab(Lab):
         return cgroups.find([Path(folder) for folder in folders], identifier)
 
     def process(self, pod: str) -> int:
-        """Give the process id, outside, of the program in a container."""
+        """Return the process id, outside, of the program in a container."""
         (only,) = (self.cgroup(pod) / "cgroup.procs").read_text().split()
         return int(only)
 

@@ -23,7 +23,7 @@ MOST_COMPRESSED = 55 * MEGABYTE
 
 @pytest.fixture(scope="module")
 def config(archive: Path) -> dict[str, Any]:
-    """Give the image's configuration."""
+    """Return the image's configuration."""
     with tarfile.open(archive) as whole:
         (image,) = json.load(_open(whole, "manifest.json"))
         described: dict[str, Any] = json.load(_open(whole, image["Config"]))
@@ -32,7 +32,7 @@ def config(archive: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def files(archive: Path) -> dict[str, tarfile.TarInfo]:
-    """Give the image's files by path, later layers over earlier ones."""
+    """Return the image's files by path, later layers over earlier ones."""
     found: dict[str, tarfile.TarInfo] = {}
     for layer in _layers(archive):
         for member in layer:

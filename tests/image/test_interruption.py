@@ -1,4 +1,4 @@
-"""What befalls a container on a node: eviction, lack of memory, deletion, and a probe without an answer."""
+"""What happens to a container on a node: eviction, lack of memory, deletion, and a probe without an answer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_evicted_out_of_memory_deleted(boot: Callable[[int], NodeLab]) -> None:
 
 
 def _evict(lab: NodeLab, pod: str) -> None:
-    """Evict a pod as a drain does; assert that it is told to stop, and marked as disrupted."""
+    """Evict a pod as a drain does; assert that it gets a signal to stop, and marked as disrupted."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": HOME}}
     lab.cluster.create(f"{PODS}/{pod}/eviction", eviction)
     lab.until(lambda: pod in lab.ends(), "the evicted container has ended")
@@ -87,7 +87,7 @@ def _delete(lab: NodeLab, pod: str) -> None:
 PATIENCE: Final = 240
 """Seconds: a kubelet asks six times before it restarts a container, and a Lease has a term."""
 STOP_SECONDS: Final = 2
-"""The promise: a container that is told to stop ends within so many seconds."""
+"""The promise: a container that gets a signal to stop ends within so many seconds."""
 POLICY: Final = "clusterpolicy/cluster-policy"
 
 
@@ -126,7 +126,7 @@ def _patch(lab: NodeLab, version: str, restarts: Sequence[str]) -> None:
 
 
 def _shown(lab: NodeLab) -> tuple[bool, int]:
-    """Say of the only pod whether its container is ready, and how often it was restarted."""
+    """Return of the only pod whether its container is ready, and how often it was restarted."""
     statuses: list[dict[str, Any]] = [
         each for pod in lab.controller_pods() for each in pod["status"].get("containerStatuses", [])
     ]

@@ -87,7 +87,7 @@ def _create_policy(lab: NodeLab) -> str:
     lab.cluster.kubectl("apply", "-f", str(definition))
     lab.cluster.kubectl("wait", "--for=condition=Established", "crd/clusterpolicies.nvidia.com", "--timeout=60s")
     served = ("get", "clusterpolicies")
-    lab.until(lambda: lab.cluster.kubectl(*served, check=False).returncode == 0, "the kind is served")
+    lab.until(lambda: lab.cluster.kubectl(*served, check=False).returncode == 0, "the kind is available")
     policy = lab.cluster.create(POLICIES, atrest.POLICY)
     lab.cluster.patch(f"{POLICIES}/cluster-policy/status", {"status": atrest.POLICY_STATUS})
     return str(policy["metadata"]["uid"])
@@ -98,7 +98,7 @@ def _name(number: int) -> str:
 
 
 def _fleet(policy: str) -> Iterator[Object]:
-    """Give every object of the fleet; a few plugins, and their init containers, started before their driver."""
+    """Return every object of the fleet; a few plugins, and their init containers, started before their driver."""
     started = {_name(number): atrest.plugin_pod(number - LONG_BEFORE)["status"] for number in STALE}
     for each in atrest.fleet(NODES, policy):
         name = each["metadata"]["name"]
@@ -106,7 +106,7 @@ def _fleet(policy: str) -> Iterator[Object]:
 
 
 def _changed(policy: str) -> Iterator[Object]:
-    """Give nodes and pods of the fleet anew, but the stale plugins: whoever watches gets each of them again."""
+    """Return nodes and pods of the fleet anew, but the stale plugins: a watch gets each of them again."""
     stale = {_name(number) for number in STALE}
     for each in atrest.fleet(NODES, policy):
         if each["kind"] in {"Node", "Pod"} and each["metadata"]["name"] not in stale:

@@ -57,7 +57,7 @@ def _copy(distribution: metadata.Distribution, site: Path) -> None:
 
 @pytest.fixture
 def program(environment: Path, tmp_path: Path) -> Program:
-    """Give a function that runs the program as the image does; no shell, and no other program, can be found."""
+    """Return a function that runs the program as the image does; no shell, and no other program, can be found."""
 
     def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         arguments, settings = separated(words)

@@ -66,7 +66,7 @@ class Logged:
 
     @property
     def said(self) -> str:
-        """Everything that it has said so far."""
+        """Its whole output so far."""
         return self.log.read_text()
 
     @property

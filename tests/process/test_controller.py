@@ -103,7 +103,7 @@ def test_it_takes_over_from_a_leader_that_stops(start: Callable[..., Process]) -
 
 
 def test_it_ends_where_only_a_new_process_helps(start: Callable[..., Process]) -> None:
-    """It lost its Lease, and must not act beside the new leader; or an answer cannot be understood."""
+    """It lost its Lease, and must not act at the same time as the new leader; or an answer cannot be understood."""
     with keeping() as (kept, server):
         controller = start(server)
         until(lambda: kept.annotation(names.STATUS_ANNOTATION), "it writes its status")

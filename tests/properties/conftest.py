@@ -1,4 +1,4 @@
-"""A run in a world tells people as much as a real one does; thousands of them need not be heard."""
+"""A run in a world logs as much as a real one does; thousands of them need not be shown."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def content(run: Controller) -> bool:
 
 
 def came_to_rest(run: Controller, *, repaired: bool) -> None:
-    """Hold the end of a history to what can be: all is served, and said to be."""
+    """Hold the end of a history to what can be: all is refreshed, and reported so."""
     if content(run) or any(one.set_back for one in run.world.machines.values()):
         return  # A pod whose own times contradict one another cannot be read, and is waited for.
     if repaired:

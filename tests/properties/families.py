@@ -3,7 +3,7 @@
 Random events alone hardly ever meet within one second, or in the one order that misleads a rule. A family
 leads there, and leaves to chance what lies before, between and after.
 
-A course is a text of steps. ``takes_driver`` befalls the first node or the whole cluster, ``takes_driver:1,2`` one of
+A course is a text of steps. ``takes_driver`` happens to the first node or the cluster, ``takes_driver:1,2`` one of
 two others. ``time:5,10`` lets half a second or a second pass, ``work`` the same while controllers work, ``watch`` while
 the program looks, too; without numbers any of the first six `TIMES`. ``look:all`` is a look whose watches are behind.
 ``4*look`` are four steps, ``a|b`` is one of two, and words in capitals stand for other steps (`SHORT`). 200 tenths of a

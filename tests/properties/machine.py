@@ -44,7 +44,7 @@ class Machine:
         self.set_back: int | None = None
         """When its clock was last set back."""
         self.times_moved = False
-        """Other times than the true ones were told of its driver."""
+        """Other times than the true ones were reported for its driver."""
         self.changes = 1
 
     # What is true.
@@ -81,7 +81,7 @@ class Machine:
     # What happens by itself.
 
     def next_moment(self) -> int | None:
-        """Say when something happens here next. On a node that is lost, nothing does."""
+        """Return when something happens here next. On a node that is lost, nothing does."""
         pods = self.pods if self.reports else ()
         sides = (pod.side_due for pod in self.drivers) if self.reports else ()
         return min((due for due in (*(pod.due for pod in pods), *sides) if due is not None), default=None)
@@ -99,7 +99,7 @@ class Machine:
                 plugin.changes += self._plugin_acts(plugin, now)
 
     def stamp(self, now: int) -> int:
-        """Give the second that this node's kubelet writes."""
+        """Return the second that this node's kubelet writes."""
         return (now + self.skew) // SECOND
 
     def _driver_acts(self, pod: DriverPod, now: int) -> bool:
@@ -107,7 +107,7 @@ class Machine:
         if pod.deleting:
             self.drivers.remove(pod)
         elif pod.unloaded is None and self.drivers[0] is not pod:
-            # Beside another driver pod there is no room to unload anything.
+            # Next to another driver pod there is no room to unload anything.
             pod.due = now + RETRY
             return False
         elif pod.unloaded is None:
@@ -251,7 +251,7 @@ class Machine:
         self.set_back = now if tenths < 0 else self.set_back
 
     def times_move(self, now: int) -> None:
-        """Tell other times of a driver that goes on as it is, as a kubelet or an API server that errs."""
+        """Report other times of a driver that keeps running, as a kubelet or an API server that errs."""
         for pod in self.drivers:
             if pod.ready is not None and not pod.deleting:
                 pod.started = pod.ready = self.stamp(now)

@@ -120,7 +120,7 @@ class Watch:
         return all(self.held[kind] == show() for kind, show in self._sight.kinds.items())
 
     def snapshot(self) -> views.Snapshot:
-        """Give what these watches show."""
+        """Return what these watches show."""
         held: dict[str, Any] = {
             kind: found if found is None else tuple(filter(_is_readable, found)) for kind, found in self.held.items()
         }
@@ -138,5 +138,5 @@ def _version(pod: Any) -> tuple[str, int]:  # noqa: ANN401 - a pod of either kin
 
 
 def moment_of(world: World) -> float:
-    """Give the world's time in seconds, as fixtures have it."""
+    """Return the world's time in seconds, as fixtures have it."""
     return world.now / SECOND

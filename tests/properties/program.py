@@ -39,7 +39,7 @@ class PausedError(Exception):
 
 @dataclass
 class Clock:
-    """The program's clock, for whatever it times by itself. Nobody sleeps in here."""
+    """The program's clock, for whatever it times by itself. It never sleeps."""
 
     world: World
 
@@ -48,7 +48,7 @@ class Clock:
         return moment_of(self.world)
 
     def sleep(self, _seconds: float) -> None:
-        """Return at once: time passes when a history says so."""
+        """Return at once: time passes when a history lets it."""
 
 
 class Door:

@@ -1,10 +1,10 @@
 """The program's promises, held to the truth of a world.
 
-(a) When it says done, no plugin is stale, every node is served, and no second render is to come.
-(b) It restarts no plugin whose node is not settled, and none that can be told to be fresh.
+(a) When it reports Done, no plugin is stale, every node is refreshed, and no second render is to come.
+(b) It restarts no plugin whose node is not settled, and none that is provably fresh.
 (c) It ends in time, with the exit code and the reason that fit what is true.
 
-What can be told, and what is left alone, is written down here a second time, in the world's own terms.
+What is provable, and what is excluded, is written down here a second time, in the world's own terms.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tests.properties.program import Run
 from tests.properties.world import World
 
 LOST_AFTER: Final = 300 * SECOND
-"""A node that is lost for so long is left alone (``Settings.not_ready_grace``)."""
+"""A node that is lost for so long is excluded (``Settings.not_ready_grace``)."""
 CALM: Final = 200 * SECOND
 """Everything that is waited for on a cluster at rest: quiet times, a plugin that came back, a policy's report."""
 TROUBLE: Final = CALM + (300 + 300 + 300) * SECOND
-"""On top: a plugin that does not come up, others that do not move beside it, a node that is lost meanwhile."""
+"""On top: a plugin that does not come up, others that do not move meanwhile, a node that is lost meanwhile."""
 EXIT_CODES: Final = {Phase.DONE: 0, Phase.SKIP: 0, Phase.FAIL: 3, Phase.DEADLINE: 124}
 
 
@@ -116,9 +116,9 @@ def restart(run: Run, machine: Machine, pod: PluginPod) -> None:
     if not run.world.at_work(machine):
         raise WrongRestartError(f"{pod.uid} restarted while {machine.name} is not settled")
     if machine.skipped and machine.labelled:
-        raise WrongRestartError(f"{pod.uid} restarted although {machine.name} is to be left alone")
+        raise WrongRestartError(f"{pod.uid} restarted although {machine.name} is excluded")
     if not machine.stale(pod) and provably_fresh(machine, pod) and not machine.clock_misled:
-        raise WrongRestartError(f"{pod.uid} restarted although it is fresh, and can be told to be")
+        raise WrongRestartError(f"{pod.uid} restarted although it is provably fresh")
     if not machine.clock_misled and not machine.times_moved:
         _is_the_first(run, machine, pod)
     limit = run.settings.max_parallel_restarts
@@ -207,21 +207,21 @@ def _by_start_up(driver: DriverPod, plugin: PluginPod) -> bool:
 
 
 def still_going(run: Run, started: float) -> None:
-    """Ask of a run that goes on that it has time left."""
+    """Assert that a run that continues has time left."""
     deadline = run.settings.deadline(at(started))
     if run.outcome is None and at(moment_of(run.world)) >= deadline:
-        raise WrongEndError("it goes on although its time is up")
+        raise WrongEndError("it continues although its time is up")
 
 
 def ending(run: Run, outcome: Outcome, started: float) -> None:
-    """Hold an end to what is true: its verdict, its exit code, and what it tells people."""
+    """Hold an end to what is true: its verdict, its exit code, and its messages."""
     decision, world = outcome.decision, run.world
     if outcome.exit_code != EXIT_CODES.get(decision.phase):
         raise WrongEndError(f"{decision.phase} ends with exit code {outcome.exit_code}")
     if not (decision.reason and decision.message and headline(decision)):
-        raise WrongEndError(f"{decision.phase} gives no reason")
+        raise WrongEndError(f"{decision.phase} without a reason")
     if decision.unhappy and not report.advice(decision):
-        raise WrongEndError(f"{decision.phase} says nothing of what to do next")
+        raise WrongEndError(f"{decision.phase} has no advice")
     if decision.phase is Phase.DONE:
         done(world)
     elif decision.phase is Phase.SKIP:
@@ -233,7 +233,7 @@ def ending(run: Run, outcome: Outcome, started: float) -> None:
 
 
 def _failed(run: Run, failed: list[NodeStatus]) -> None:
-    """Hold a failure to what is true: somebody is needed, and all others were served first."""
+    """Hold a failure to what is true: manual action is needed, and all others were refreshed first."""
     for judged in failed:
         if not _needs_a_person(run, judged):
             raise WrongEndError(f"failed without need on {judged.node}: {judged.reason} ({judged.message})")
@@ -284,7 +284,7 @@ def calm(world: World) -> bool:
 
 
 def came_to_rest(run: Run, outcome: Outcome, started: float, since: int, calm_since: int | None) -> None:
-    """Hold the end of a run in a cluster at rest: what can be done was done, and trouble was told as such."""
+    """Hold the end of a run in a cluster at rest: what can be done was done, and trouble was reported as such."""
     deadline = run.settings.deadline(at(started))
     if outcome.decision.phase is not Phase.DEADLINE or any(one.set_back for one in run.world.machines.values()):
         return  # A pod whose own times contradict one another cannot be read, and is waited for.
@@ -297,4 +297,4 @@ def came_to_rest(run: Run, outcome: Outcome, started: float, since: int, calm_si
         raise WrongEndError(f"time up although the plugin on {stale[0].name} is stale: {outcome.decision.message}")
     broken = [one for one in machines if one.plugin_broken and not one.serves]
     if broken and at((since + TROUBLE) / SECOND) < deadline:
-        raise WrongEndError(f"time up although {broken[0].name} needs a person: {outcome.decision.message}")
+        raise WrongEndError(f"time up although {broken[0].name} needs manual action: {outcome.decision.message}")

@@ -20,7 +20,7 @@ _BASE: Final = {part: obj(part) for part in PARTS}
 
 
 def policy(world: World) -> Object:
-    """Show what somebody wants, and what the operator says of it."""
+    """Show what a user wants, and what the operator says of it."""
     driver = {"version": version(world.version), "upgradePolicy": {"autoUpgrade": not world.by_hand}}
     written = [{"manager": "helm", "operation": "Apply", "time": stamp(world.touched)}]
     identity = {"uid": world.policy, "generation": world.generation, "managedFields": written}
@@ -147,7 +147,7 @@ def _identity(pod: DriverPod | PluginPod) -> Object:
 
 
 def _conditions(machine: Machine, ready: int | None) -> list[Object]:
-    """Give both conditions. The node controller takes Ready away when a node is lost; it comes back as new."""
+    """Return both conditions. The node controller takes Ready away when a node is lost; it comes back as new."""
     since = 0 if ready is None else ready
     conditions = (("Ready", machine.reports, max(since, machine.reports_since)), ("ContainersReady", True, since))
     return [

@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
     what: str
     which: int = 0
-    """Which node it befalls; or how many tenths of a second pass."""
+    """Which node it happens to; or how many tenths of a second pass."""
     behind: frozenset[str] = NOTHING
     """Of a look: which kinds its watches have heard nothing of meanwhile."""
 
@@ -185,7 +185,7 @@ OF_THE_CLUSTER: Final = (
     "plugin_controller", "garbage_collector", "node_joins", "turns_rolling", "policy_vanishes", "kind_vanishes",
     "policy_returns", "plugins_orphaned", "plugins_adopted",
 )  # fmt: skip
-"""What befalls the whole cluster: methods of `World`."""
+"""What happens to the whole cluster: methods of `World`."""
 OF_A_NODE: Final[Mapping[str, Callable[[World, Machine, int], None]]] = {
     "upgrade_controller": lambda world, machine, _how: world.upgrade_controller(machine),
     "takes_driver": lambda world, machine, _how: world.takes_driver(machine),
@@ -205,4 +205,4 @@ OF_A_NODE: Final[Mapping[str, Callable[[World, Machine, int], None]]] = {
     "is_skipped": lambda _world, machine, _how: machine.is_skipped(),
     "node_leaves": lambda world, machine, _how: world.node_leaves(machine),
 }
-"""What befalls one node; the number says how."""
+"""What happens to one node; the number says how."""

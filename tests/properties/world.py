@@ -1,6 +1,6 @@
-"""An abstract cluster: somebody who wants a driver, an operator and controllers that are slow, and nodes.
+"""An abstract cluster: a user who wants a driver, an operator and controllers that are slow, and nodes.
 
-Whoever acts has a method here, named after what it does. What follows by itself, on the nodes and in the
+Each actor has a method here, named after what it does. What follows by itself, on the nodes and in the
 operator, happens as time passes.
 """
 
@@ -78,15 +78,15 @@ class World:
     # People.
 
     def edits_version(self) -> None:
-        """Somebody asks for the next driver; the policy says ready until its operator comes by."""
+        """Ask, as a user, for the next driver; the policy says ready until its operator comes by."""
         self._edit(self.version + 1, self.setting)
 
     def takes_version_back(self) -> None:
-        """Somebody asks for the driver before."""
+        """Ask, as a user, for the driver before."""
         self._edit(max(FIRST_VERSION, self.version - 1), self.setting)
 
     def edits_setting(self) -> None:
-        """Somebody changes what shows in no version, image or label."""
+        """Change, as a user, what shows in no version, image or label."""
         self._edit(self.version, self.setting + 1)
 
     def _edit(self, version: int, setting: int) -> None:
@@ -99,7 +99,7 @@ class World:
         self.generation, self.edited = self.generation + 1, self.now // SECOND
 
     def turns_upgrades(self) -> None:
-        """Somebody turns the upgrade controller off, or on."""
+        """Turn, as a user, the upgrade controller off, or on."""
         self.by_hand = not self.by_hand
         self._writes()
 
@@ -189,7 +189,7 @@ class World:
             self.says_ready = falsely or all(self.settled(one) for one in self.machines.values() if one.drivers)
 
     def operator_lies(self) -> None:
-        """Say ready although the drivers are not, as up to 26.3 after the first node."""
+        """Report ready although the drivers are not, as up to 26.3 after the first node."""
         self.operator_reports(falsely=True)
 
     def operator_rolls(self) -> None:
@@ -308,12 +308,12 @@ class World:
                     self._take(pod)
 
     def takes_driver(self, machine: Machine) -> None:
-        """Somebody deletes a driver pod, without a label."""
+        """Delete, as a user, a driver pod, without a label."""
         for pod in machine.drivers:
             self._take(pod)
 
     def takes_plugin(self, machine: Machine) -> None:
-        """Somebody else deletes a plugin's pod."""
+        """Delete, as another client, a plugin's pod."""
         for pod in machine.plugins:
             self.takes(pod)
 

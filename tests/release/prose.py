@@ -14,7 +14,9 @@ FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 CODE: Final = re.compile(r"``.+?``|`[^`]+`|\S+=\S+")
 """Code in prose: what stands in backticks, and labels or assignments."""
 LINK_TARGET: Final = re.compile(r"\]\([^)]*\)")
-COMMENT: Final = re.compile(r"(?:^|\s)#+ ?(.*)$")
+MARKS: Final = {".go": "//", ".mod": "//", ".c": r"//|/?\*", ".h": r"//|/?\*", ".lua": "--"}
+"""What begins a comment, by suffix; elsewhere a number sign."""
+QUOTED: Final = re.compile(r'"[^"]+ [^"]+"')
 COMMENT_MARK: Final = re.compile(r"^\s*#+ ?", re.MULTILINE)
 SPACE: Final = re.compile(r"\s+")
 
@@ -28,8 +30,10 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
         found = _markdown(text)
     elif "templates" in path.parts:
         found = _template(text)
+    elif path.suffix == ".json":
+        found = ((number, text) for number, line in enumerate(text.splitlines(), 1) for text in QUOTED.findall(line))
     else:
-        found = _comments(enumerate(text.splitlines(), 1))
+        found = _comments(enumerate(text.splitlines(), 1), MARKS.get(path.suffix, "#"))
     for line, paragraph in found:
         yield line, SPACE.sub(" ", CODE.sub("``", paragraph)).strip()
 
@@ -40,14 +44,14 @@ def _python(text: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and SPACE.search(node.value.strip()):
             yield node.lineno, node.value
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    yield from _comments((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
+    yield from _comments(((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT), "#")
 
 
-def _comments(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+def _comments(lines: Iterable[tuple[int, str]], mark: str) -> Iterator[tuple[int, str]]:
     """Yield comments; those on consecutive lines are one paragraph."""
     first, last, words = 0, 0, list[str]()
     for number, line in lines:
-        comment = COMMENT.search(line)
+        comment = re.search(rf"(?:^|\s)(?:{mark})+ ?(.*)$", line)
         if comment is None:
             continue
         if words and number != last + 1:

@@ -65,7 +65,7 @@ class Plugins:
         self._versions = versions
         """Driver revision hash to driver version."""
         self._published: dict[str, tuple[str, float]] = {}
-        """Node to the version in its slice, and the moment since which nobody stands behind it."""
+        """Node to the version in its slice, and the moment since which no pod stands behind it."""
         self.pods = {node: self._first(node) for node in recording.gpu_nodes}
         self.restarts: list[tuple[float, str]] = []
 

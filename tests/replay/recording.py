@@ -66,20 +66,20 @@ class Recording:
         return sorted({one.name for one in self.changes if one.kind == "node" and one.view and one.view["present"]})
 
     def moment(self, seconds: float) -> datetime:
-        """Give a moment of the recording as a time."""
+        """Return a moment of the recording as a time."""
         return self.start + timedelta(seconds=seconds)
 
     def seconds(self, text: str) -> float:
-        """Give a time of the API as seconds of the recording."""
+        """Return a time of the API as seconds of the recording."""
         return (datetime.fromisoformat(text) - self.start).total_seconds()
 
     def newest_hash(self) -> str:
-        """Give the hash of the driver's last revision."""
+        """Return the hash of the driver's last revision."""
         revisions = [(one.view["revision"], one.name) for one in self.changes if one.kind == "rev" and one.view]
         return max(revisions)[1].rpartition("-")[2]
 
     def loads(self) -> list[Load]:
-        """Give every driver pod that became Ready, with its whole time on its node."""
+        """Return every driver pod that became Ready, with its whole time on its node."""
         found: dict[str, Load] = {}
         for change in self.changes:
             view = change.view
@@ -94,7 +94,7 @@ class Recording:
         return list(found.values())
 
     def truth(self) -> float:
-        """Give the last moment at which a driver pod became Ready for good, of the newest revision."""
+        """Return the last moment at which a driver pod became Ready for good, of the newest revision."""
         lasting = [one for one in self.loads() if one.ended == float("inf")]
         assert {one.node for one in lasting} == set(self.gpu_nodes), "this recording did not finish"
         assert {one.hash for one in lasting} == {self.newest_hash()}

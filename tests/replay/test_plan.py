@@ -34,7 +34,7 @@ def planned(recording: Recording, until: float) -> PoolPlan:
 
 
 def took(recording: Recording) -> float:
-    """Give the seconds from the change of the policy until the last node's label was quiet for good."""
+    """Return the seconds from the change of the policy until the last node's label was quiet for good."""
     labelled = [
         one.at for one in recording.changes if one.kind == "node" and one.view and one.view["present"] == "true"
     ]

@@ -16,6 +16,6 @@ def until(look: Callable[[], T], seconds: float = 30) -> T:
     deadline = time.monotonic() + seconds
     while not (seen := look()):
         if time.monotonic() > deadline:
-            raise TooSlowError(f"{seconds} s passed in vain")
+            raise TooSlowError(f"{seconds} s passed without it")
         time.sleep(0.05)
     return seen

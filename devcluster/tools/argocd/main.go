@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// redis serves until it is told to stop. miniredis has no clock of its own, so that keys would never expire.
+// redis serves until it gets a signal. miniredis has no clock of its own, so that keys would never expire.
 func redis() error {
 	address := flag.String("address", "", "where to listen, as host:port")
 	flag.Parse()

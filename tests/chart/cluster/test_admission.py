@@ -248,7 +248,7 @@ def _applications(cluster: Cluster) -> list[Object]:
     kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
     apply(cluster, [{**kind, "metadata": {"name": "applications.argoproj.io"}, "spec": spec}])
     everybody = administrator(cluster)
-    until(lambda: everybody.get(APPLICATIONS).code == 200, "the kind is served")
+    until(lambda: everybody.get(APPLICATIONS).code == 200, "the kind is available")
     metadata = [{"name": name, "namespace": OTHER} for name in ("named", "other")]
     apply(cluster, [{"apiVersion": ARGO_CD, "kind": "Application", "metadata": each} for each in metadata])
     return [cluster.get(f"{APPLICATIONS}/{each['name']}") for each in metadata]

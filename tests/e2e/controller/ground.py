@@ -34,7 +34,7 @@ class Scrape:
     text: str
 
     def value(self, name: str, **labels: str) -> float:
-        """Give the sum of a metric's samples with these labels; none is nothing."""
+        """Return the sum of a metric's samples with these labels; none is nothing."""
         wanted = labels.items()
         samples = (each for family in text_string_to_metric_families(self.text) for each in family.samples)
         return sum(each.value for each in samples if each.name == PREFIX + name and wanted <= each.labels.items())
@@ -64,7 +64,7 @@ class Controller(Logged):
         os.kill(self.process.pid, number)
 
     def assert_ends(self, code: int) -> None:
-        """Tell it to stop, and assert its exit code."""
+        """Stop it, and assert its exit code."""
         self.signal(signal.SIGTERM)
         assert self.ended() == code, self.said
 

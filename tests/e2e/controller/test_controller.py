@@ -24,7 +24,7 @@ DEPLOYED: Final[dict[str, Any]] = {"controller__enabled": True, "controller__rep
 def test_patched_rebooted_restarted(field: Field) -> None:
     """The version is patched with kubectl; then one node reboots, a driver pod is deleted, a driver crashes.
 
-    The plugin that waited through the reboot is fresh, and is left alone. One process sees all of it.
+    The plugin that waited through the reboot is fresh, and is not restarted. One process sees all of it.
     """
     one = field.leading()
     field.patch_driver(OLD)
@@ -113,7 +113,7 @@ def test_partitioned_then_asleep(field: Field, door: Doorway) -> None:
 
 
 def test_two_that_both_lead_and_hooks(field: Field) -> None:
-    """Two controllers with Leases of their own act at once, and runs beside them: one restart per node."""
+    """Two controllers with Leases of their own act at once, and runs next to them: one restart per node."""
     field.spoil()
     controllers = [field.start_controller("one"), field.start_controller("two", "--lease-name=another")]
     hooks = [field.begin() for _ in range(2)]
@@ -175,7 +175,7 @@ def test_a_job_that_delegates(field: Field) -> None:
 
 
 def test_its_pod_is_deleted_then_none_is_left(field: Field) -> None:
-    """Another replica takes over at once, and `status` names it; where none is left, a Job delegates in vain."""
+    """Another replica takes over at once, and `status` names it; without any replica, a Job that delegates fails."""
 
     def leader() -> str:
         return field.leader().rpartition("_")[0]

@@ -1,7 +1,7 @@
 """A proxy between a program and the API server, in which a test breaks what it likes.
 
-It speaks HTTPS with the API server's own certificate, so that the program sees no difference until a rule says so. Each
-rule is a fault for some requests, for a number of times or always.
+It speaks HTTPS with the API server's own certificate, so that the program sees no difference until a rule changes an
+answer. Each rule is a fault for some requests, for a number of times or always.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ FINE = Run(0, 100.0, 130.0, 0, (0,))
 
 
 def journal(deleted_at: float = 110.0, **how: Any) -> Truth:  # noqa: ANN401 - the journal's own
-    """Give a reload at 105, and the deletion of the plugin that it made stale."""
+    """Return a reload at 105, and the deletion of the plugin that it made stale."""
     plugin = {"stack": "gpu", "pod": "plugin", "uid": "u", "daemonset": "ds", "namespace": "ns"}
     lines = [
         encode("driver-loaded", NODE, 50, stack="gpu", load=1, version="1"),
@@ -79,14 +79,14 @@ def journal(deleted_at: float = 110.0, **how: Any) -> Truth:  # noqa: ANN401 - t
 
 
 def soaked(truth: Truth | None = None, **facts: Any) -> Soaked:  # noqa: ANN401 - a soak's own
-    """Give a soak of one node."""
+    """Return a soak of one node."""
     about: dict[str, Any] = {"nodes": 1, "seed": 1, "cycles": ("driver",), "runs": (FINE,), "since": 100.0,
                              "daemonset": "ds", "lives": (memory(50.0),)}  # fmt: skip
     return Soaked(**{**about, "truth": truth or journal(), **facts})
 
 
 def memory(*mebibytes: float) -> tuple[Sample, ...]:
-    """Give samples, after those of warming up."""
+    """Return samples, after those of warming up."""
     return tuple(Sample(float(number), each) for number, each in enumerate((1.0, 1.0, 1.0, *mebibytes)))
 
 

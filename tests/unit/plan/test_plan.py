@@ -110,7 +110,7 @@ def test_limits_that_are_just_enough_need_no_change() -> None:
     ):
         given = answer(found, minutes)
         assert expected == (given.at_once, given.change), (minutes, expected)
-    # Less than one step is impossible, and any window is without automatic upgrades: the reason says so.
+    # Less than one step is impossible, and any window is without automatic upgrades: the reason shows that.
     assert (None, None) == ((given := answer(fleet(20), 1)).at_once, given.parallel)
     given = answer(fleet(20, {"autoUpgrade": False}), 60)
     assert (None, True) == (given.at_once, "autoUpgrade" in given.reason)

@@ -50,7 +50,7 @@ def test_reloads_are_measured_on_every_driver_pod() -> None:
 
 
 def test_a_pod_that_cannot_be_believed_is_no_sample() -> None:
-    """It counts as a pod without a measurement; the other one has one. Without any the plan says so."""
+    """It counts as a pod without a measurement; the other one has one. Without any the plan reports that."""
     for name, pod in (
         ("not ready", driver_pod("gpu-0", ready=None)),
         ("ready hours later", driver_pod("gpu-0", ready=2 * HOUR)),
@@ -97,7 +97,7 @@ def test_steps_are_measured_in_the_last_rotation() -> None:
 
 
 def test_without_a_rotation_steps_are_assumed() -> None:
-    """And the plan says so."""
+    """And the plan reports that."""
     for name, found in (
         ("all at once", rotated(fleet(3), 0, 0, 0)),
         ("a reboot hours later", rotated(fleet(3), 0, 120, 5 * HOUR)),

@@ -127,7 +127,7 @@ def _run(lab: Lab, name: str, proxy: Proxy, *args: str, expect: str = "", timeou
 
 
 def _break_from_the_start(proxies: dict[str, Proxy]) -> None:
-    """Say what is wrong before a hook starts, and whenever it writes."""
+    """Return what is wrong before a hook starts, and whenever it writes."""
     proxies["cut"].rule(cut_short, READS, each=2)
     plain = "Too many requests, please try again later."
     too_many = answer(429, plain, "text/plain", retry_after=str(ASKED_SECONDS))
@@ -152,7 +152,7 @@ def _break_from_the_start(proxies: dict[str, Proxy]) -> None:
 
 
 def _break_in_the_middle(proxies: dict[str, Proxy]) -> None:
-    """Say what goes wrong once everything was read."""
+    """Return what goes wrong once everything was read."""
     for _ in range(2):
         proxies["balancer"].rule(answer(404), ALL, each=1)
         proxies["balancer"].rule(answer(403), ALL, each=1)
@@ -170,7 +170,7 @@ def test_survived(storm: Storm, subtests: pytest.Subtests) -> None:
 
 
 def test_asked_to_wait(storm: Storm) -> None:
-    """Who answers 429 is left alone for as long as asked: for the same list, watch, restart or event."""
+    """A server that answers 429 gets no request for as long as it asks: for the same list, watch, restart or event."""
     for verb in ("list", "watch", "delete", "create"):
         asked = storm.proxies["throttled"].asked(verb)
         refused = [seen for seen in asked if seen.status == 429]
@@ -184,7 +184,7 @@ def test_asked_to_wait(storm: Storm) -> None:
 
 
 def test_a_lost_answer(storm: Storm) -> None:
-    """A deletion that was done, but whose answer was lost, is not repeated on the next pod, and is told as ours."""
+    """A deletion that was done, but whose answer was lost, is not repeated on the next pod, and is reported as ours."""
     assert [one.status for one in storm.proxies["lost"].asked("delete")].count(0) == 1
     assert storm.told["lost"].story["restarted"] == len(storm.restarts("lost")) == len(NODES)
 

@@ -112,7 +112,7 @@ def test_daemonset_replaced(ground: Ground) -> None:
 
 
 def test_node_deleted_while_its_plugin_ends(ground: Ground) -> None:
-    """No plugin comes back on a deleted node: the others are verified, and the run does not wait for it for ever."""
+    """No plugin comes back on a deleted node: the others are verified, and the run does not wait for it."""
     ground.spoil()
     (pod,) = ground.plugins("gpu-1")
     url = f"{PLUGINS}/{pod['metadata']['name']}"
