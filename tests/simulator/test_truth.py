@@ -86,15 +86,6 @@ def test_restarts_are_classified_by_the_deletion_line() -> None:
     assert (len(fine.restarts()), fine.early_restarts(), fine.needless_restarts()) == (1, (), ())
 
 
-def test_a_removed_node_is_forgotten() -> None:
-    """Nothing on it is stale or loaded; one that returns under its name is a new one."""
-    lines = [*STALE, encode("node-removed", "gpu-0", 33)]
-    truth = Truth.of([*lines, *loaded(30, 1, node="gpu-1")])
-    assert (truth.nodes, truth.stale_now(), truth.loaded_now()) == (("gpu-1",), (), {"gpu-1": "580.1.2"})
-    assert truth.stale_intervals()["gpu-0"] == [(30, 33)]
-    assert Truth.of([*lines, *loaded(40, 1)]).nodes == ("gpu-0",)
-
-
 def test_a_plugin_is_behind_a_toolkit_that_was_installed_after_it() -> None:
     """Its driver may be the right one."""
     first, second = (encode("toolkit-ready", "gpu-0", 10.0 + number, toolkit=number) for number in (1, 10))
