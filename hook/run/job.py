@@ -23,6 +23,7 @@ from hook.format import as_text
 from hook.kube import retry
 from hook.kube.events import TargetResolver
 from hook.objects.decoding import MalformedObjectError
+from hook.plan.timing import remaining_seconds
 from hook.run import report, status, statusobject
 from hook.run.loop import ReconcileLoop
 from hook.run.report import LOST_SECONDS, ProgressReporter
@@ -132,7 +133,7 @@ class Runner:
                 continue
             self._loop.begin(self._started)
             self.last = decision = self._loop.decide(snapshots)
-            self._reporter.report(decision, self._deadline - self._api.now())
+            self._reporter.report(decision, self._deadline - self._api.now(), self._estimate)
             if self._status_object is not None:
                 self._status_object.show(decision, snapshots, self._settings)
             if self._settings.dry_run:
@@ -146,6 +147,11 @@ class Runner:
             if self._delegation is None:
                 self._loop.act(decision, self._left)
             self._loop.rest()
+
+    def _estimate(self) -> int | None:
+        """Return the estimated seconds for the remaining nodes. A Job that delegates ends before they are verified."""
+        now = self._api.now()
+        return None if self._delegation else remaining_seconds(self._loop.fleets, self.last, self._settings, now)
 
     def _final(self, decision: Decision) -> Decision | None:
         """Return the final decision, once the run may end; else None."""
