@@ -154,7 +154,7 @@ def _formatted(view: View, output: str) -> str:
         return text
     import yaml  # noqa: PLC0415 - no other output needs it
 
-    return yaml.safe_dump(json.loads(text), sort_keys=False).rstrip()
+    return str(yaml.safe_dump(json.loads(text), sort_keys=False)).rstrip()
 
 
 @main.command()

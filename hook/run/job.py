@@ -23,7 +23,6 @@ from hook.format import as_text
 from hook.kube import retry
 from hook.kube.events import TargetResolver
 from hook.objects.decoding import MalformedObjectError
-from hook.plan.timing import remaining_seconds
 from hook.run import report, status, statusobject
 from hook.run.loop import ReconcileLoop
 from hook.run.report import LOST_SECONDS, ProgressReporter
@@ -150,6 +149,8 @@ class Runner:
 
     def _estimate(self) -> int | None:
         """Return the estimated seconds for the remaining nodes. A Job that delegates ends before they are verified."""
+        from hook.plan.timing import remaining_seconds  # noqa: PLC0415 - most Jobs end before the first summary
+
         now = self._api.now()
         return None if self._delegation else remaining_seconds(self._loop.fleets, self.last, self._settings, now)
 

@@ -47,12 +47,6 @@ class NodePods:
     times: Mapping[str, datetime]
     """When driver and plugin started (`driver`, `plugin`), and were `ready` and `verified`: the plugin's readiness."""
 
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """Return the cells of ``WIDE``: the last one has the latest time."""
-        pods = [", ".join(pod.name for pod in found) for found in (self.drivers, self.plugins)]
-        return tuple(cell or "-" for cell in (*pods, max(map(timestamp, self.times.values()), default="")))
-
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -89,12 +83,18 @@ class View:
             times["verified"] = max(filter(None, (pod.containers_ready_since for pod in plugins)), default=None)
         return NodePods(drivers, plugins, {name: time for name, time in times.items() if time is not None})
 
+    def cells(self, status: NodeStatus) -> tuple[str, ...]:
+        """Return the cells of ``WIDE``: the last one has the latest time."""
+        of = self.pods(status)
+        names = [", ".join(pod.name for pod in pods) for pods in (of.drivers, of.plugins)]
+        return tuple(cell or "-" for cell in (*names, max(map(timestamp, of.times.values()), default="")))
+
     def as_lines(self, *, wide: bool = False) -> list[str]:
         """Return the lines for a terminal: tables, verdict, advice, and the state of the controller."""
-        more = (WIDE, lambda status: self.pods(status).cells) if wide else ()
+        table = report.table(self.decision, WIDE, self.cells) if wide else report.table(self.decision)
         ending = report.ending(self.decision, lookup.advice(self.decision, self.found))
         unknown = f"affected workloads are not known: {self.affected.unknown}" if self.affected.unknown else ""
-        lines = (report.table(self.decision, *more), *ending, *workloads.as_lines(self.affected), unknown)
+        lines = (table, *ending, *workloads.as_lines(self.affected), unknown)
         return list(filter(None, (*lines, *lookup.as_lines(self.found), self.problem and f"WARNING {self.problem}")))
 
     def as_json(self) -> dict[str, Any]:
