@@ -108,8 +108,7 @@ def _start(
     type=click.Choice(["table", "wide", "json", "yaml", "html"]),
     default="table",
     show_default=True,
-    help="wide: the table with the pods of each node, and the last time that they record; html: one page that needs no "
-    "other file: the nodes, their times, and affected pods.",
+    help="wide: also the pods and their last time; html: one page without other files: nodes, times, affected pods.",
 )
 @click.option("-w", "--watch", is_flag=True, help="Show the table again whenever it changes, until Ctrl-C (exit 130).")
 @click.option(
