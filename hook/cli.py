@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hook.kube.client import Api
     from hook.kube.events import Job
     from hook.run.controller import Controller
+    from hook.run.view import View
 
 
 log = logging.getLogger(__name__)
@@ -104,10 +105,10 @@ def _start(
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json", "html"]),
+    type=click.Choice(["table", "wide", "json", "yaml", "html"]),
     default="table",
     show_default=True,
-    help="html: one page that needs no other file: the nodes, their times, and affected pods.",
+    help="wide: also the pods and their last time; html: one page without other files: nodes, times, affected pods.",
 )
 @click.option("-w", "--watch", is_flag=True, help="Show the table again whenever it changes, until Ctrl-C (exit 130).")
 @click.option(
@@ -135,14 +136,24 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
         sys.exit(_exit_code(error))
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
-    if values["output"] == "html":
-        from hook.run.page import page  # noqa: PLC0415 - no other command needs it
-
-        click.echo(page(view))
-    else:
-        click.echo(json.dumps(view.as_json(), indent=2) if values["output"] == "json" else "\n".join(view.as_lines()))
+    click.echo(_formatted(view, values["output"]))
     wrong = view.decision.unhappy or any(map(report.needs_action, view.decision.statuses))
     sys.exit(EXIT_FAILED if values["exit_code"] and wrong else 0)
+
+
+def _formatted(view: View, output: str) -> str:
+    if output == "html":
+        from hook.run.page import page  # noqa: PLC0415 - no other output needs it
+
+        return page(view)
+    if output in {"table", "wide"}:
+        return "\n".join(view.as_lines(wide=output == "wide"))
+    text = json.dumps(view.as_json(), indent=2)
+    if output == "json":
+        return text
+    import yaml  # noqa: PLC0415 - no other output needs it
+
+    return str(yaml.safe_dump(json.loads(text), sort_keys=False)).rstrip()
 
 
 @main.command()

@@ -88,7 +88,7 @@ CELL_MOST: Final = 2048
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows of four cells as columns."""
+    """Format rows of cells as columns."""
     cells = [[printable(cell, CELL_MOST) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
     return [

@@ -54,7 +54,14 @@ In the table of the log and of `status`, and in the label `state` of the metric 
 Before the reason at the end of the log, and `phase` in the termination message and in `status --output=json`. The
 [status object](../status-object.md) has phases of its own.
 
-{phases}"""
+{phases}
+## JSON schemas
+
+- [`status -o json`](../status.schema.json), and `-o yaml`
+- [`plan -o json`](../plan.schema.json)
+- [the termination message](../termination-message.schema.json)
+- [a line of the log](../log.schema.json) with `logFormat=json`
+"""
 NODES: Final[Mapping[StrEnum, str]] = {
     NodeState.EXCLUDED: "The node is reported, but its plugin is not restarted: an administrator skipped it, say.",
     NodeState.WAITING: "Its driver is not settled yet, or its plugin is missing.",

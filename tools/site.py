@@ -113,10 +113,12 @@ def _shell(block: str) -> str:
 
 
 def _uri(target: str) -> str | None:
-    """Return the page or picture of the site for a file of the repository, or None."""
+    """Return the page, picture or schema of the site for a file of the repository, or None."""
     if target in PAGES:
         return PAGES[target]
-    shown = target.startswith("docs/") and target.endswith((".md", ".svg")) and (ROOT / target).is_file()
+    shown = (
+        target.startswith("docs/") and target.endswith((".md", ".svg", ".schema.json")) and (ROOT / target).is_file()
+    )
     return target.removeprefix("docs/") if shown else None
 
 

@@ -289,7 +289,7 @@ class StateReporter:
             self._restarted = state.restarted
             self._event(plugins, decision.reason, headline(decision))
         if decision.phase not in CALM and time.monotonic() - progress.last_summary >= SUMMARY_SECONDS:
-            progress.summarise(decision)
+            progress.summarise(decision, None if state.breakers else state.eta)
 
     def _report_breakers(self, state: ControllerState, plugins: Iterable[ObjectReference]) -> None:
         breakers = state.breakers

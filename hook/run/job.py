@@ -132,7 +132,7 @@ class Runner:
                 continue
             self._loop.begin(self._started)
             self.last = decision = self._loop.decide(snapshots)
-            self._reporter.report(decision, self._deadline - self._api.now())
+            self._reporter.report(decision, self._deadline - self._api.now(), self._estimate)
             if self._status_object is not None:
                 self._status_object.show(decision, snapshots, self._settings)
             if self._settings.dry_run:
@@ -146,6 +146,13 @@ class Runner:
             if self._delegation is None:
                 self._loop.act(decision, self._left)
             self._loop.rest()
+
+    def _estimate(self) -> int | None:
+        """Return the estimated seconds for the remaining nodes. A Job that delegates ends before they are verified."""
+        from hook.plan.timing import remaining_seconds  # noqa: PLC0415 - most Jobs end before the first summary
+
+        now = self._api.now()
+        return None if self._delegation else remaining_seconds(self._loop.fleets, self.last, self._settings, now)
 
     def _final(self, decision: Decision) -> Decision | None:
         """Return the final decision, once the run may end; else None."""

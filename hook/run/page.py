@@ -7,20 +7,15 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from hook import __version__
-from hook.decide import freshness
-from hook.decide.fleet import live_pods
-from hook.decide.memo import Groups
 from hook.decide.result import NodeState, headline
 from hook.format import printable, timestamp
-from hook.objects.drivers import STACKS
 from hook.run import lookup, report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from hook.decide.result import NodeStatus
-    from hook.objects.views import Pod
     from hook.run.view import View
 
 COLORS: Final = {
@@ -61,8 +56,8 @@ def page(view: View) -> str:
 <p class="key">{"".join(f"<span>{_badge(state)}</span>" for state in COLORS if view.decision.count(state))}</p>
 {_preformatted(lookup.advice(view.decision, view.found))}
 <h2>Nodes</h2>
-<p>All timelines have the same axis. Above: the driver loads (gray) and is ready (blue). Below: the plugin runs, on this
-driver (green) or on an older one (orange).</p>
+<p>All timelines have the same axis. Above: the driver loads (gray) and is ready (blue). Below: the plugin runs (gray),
+is verified (green) or stale (orange). A node is <em>verified</em> since its plugin became ready on this driver.</p>
 <table><tr><th>Node</th><th>State</th><th>Timeline</th><th>Detail</th></tr>
 {"".join(_rows(view))}</table>
 {_affected(view)}{_preformatted([line for line in lookup.as_lines(view.found) if line])}
@@ -94,16 +89,13 @@ def _square(status: NodeStatus) -> str:
 
 
 def _rows(view: View) -> Iterator[str]:
-    pods = {name: (_by_node(of.driver_pods), _by_node(of.plugin_pods)) for name, of in view.snapshots.items()}
-    times = {id(status): _times(status, *pods[status.stack]) for status in view.decision.statuses}
-    known = [time for found in times.values() for time in found if time is not None]
+    times = {id(status): view.pods(status).times for status in view.decision.statuses}
+    known = [time for found in times.values() for time in found.values()]
     last = max(known, default=view.now)
     first = max(min(known, default=view.now), last - LONGEST_SPAN)
     detail = report.details(view.decision)
     for status in _urgent_first(view):
-        driver, ready, plugin = times[id(status)]
-        marks = (("driver", driver), ("ready", ready), ("plugin", plugin))
-        shown = ", ".join(f"{name} {time:%H:%M:%S}" for name, time in marks if time is not None)
+        shown = ", ".join(f"{name} {time:%H:%M:%S}" for name, time in times[id(status)].items())
         yield (
             f'<tr id="{_text(status.node)}"><td>{_text(status.node)}<br><small>{_text(status.plugin)}</small></td>'
             f"<td>{_badge(status.state)}<br><small>{status.reason}</small></td>"
@@ -112,31 +104,7 @@ def _rows(view: View) -> Iterator[str]:
         )
 
 
-Times = tuple["datetime | None", "datetime | None", "datetime | None"]
-"""When the driver container started, when the driver became ready, and when the plugin started."""
-
-
-def _by_node(pods: Sequence[Pod]) -> Mapping[str, Sequence[Pod]]:
-    """Return the live pods of each node."""
-    groups = Groups("node")
-    groups.follow(tuple(live_pods(pods)))
-    return groups.by_key
-
-
-def _times(
-    status: NodeStatus, drivers_of: Mapping[str, Sequence[Pod]], plugins_of: Mapping[str, Sequence[Pod]]
-) -> Times:
-    stack, drivers, plugins = STACKS[status.stack], drivers_of.get(status.node, ()), plugins_of.get(status.node, ())
-    plugins = [pod for pod in plugins if str(pod) == status.subject] or plugins
-    starts = [each.started_at for pod in plugins for each in pod.containers if each.started_at is not None]
-    driver, ready = None, None
-    if len(drivers) == 1:
-        driver = freshness.driver_started(drivers[0], stack)
-        ready = freshness.ready_since(drivers[0], stack.driver.container)
-    return driver, ready, min(starts, default=None)
-
-
-def _timeline(status: NodeStatus, times: Times, first: datetime, last: datetime) -> str:
+def _timeline(status: NodeStatus, times: Mapping[str, datetime], first: datetime, last: datetime) -> str:
     """Return a picture of a node's driver and plugin. It ends some time after the last event of the fleet."""
     span = max((last - first).total_seconds(), 1.0) * 1.1
 
@@ -147,12 +115,12 @@ def _timeline(status: NodeStatus, times: Times, first: datetime, last: datetime)
         right = right if end is not None else float(WIDTH)
         return f'<rect x="{left:.1f}" y="{top}" width="{max(right - left, 1.0):.1f}" height="8" fill="{color}"/>'
 
-    driver, ready, plugin = times
-    stale = status.stale_pod is not None
+    driver, ready, plugin, verified = map(times.get, ("driver", "ready", "plugin", "verified"))
     bars = (
         bar(driver, ready, 1, COLORS[NodeState.WAITING]),
         bar(ready, None, 1, COLORS[NodeState.VERIFYING]),
-        bar(plugin, None, 12, COLORS[NodeState.STALE if stale else NodeState.VERIFIED]),
+        bar(plugin, verified, 12, COLORS[NodeState.STALE if status.stale_pod is not None else NodeState.WAITING]),
+        bar(verified, None, 12, COLORS[NodeState.VERIFIED]),
     )
     return f'<svg width="{WIDTH}" height="22" role="img" aria-label="timeline">{"".join(bars)}</svg>'
 

@@ -6,18 +6,19 @@ import json
 import logging
 import time
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
 from hook.decide.explain import Trait, remedy
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import NodeState, Phase, headline, in_need
-from hook.format import aligned, printable
+from hook.format import aligned, as_text, printable
 from hook.objects.drivers import GPU_OPERATOR, STACKS
+from hook.run.status import remaining
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from datetime import timedelta
 
     from hook.decide.result import Action, Decision, NodeStatus
     from hook.kube.events import EventRecorder, ObjectReference, Target, TargetResolver
@@ -45,7 +46,7 @@ BRIEF: Final = 400
 """Bytes of one sentence in the termination message: six sentences, the advice and the other fields fit."""
 ADVICE: Final = 1000
 """Bytes of the advice there: a meaning, where to look, and a fix with its precondition."""
-HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
+HEADINGS: Final = ("NODE", "STATE", "REASON")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +100,14 @@ class ProgressReporter:
         if subject is not None and result.note:
             self.recorder.event(subject, EventReason.STALE_PLUGIN_RESTARTED, result.note, about=result.about)
 
-    def report(self, decision: Decision, left: timedelta) -> None:
-        """Log what changed since the last decision, and from time to time a summary."""
+    def report(self, decision: Decision, left: timedelta, estimate: Callable[[], int | None]) -> None:
+        """Log what changed since the last decision, and from time to time a summary with the estimated seconds."""
         self.report_changes(decision)
         if not decision.final and self._reason != decision.reason:
             self._reason = decision.reason
             log.info("waiting (%s): %s", decision.reason, decision.message)
         if not decision.final and time.monotonic() - self.last_summary >= SUMMARY_SECONDS:
-            self.summarise(decision, f", {left.total_seconds():.0f} s left")
+            self.summarise(decision, estimate(), f", timeout in {as_text(max(left, timedelta()))}")
 
     def report_changes(self, decision: Decision) -> None:
         """Log the nodes whose state or reason changed."""
@@ -141,10 +142,11 @@ class ProgressReporter:
         known = {(status.stack, status.node, status.plugin) for status in decision.statuses}
         self._reported = {key: state_and_reason for key, state_and_reason in self._reported.items() if key in known}
 
-    def summarise(self, decision: Decision, left: str = "") -> None:
+    def summarise(self, decision: Decision, eta: int | None = None, timeout: str = "") -> None:
         """Log a summary, and record it on our own Job or Deployment."""
         self.last_summary = time.monotonic()
-        log.info("waiting%s: %s (%s)", left, decision.message, counts_line(decision))
+        why = decision.message.removeprefix(f"{progress(decision)}; ")
+        log.info("waiting: %s%s; %s (%s)", progress(decision, eta), timeout, why, counts_line(decision))
         if self.owner:
             self.recorder.event(self.owner, EventReason.WAITING_FOR_DRIVER, decision.message)
 
@@ -155,8 +157,8 @@ def _line(status: NodeStatus) -> str:
 
 def _log_change(alike: list[NodeStatus]) -> None:
     first = alike[0]
-    level = logging.DEBUG if _passing(first) else logging.INFO
-    level = logging.WARNING if first.state is NodeState.FAILED else level
+    passing = first.state in PASSING or Trait.PASSING in first.reason.traits
+    level = logging.WARNING if first.state is NodeState.FAILED else logging.DEBUG if passing else logging.INFO
     if len(alike) > ONE_BY_ONE:
         nodes = ", ".join(status.node for status in alike[:NAMED]) + (", …" if len(alike) > NAMED else "")
         facts = {"nodes": [status.node for status in alike], "state": first.state, "reason": first.reason}
@@ -172,16 +174,21 @@ def _log_change(alike: list[NodeStatus]) -> None:
         log.log(level, "%s", _line(status), extra={"facts": facts})
 
 
-def _passing(status: NodeStatus) -> bool:
-    return status.state in PASSING or Trait.PASSING in status.reason.traits
+def progress(decision: Decision, eta: int | None = None) -> str:
+    """Return how many eligible nodes are verified, and the estimated time for the others if it is known."""
+    eligible = {status.node for status in decision.statuses if status.state is not NodeState.EXCLUDED}
+    about = f", about {as_text(timedelta(seconds=eta))} left" if eta else ""
+    return f"{len(eligible) - remaining(decision)} of {len(eligible)} nodes verified{about}"
 
 
-def table(decision: Decision) -> str:
-    """Return one row per node; for a large fleet only those that are not verified."""
+def table(
+    decision: Decision, more: Sequence[str] = (), cells: Callable[[NodeStatus], Sequence[str]] = lambda _status: ()
+) -> str:
+    """Return one row per node; for a large fleet only those that are not verified. `more` columns have these cells."""
     selected, detail = _selected(decision.statuses), details(decision)
-    rows = [(status.node, status.state, status.reason, detail(status)) for status in selected]
+    rows = [(status.node, status.state, status.reason, *cells(status), detail(status)) for status in selected]
     left_out = len(decision.statuses) - len(rows)
-    lines = aligned([HEADINGS, *rows]) if rows else []
+    lines = aligned([(*HEADINGS, *more, "DETAIL"), *rows]) if rows else []
     if left_out:
         lines.append(f"({left_out} more nodes: {counts_line(decision)})")
     return "\n".join(lines)

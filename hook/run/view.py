@@ -8,19 +8,25 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from hook.decide import freshness
 from hook.decide.decide import decide_all
-from hook.decide.result import headline
-from hook.format import shortened
+from hook.decide.fleet import NodeView, live_pods
+from hook.decide.memo import Memo
+from hook.decide.result import NodeState, headline
+from hook.format import shortened, timestamp
+from hook.plan.timing import remaining_seconds
 from hook.run import lookup, report, workloads
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.decide import Snapshots
-    from hook.decide.result import Decision
+    from hook.decide.fleet import Fleet
+    from hook.decide.result import Decision, NodeStatus
     from hook.decide.workloads import Affected
     from hook.kube.client import Api
+    from hook.objects.views import Pod
 
 CLEAR: Final = "\x1b[H\x1b[2J"
 """Moves the cursor of a terminal to the top and erases the screen."""
@@ -28,6 +34,18 @@ SHORTEST_SECONDS: Final = 1.0
 """Between two views. Hundreds of objects change per second while a large fleet reloads."""
 LONGEST_SECONDS: Final = 10.0
 """Between two views of a fleet that does not change, because a controller may have renewed its Lease."""
+WIDE: Final = ("DRIVER-POD", "PLUGIN-POD", "SINCE")
+"""Further columns of ``-o wide``."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePods:
+    """The driver pods and plugin pods of a node, and the times that they record, as far as they are known."""
+
+    drivers: Sequence[Pod]
+    plugins: Sequence[Pod]
+    times: Mapping[str, datetime]
+    """When driver and plugin started (`driver`, `plugin`), and were `ready` and `verified`: the plugin's readiness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +53,48 @@ class View:
     """One evaluation of the fleet, without memory, so no grace period has passed."""
 
     now: datetime
-    snapshots: Snapshots
+    fleets: Mapping[str, Fleet]
     decision: Decision
     affected: Affected
     found: lookup.Lookup
     problem: str = ""
     """What cannot be read now. The view is of the time before."""
+    eta: int | None = None
+    """Estimated seconds for the remaining nodes. None if unknown."""
 
     def summary(self) -> tuple[str, ...]:
         """Return what changes only if the fleet changes."""
         tables = (report.table(self.decision), *workloads.as_lines(self.affected))
         return *tables, headline(self.decision), "out of sync" if self.problem else ""
 
-    def as_lines(self) -> list[str]:
+    def pods(self, status: NodeStatus) -> NodePods:
+        """Return the pods that a status is about."""
+        fleet = self.fleets[status.stack]
+        node = fleet.nodes.get(status.node) or NodeView(status.node, None)
+        drivers, plugins = live_pods(node.driver_pods), live_pods((*node.plugin_pods, *node.unnamed_pods))
+        plugins = [pod for pod in plugins if str(pod) == status.subject] or plugins
+        times: dict[str, datetime | None] = {}
+        if len(drivers) == 1:
+            times["driver"] = freshness.driver_started(drivers[0], fleet.stack)
+            times["ready"] = freshness.ready_since(drivers[0], fleet.stack.driver.container)
+        starts = [each.started_at for pod in plugins for each in pod.containers if each.started_at is not None]
+        times["plugin"] = min(starts, default=None)
+        if status.state is NodeState.VERIFIED:
+            times["verified"] = max(filter(None, (pod.containers_ready_since for pod in plugins)), default=None)
+        return NodePods(drivers, plugins, {name: time for name, time in times.items() if time is not None})
+
+    def cells(self, status: NodeStatus) -> tuple[str, ...]:
+        """Return the cells of ``WIDE``: the last one has the latest time."""
+        of = self.pods(status)
+        names = [", ".join(pod.name for pod in pods) for pods in (of.drivers, of.plugins)]
+        return tuple(cell or "-" for cell in (*names, max(map(timestamp, of.times.values()), default="")))
+
+    def as_lines(self, *, wide: bool = False) -> list[str]:
         """Return the lines for a terminal: tables, verdict, advice, and the state of the controller."""
+        table = report.table(self.decision, WIDE, self.cells) if wide else report.table(self.decision)
         ending = report.ending(self.decision, lookup.advice(self.decision, self.found))
         unknown = f"affected workloads are not known: {self.affected.unknown}" if self.affected.unknown else ""
-        lines = (report.table(self.decision), *ending, *workloads.as_lines(self.affected), unknown)
+        lines = (table, *ending, *workloads.as_lines(self.affected), unknown)
         return list(filter(None, (*lines, *lookup.as_lines(self.found), self.problem and f"WARNING {self.problem}")))
 
     def as_json(self) -> dict[str, Any]:
@@ -72,13 +115,17 @@ class Viewer:
         self._cache.watch_plugins()
         found = lookup.find_controller(self._api, self._settings)
         snapshots, now, lost = self._cache.snapshot(), self._api.now(), self._cache.out_of_sync
-        decision, memories = decide_all(snapshots, {}, self._settings, now)
+        memos = {name: Memo() for name in snapshots}
+        decision, memories = decide_all(snapshots, {}, self._settings, now, memos)
         known = {}
         if not workloads.why_not(self._settings):
             known = workloads.read_refreshes(self._api, found.lease, self._settings.rbac.namespaces)
         affected, _refreshes = workloads.evaluate(self._cache, self._settings, snapshots, memories, known)
         problem = str(lost) if lost is not None and lost.seconds >= report.LOST_SECONDS else ""
-        return View(now, snapshots, decision, affected, found, problem)
+        fleets = {name: memo.fleet for name, memo in memos.items() if memo.fleet is not None}
+        held = found.lease is not None and found.lease.breakers
+        eta = None if held else remaining_seconds(fleets, decision, self._settings, now)
+        return View(now, fleets, decision, affected, found, problem, eta)
 
     def wait(self) -> None:
         """Wait until something has changed, at most for some seconds."""
@@ -95,7 +142,7 @@ def watch(viewer: Viewer) -> NoReturn:
     before: tuple[str, ...] = ()
     while True:
         view = viewer.look()
-        moment = f"{view.now:%H:%M:%S} UTC"
+        moment = f"{view.now:%H:%M:%S} UTC, {report.progress(view.decision, view.eta)}"
         if sys.stdout.isatty():
             _print(CLEAR + "\n".join(_fitting([f"{moment}, Ctrl-C ends it", *view.as_lines()])))
         elif (summary := view.summary()) != before:

@@ -17,6 +17,7 @@ from hook.objects.drivers import STACKS
 from hook.run import report
 from hook.run.report import TERMINATION_LIMIT, ProgressReporter, advice, next_step, termination_message
 from tests.client.controller import Recorder, restart
+from tests.process.program import documented
 
 JOB: Final = ObjectReference("batch/v1", "Job", "ns", "job", "uid")
 PLUGIN: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")
@@ -31,7 +32,7 @@ def waiting(stack: str, reason: Reason, plugin: str = "", node: str = "x") -> No
 
 def pending(*statuses: NodeStatus) -> Decision:
     """Wait for nodes."""
-    return Decision(Phase.WAIT, Reason.NODES_PENDING, "0 of 1 nodes verified", statuses=statuses, stack="gpu")
+    return Decision(Phase.WAIT, Reason.NODES_PENDING, "0 of 1 nodes verified; so it is", statuses=statuses, stack="gpu")
 
 
 GPU, NIC = waiting("gpu", Reason.DRIVER_NOT_READY), waiting("network", Reason.DRIVER_OUTDATED)
@@ -43,7 +44,7 @@ def logged(caplog: pytest.LogCaptureFixture, *decisions: Decision, recorder: Rec
     with caplog.at_level(logging.INFO):
         reporter = ProgressReporter(recorder or Recorder(), JOB if recorder else None)
         for decision in decisions:
-            reporter.report(decision, timedelta(seconds=60))
+            reporter.report(decision, timedelta(seconds=60), lambda: 90)
     return [record.message for record in caplog.records if record.message.startswith("node ")]
 
 
@@ -72,6 +73,15 @@ def test_a_line_names_its_driver_where_there_are_two(caplog: pytest.LogCaptureFi
     failed = [waiting(stack, Reason.DRIVER_FAILING).failed() for stack in ("gpu", "network")]
     logged(caplog, *[pending(*failed)] * 2, recorder=recorder)
     assert [("Job", "NodeFailed", f"{stack}/x", True) for stack in ("gpu", "network")] == recorder.heard
+
+
+def test_a_summary_has_an_estimate(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the progress, and the time to the timeout, which is another one."""
+    monkeypatch.setattr(report, "SUMMARY_SECONDS", 0.0)
+    with caplog.at_level(logging.INFO):
+        ProgressReporter(Recorder(), None).report(pending(GPU), timedelta(minutes=9), lambda: 90)
+    summary = "waiting: 0 of 1 nodes verified, about 1m30s left, timeout in 9m; so it is (1 waiting)"
+    assert caplog.messages[-1] == summary
 
 
 def test_a_restart_is_one_event() -> None:
@@ -121,5 +131,5 @@ def test_the_termination_message_holds_the_whole_advice() -> None:
             over = Decision(Phase.FAIL, reason, "n" * 400, statuses=(status,), warnings=("w" * 400,) * 3, stack=stack)
             message = termination_message(over, 3, 0)
             assert len(message.encode()) <= TERMINATION_LIMIT, (reason, stack)
-            shown = json.loads(message)
+            shown = documented("termination-message", message)
             assert (next_step(over), [node]) == (shown["next"], [each["node"] for each in shown["nodes"]]), reason

@@ -12,9 +12,10 @@ import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import yaml
+from jsonschema import Draft202012Validator
 
 from devcluster.patience import TooSlowError
 from devcluster.settings import separated
@@ -152,6 +153,13 @@ def ended(process: subprocess.Popen[str], who: str = "it", seconds: float = ENOU
 def run(*arguments: str, **environment: str) -> Ended:
     """Run the program to its end."""
     return ended(start(*arguments, **environment))
+
+
+def documented(schema: str, text: str) -> Any:  # noqa: ANN401 - JSON
+    """Return what the program wrote as JSON. It is as its published schema says."""
+    found = json.loads(text)
+    Draft202012Validator(json.loads((ROOT / "docs" / f"{schema}.schema.json").read_text())).validate(found)
+    return found
 
 
 def http(port: int, path: str) -> tuple[int, str]:

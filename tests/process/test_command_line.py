@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import socket
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 
 from devcluster.settings import VARIABLE
 from tests.client.server import Said, serving
-from tests.process.program import ENOUGH_SECONDS, ended, run, run_each, start, write_kubeconfig
+from tests.process.program import ENOUGH_SECONDS, documented, ended, run, run_each, start, write_kubeconfig
 
 
 @pytest.fixture
@@ -116,7 +115,7 @@ def test_flags_override_the_file_which_replaces_the_variable(kubeconfig: str, tm
     )
     for done in run_each(tmp_path, commands):
         assert done.code == 1, done.said
-        assert all(json.loads(line)["level"] for line in done.out.splitlines())
+        assert all(documented("log", line)["level"] for line in done.out.splitlines())
 
 
 def test_an_unreachable_server_is_worth_another_try(kubeconfig: str, nowhere: str, tmp_path: Path) -> None:
@@ -130,10 +129,11 @@ def test_an_unreachable_server_is_worth_another_try(kubeconfig: str, nowhere: st
     )
     for done in run_each(tmp_path, commands):
         assert (done.code, server in done.said) == (1, True), done.said
-    message = json.loads(file.read_text())
+    message = documented("termination-message", file.read_text())
     assert ("ApiUnreachable", 1, True) == (message["reason"], message["exitCode"], server in message["message"])
     done = run("run", "--kubeconfig=/nonexistent", f"--termination-log={file}")
-    assert (done.code, "/nonexistent" in json.loads(file.read_text())["message"]) == (2, True), done.said
+    message = documented("termination-message", file.read_text())
+    assert (done.code, "/nonexistent" in message["message"]) == (2, True), done.said
 
 
 HOSTILE: Final = {

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 from typing import Final
 
 from tests.client.fixtured import showing
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.objects import obj
-from tests.process.program import Ended, run_each, write_kubeconfig
+from tests.process.program import Ended, documented, run_each, write_kubeconfig
 
 UNTOLERATED: Final = {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}
 OUTDATED: Final = {"metadata": {"labels": {"controller-revision-hash": "old"}}}
@@ -49,5 +48,5 @@ def test_the_exit_code_shows_whether_something_is_wrong(tmp_path: Path) -> None:
     for (name, (_found, code, words)), done in zip(cases.items(), ran, strict=True):
         assert done.code == code, (name, done.said)
         if "json" in words:
-            assert json.loads(done.out)["nodes"][0]["state"] == "Stale"
+            assert documented("status", done.out)["nodes"][0]["state"] == "Stale"
     assert "Failed  ManualUpgrade" in ran[-1].out

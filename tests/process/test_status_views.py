@@ -4,47 +4,29 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
-import time
 import tomllib
-from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from devcluster import binaries
-from devcluster.patience import TooSlowError
 from hook import __version__
 from tests.client.fixtured import Shown, showing
-from tests.client.server import events, refused, serving
+from tests.client.server import events, refused, serving, until
 from tests.fixtures.cluster import cluster, stale
-from tests.process.program import ENOUGH_SECONDS, ROOT, run_each, start_logged, write_kubeconfig
+from tests.process.program import ENOUGH_SECONDS, ROOT, documented, run_each, start_logged, write_kubeconfig
 
 EVIL: Final = "<script>alert(1)</script>"
 INTERRUPTED: Final = 130
 EXPIRED: Final = events(("ERROR", {"kind": "Status", "status": "Failure", "code": 410, "message": "too old"}))
 """Answers a watch so that the informer lists again."""
-
-
-class Elements(HTMLParser):
-    """The elements of a page, in order."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element."""
-        self.found.append((tag, dict(attrs)))
-
-    def of(self, *tags: str) -> list[dict[str, str | None]]:
-        """Return the attributes of each element of these kinds."""
-        return [attributes for tag, attributes in self.found if tag in tags]
 
 
 @pytest.fixture(autouse=True)
@@ -54,30 +36,27 @@ def _interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def within_patience(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    end = time.monotonic() + ENOUGH_SECONDS
-    while not condition():
-        if time.monotonic() > end:
-            raise TooSlowError("the condition does not hold")
-        time.sleep(0.05)
-
-
-def test_the_page_is_complete_by_itself(tmp_path: Path) -> None:
-    """It has a square and a row for each node, the stale one first. It loads nothing; no text becomes an element."""
+def test_the_outputs_are_as_documented(tmp_path: Path) -> None:
+    """The page has a square and a row for each node, the stale one first, and loads nothing; no text is an element."""
     found = cluster("a", "b").put("plugin-pod", *stale("b").of("plugin-pod"), *cluster("a").of("plugin-pod"))
     found.change("driver-pod", {"metadata": {"name": EVIL}}, "driver-a")
     with showing(found) as server:
         file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
         words = ["status", f"--kubeconfig={file}"]
-        page, watched = run_each(tmp_path, [[*words, "--output=html"], [*words, "--watch", "--exit-code"]])
+        outputs = [[*words, f"--output={each}"] for each in ("html", "json", "yaml", "wide")]
+        run = ["run", *words[1:], "--dry-run", "--log-format=json"]
+        commands = [*outputs, run, [*words, "--watch", "--exit-code"]]
+        page, as_json, as_yaml, wide, ran, watched = run_each(tmp_path, commands)
     assert page.code == 0, page.said
-    elements = Elements(page.out)
-    assert [each["href"] for each in elements.of("a")] == ["#b", "#a"]
-    assert [each["id"] for each in elements.of("tr") if "id" in each] == ["b", "a"]
-    assert not elements.of("script", "img", "link", "iframe")
-    assert len(elements.of("svg")) == 2
-    assert "PluginStale" in page.out
+    assert re.findall('<a href="([^"]*)"', page.out) == ["#b", "#a"]
+    assert re.findall('<tr id="([^"]*)"', page.out) == ["b", "a"]
+    assert not re.findall("<(?:script|img|link|iframe)", page.out)
+    assert page.out.count("<svg") == 2
+    assert [page.out.count(word) for word in ("PluginStale<", "verified 1")] == [1, 1]
+    assert documented("status", as_json.out) == yaml.safe_load(as_yaml.out)
+    lines = [documented("log", line) for line in ran.out.splitlines()]
+    assert [len(line["report"]["nodes"]) for line in lines if "report" in line] == [2], ran.said
+    assert wide.out.splitlines()[2].split()[3:6] == ["driver-b", "plugin-b", "2026-01-01T10:01:10Z"]
     assert (watched.code, "--watch has no end" in watched.err) == (2, True)
 
 
@@ -90,13 +69,14 @@ def test_a_file_gets_a_table_whenever_the_fleet_changes(tmp_path: Path) -> None:
         try:
             looks: list[str] = []
             shown.instead = lambda line: looks.append(line) if "/leases?" in line and "labelSelector" in line else None
-            within_patience(lambda: len(looks) > 3)
+            until(lambda: len(looks) > 3, "it looks again")
             assert log.read_text().count("NODE ") == 1, log.read_text()
+            assert "UTC, 0 of 1 nodes verified, about 40s left\n" in log.read_text()
             shown.found, shown.version = cluster("a"), shown.version + 1
             shown.instead = lambda line: EXPIRED if "watch=" in line else None
-            within_patience(lambda: "Verified" in log.read_text())
+            until(lambda: "Verified" in log.read_text(), "the plugin is fresh")
             shown.instead = lambda _line: refused(403)
-            within_patience(lambda: "WARNING cannot read" in log.read_text())
+            until(lambda: "WARNING cannot read" in log.read_text(), "the refusal is shown")
         finally:
             program.send_signal(signal.SIGINT)
             code = program.wait(ENOUGH_SECONDS)
@@ -118,7 +98,7 @@ def test_a_terminal_shows_one_view(tmp_path: Path) -> None:
             assert program.wait(ENOUGH_SECONDS) == INTERRUPTED
     view = shown.split("\x1b[2J")[1].split("\x1b[H")[0].splitlines()
     assert len(view) <= 6
-    assert "Ctrl-C" in view[0]
+    assert "0 of 1 nodes verified" in view[0]
     assert "Stale" in "".join(view)
     assert all(len(line) <= 40 for line in view)
 
