@@ -5,6 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+import yaml
+
+from devcluster.layout import CHECKOUT
 from tests.e2e import acts
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, Boot
 from tests.promises import promised
@@ -13,6 +17,7 @@ THREE = ["gpu-0", "gpu-1", "gpu-2"]
 BOTH = THREE[:2]
 NFD = "feature.node.kubernetes.io/"
 EVICTION = "nvidia.com/dra-kubelet-plugin"
+LABELS = {EVICTION: ("true", "true", None), "nvidia.com/gpu.deploy.client": (None, None, "false")}
 OBJECTS: dict[str, Any] = {"driver__nvidiaDriverCRD__enabled": True, **ALL_AT_ONCE}
 MANUAL: dict[str, Any] = {"driver__upgradePolicy": {"autoUpgrade": False}}
 
@@ -97,17 +102,15 @@ def test_sandbox_workloads(boot: Boot) -> None:
     lab = boot(3)
     acts.set_labels(lab, "gpu-1", {"nvidia.com/gpu.workload.config": "vm-passthrough"})
     acts.set_labels(lab, "gpu-2", {"nvidia.com/gpu.workload.config": "vm-vgpu"})
-    sandboxes: dict[str, Any] = {"sandboxWorkloads__enabled": True}
-    lab.operator(**sandboxes)
+    lab.operator(sandboxWorkloads__enabled=True)
     lab.plugin()
     lab.until(lambda: acts.upgraded(lab, 1, OLD) and lab.serving_on() == {"gpu-0"}, "gpu-0", acts.PATIENCE)
     lab.began = time.time()
-    lab.operator(driver=NEW, **sandboxes)
+    lab.operator(driver=NEW, sandboxWorkloads__enabled=True)
     assert lab.label_states() == {""}
     lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
     acts.delete_driver(lab, "gpu-0")
-    done = acts.run(lab).assert_phase("Done", "Refreshed")
-    assert done.reasons() == {"gpu-1": "VirtualMachineNode", "gpu-2": "VirtualMachineNode"}
+    assert acts.run(lab).assert_phase("Done", "Refreshed").reasons() == dict.fromkeys(THREE[1:], "VirtualMachineNode")
     lab.assert_clean(["gpu-0"])
 
 
@@ -144,23 +147,24 @@ def test_several_policies(boot: Boot) -> None:
     lab.assert_clean(["gpu-0"])
 
 
-def test_evicted_by_the_driver_manager(boot: Boot) -> None:
+@pytest.mark.parametrize("label", LABELS)
+def test_evicted_by_the_driver_manager(boot: Boot, label: str) -> None:
     """The driver manager takes the plugin away before the reload: found fresh, nothing restarted, and that is said."""
-    # A node without the label silently has no plugin, and that is warned of.
+    # A node without the label has no plugin, and the run warns. The operator sets the client label itself, if absent.
     lab = boot(3)
     wired = {"driver__manager__env": [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": EVICTION}]}
-    modern = {"simulate__behaviour": "26.7", **wired, **ALL_AT_ONCE}
-    for node in BOTH:
-        acts.set_labels(lab, node, {EVICTION: "true"})
+    modern = {"simulate__behaviour": "26.7", **(wired if label == EVICTION else {}), **ALL_AT_ONCE}
+    for node, value in zip(THREE, LABELS[label], strict=True):
+        acts.set_labels(lab, node, {label: value})
     lab.operator(**modern)
-    lab.plugin(kubeletPlugin__nodeSelector={EVICTION: "true"})
+    lab.plugin(kubeletPlugin__nodeSelector={label: "true"})
     lab.until(lambda: acts.upgraded(lab, 3, OLD) and lab.serving_on() == set(BOTH), "up", acts.PATIENCE)
     lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
     lab.began = time.time()
     lab.operator(driver=NEW, **modern)
     done = acts.run(lab).assert_phase("Done", "NothingStale")
-    assert EVICTION in done.story["message"]
-    assert any("gpu-2" in warning and EVICTION in warning for warning in done.story["warnings"])
+    assert label in done.story["message"]
+    assert any("gpu-2" in warning and label in warning for warning in done.story["warnings"])
     assert sorted(each.node for each in lab.truth.drains(since=lab.began)) == BOTH
     lab.assert_clean([])
 
@@ -172,8 +176,7 @@ def test_upgraded_by_hand(boot: Boot) -> None:
     lab.operator(driver=NEW, **MANUAL)
     lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
     acts.delete_driver(lab, "gpu-0")
-    report = acts.run(lab).assert_phase("Done", "Refreshed")
-    assert report.reasons() == {"gpu-1": "ManualUpgrade"}
+    assert acts.run(lab).assert_phase("Done", "Refreshed").reasons() == {"gpu-1": "ManualUpgrade"}
     lab.assert_clean(["gpu-0"])
 
     acts.run(lab, "onManualUpgrade=fail").assert_phase("Fail", "ManualUpgrade")
@@ -185,24 +188,24 @@ def test_upgraded_by_hand(boot: Boot) -> None:
 
 
 def test_other_driver_clients(boot: Boot) -> None:
-    """A DaemonSet that is named, or described by its pods' labels, is kept fresh like the plugin; no other is."""
+    """A DaemonSet that is named, or has the labels that we document for NVSentinel, is kept fresh; no other is."""
+    block = (CHECKOUT / "docs" / "driver-clients.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    sentinel = yaml.safe_load(block)["driverClients"][0]
     lab = boot(2)
     lab.operator(**ALL_AT_ONCE)
     lab.until(lambda: acts.upgraded(lab, 2, OLD), "the drivers are there", acts.PATIENCE)
     lab.plugin()
     lab.exporter()
-    lab.exporter(release="labelled", name="labelled", podLabels={"team": "metrics"})
+    lab.exporter(release="labelled", name="metadata-collector", podLabels={"app.kubernetes.io/instance": "nvsentinel"})
     lab.exporter(release="unnamed", name="unnamed")
-    lab.until(lambda: lab.serving() == 2, "both plugins run", acts.PATIENCE)
-    lab.until(lambda: lab.ready_pods("monitoring") == 6, "the exporters run", acts.PATIENCE)
+    lab.until(lambda: (lab.serving(), lab.ready_pods("monitoring")) == (2, 6), "all of them run", acts.PATIENCE)
     lab.began = time.time()
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: acts.upgraded(lab, 2), "both run the new driver", acts.PATIENCE)
     by_name = {"namespace": "monitoring", "name": "dcgm-exporter"}
-    by_labels = {"labels": {"app.kubernetes.io/name": "labelled", "team": "metrics"}}
-    acts.post(lab, driverClients=[by_name, by_labels]).assert_phase("Done", "Refreshed")
+    acts.post(lab, driverClients=[by_name, sentinel]).assert_phase("Done", "Refreshed")
     truth = lab.truth
-    for name in (f"{PLUGIN_NAMESPACE}/{PLUGIN_NAME}", "monitoring/dcgm-exporter", "monitoring/labelled"):
+    for name in (f"{PLUGIN_NAMESPACE}/{PLUGIN_NAME}", "monitoring/dcgm-exporter", "monitoring/metadata-collector"):
         assert sorted(each.node for each in truth.restarts(name, since=lab.began)) == BOTH
         with promised():
             assert truth.stale_now(name) == ()
@@ -219,9 +222,7 @@ def test_a_replaced_container_toolkit(boot: Boot) -> None:
     lab.plugin()
     lab.until(lambda: lab.serving() == 1, "the plugin runs", acts.PATIENCE)
     lab.began = time.time()
-    lab.cluster.kubectl(
-        "delete", "pod", "-n", NAMESPACE, "-l", "app=nvidia-container-toolkit-daemonset", "--wait=false"
-    )
+    lab.cluster.kubectl("delete", "pod", f"-n{NAMESPACE}", "-lapp=nvidia-container-toolkit-daemonset", "--wait=false")
     lab.until(lambda: acts.happened(lab, "toolkit-ready", "gpu-0", lab.began), "it is replaced", acts.PATIENCE)
     assert lab.truth.behind_now() == ("gpu-0",)
     acts.refresh(lab, [])
@@ -234,8 +235,7 @@ def test_before_the_plugin_is_installed(boot: Boot) -> None:
     """With when-absent=wait the run holds a release until the driver has settled; what is installed then is fresh."""
     lab = boot(2)
     lab.operator()
-    lab.until(lambda: acts.upgraded(lab, 2, OLD), "the drivers are there", acts.PATIENCE)
-    lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
+    lab.until(lambda: acts.upgraded(lab, 2, OLD) and lab.label_states() == {"upgrade-done"}, "at rest", acts.PATIENCE)
     lab.operator(driver=NEW)
     acts.run(lab).assert_phase("Skip", "NoPlugin")
     acts.post(lab, onMissingPlugin="wait").assert_phase("Done", "DriverSettled")
