@@ -86,11 +86,25 @@ TESTED: Final = (
         "2.2 is enough for CDI and for this kubelet.",
     ),
     Tested(
+        "runc",
+        "runc",
+        _REAL_NODE,
+        "v1.5.2 or later",
+        "One patch release after the one that this containerd is tested with.",
+    ),
+    Tested(
         "gpu-kubelet-plugin",
         "NVIDIA DRA driver",
         _REAL_NODE,
         "v0.5.1",
         "From 0.5.0 it needs a module that the proxy does not serve.",
+    ),
+    Tested(
+        "nvidia-cdi-hook",
+        "NVIDIA container toolkit: nvidia-cdi-hook",
+        _REAL_NODE,
+        "v1.20.1 or later",
+        "The DRA driver is built with this version.",
     ),
 )
 LIBRARY: Final = "upgrade"

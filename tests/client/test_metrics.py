@@ -37,7 +37,7 @@ from tests.client.controller import (
 )
 
 OLDEST, COUNT, SUM = "oldest_stale_timestamp_seconds", "stale_seconds_count", "stale_seconds_sum"
-MONITORING: Final = Path(__file__).parents[2] / "docs/monitoring.md"
+PAGE: Final = Path(__file__).parents[2] / "docs/reference/metrics.md"
 
 
 class Shown:
@@ -179,13 +179,13 @@ def test_a_standby_shows_no_fleet(shown: Shown) -> None:
 
 
 def test_each_metric_is_documented(shown: Shown) -> None:
-    """The table in docs/monitoring.md has every metric with its labels, and no other."""
+    """The table in docs/reference has every metric with its labels, and no other."""
     shown.look(stale())
     shown.counters.failed(NotFoundError("no"), "list", "nodes")
     shown.counters.watch_ended("pods", "Ended")
-    rows = [line.split("|") for line in MONITORING.read_text().splitlines() if "`gpu_oper" in line]
+    rows = [line.split("|") for line in PAGE.read_text().splitlines() if "`gpu_oper" in line]
     documented = {
-        cells[1].strip(" `"): {label.strip(" `") for label in cells[2].split(",") if label.strip()} for cells in rows
+        cells[1].strip(" `"): {label.strip(" `") for label in cells[3].split(",") if label.strip()} for cells in rows
     }
     families = [each for each in shown.telemetry.registry.collect() if each.name.startswith("gpu_operator_post_")]
     exposed = {

@@ -128,7 +128,7 @@ def test_pasted_values_are_valid(page: str, helm: Helm) -> None:
 
 def test_metrics_of_the_dashboard_are_documented() -> None:
     """The page lists each metric that the dashboard of the chart shows."""
-    text = (ROOT / "docs" / "monitoring.md").read_text()
+    text = (reference.FOLDER / "metrics.md").read_text()
     documented = set(re.findall(r"^\| `(gpu_operator_post_\w+)` \|", text, re.MULTILINE))
     shown = set(re.findall(r"gpu_operator_post_\w+", (CHART / "files" / "dashboard.json").read_text()))
     assert len(shown) > 10

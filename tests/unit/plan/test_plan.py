@@ -184,7 +184,7 @@ def test_the_table_names_every_pool_obstacle_and_remedy() -> None:
 
 def test_the_page_explains_every_obstacle() -> None:
     """And none that does not exist any more."""
-    page = (DOCS / "plan.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "obstacles.md").read_text(encoding="utf-8")
     assert {one.value for one in Obstacle} == set(re.findall(r"^\| `([A-Za-z]+)` \|", page, re.MULTILINE))
 
 
