@@ -142,8 +142,8 @@ site-version: $(SITE) ## Add the site of VERSION=1.2.3 to the local branch gh-pa
 	export PATH="$(CURDIR)/$(VENV)/bin:$$PATH" NO_MKDOCS_2_WARNING=1; \
 	  mike deploy --update-aliases $(VERSION) latest && mike set-default latest
 
-golden: $(READY) ## Write the golden files of the chart: tests.chart.goldenfiles
-	$(PY) -m tests.chart.goldenfiles
+golden: $(READY) ## Write the golden files of the chart: tests/chart/test_golden.py
+	$(PY) -m tests.chart.test_golden
 
 ##@ Image
 image: ## Build the image with Docker or buildah, and show what fills it
