@@ -129,9 +129,10 @@ $(SITE): requirements/docs.txt $(READY)
 site: $(SITE) ## Build the web site into build/site (needs npm); a broken link is an error
 	@$(PY) -m tools.site
 
-# The browser works on the built site. Without npm or Chromium, the test is skipped with a reason.
-test-site: $(SITE) ## Test the web site in a headless Chromium (make site-tools)
-	$(PY) -m pytest -q tests/release/test_site.py
+# The browser works on the built site and leaves pictures in build/screenshots. Without npm or Chromium, a test is skipped
+# with a reason; with REQUIRE_SITE=1 it fails.
+test-site: $(SITE) ## Test the web site and the page of `status -o html` in a headless Chromium (make site-tools)
+	$(PY) -m pytest -q tests/release/test_site.py tests/process/test_page.py
 
 site-tools: ## Install what `test-site` needs on Debian (as root)
 	apt-get update -qq
