@@ -21,8 +21,7 @@ from tests.chart.promql import engine
 from tests.chart.rendering import NAMESPACE, ROOT, Helm, Values
 from tests.client.controller import exposition
 
-CONTROLLER: Final[Values] = {"controller.enabled": True}
-RULES: Final[Values] = {**CONTROLLER, "controller.prometheusRule.enabled": True}
+RULES: Final[Values] = {"controller.enabled": True, "controller.prometheusRule.enabled": True}
 POD: Final = "gpu-operator-post-controller-6d5f-x2x4z"
 KINDS: Final = errors.ClusterError.__subclasses__()
 TARGET: Final = frozenset({"namespace", "pod"})

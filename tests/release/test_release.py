@@ -20,7 +20,6 @@ from tools.image import __main__ as image
 FILES = ("pyproject.toml", "hook/__init__.py", "Dockerfile", "CHANGELOG.md", str(release.CHART / "Chart.yaml"))
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 VERSION = release.versions(ROOT)["Chart.yaml, version"]
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
 FORGOTTEN = [
     ("Chart.yaml, version", "charts/gpu-operator-post/Chart.yaml", r"^version: .*$", "version: 9.9.9"),
     ("Chart.yaml, appVersion", "charts/gpu-operator-post/Chart.yaml", r"^appVersion: .*$", 'appVersion: "9.9.9"'),
@@ -149,10 +148,11 @@ def _is_whole(command: list[str]) -> None:
 def test_the_base_of_the_image_does_not_move() -> None:
     """Its digest is written out, in a line that Dependabot reads; both stages use it by default."""
     assert image.default_base().startswith("docker.io/library/python@sha256:")
-    assert len(image.BASE.findall(DOCKERFILE)) == 1
-    arguments = dict(re.findall(r"^ARG (BASE_IMAGE|BUILD_IMAGE)=(.*)$", DOCKERFILE, re.MULTILINE))
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert len(image.BASE.findall(dockerfile)) == 1
+    arguments = dict(re.findall(r"^ARG (BASE_IMAGE|BUILD_IMAGE)=(.*)$", dockerfile, re.MULTILINE))
     assert arguments == {"BASE_IMAGE": "base", "BUILD_IMAGE": "${BASE_IMAGE}"}
-    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)[1:] == ["${BUILD_IMAGE}", "${BASE_IMAGE}"]
+    assert re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)[1:] == ["${BUILD_IMAGE}", "${BASE_IMAGE}"]
 
 
 def test_changes_are_those_of_the_newest_section(sources: Path) -> None:
