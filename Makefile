@@ -129,9 +129,10 @@ $(SITE): requirements/docs.txt $(READY)
 site: $(SITE) ## Build the web site into build/site (needs npm); a broken link is an error
 	@$(PY) -m tools.site
 
-# The browser works on the built site. Without npm or Chromium, the test is skipped with a reason.
-test-site: $(SITE) ## Test the web site in a headless Chromium (make site-tools)
-	$(PY) -m pytest -q tests/release/test_site.py
+# The browser works on the built site and leaves pictures in build/screenshots. Without npm or Chromium, a test is skipped
+# with a reason; with REQUIRE_SITE=1 it fails.
+test-site: $(SITE) ## Test the web site and the page of `status -o html` in a headless Chromium (make site-tools)
+	$(PY) -m pytest -q tests/release/test_site.py tests/process/test_page.py
 
 site-tools: ## Install what `test-site` needs on Debian (as root)
 	apt-get update -qq
@@ -142,8 +143,8 @@ site-version: $(SITE) ## Add the site of VERSION=1.2.3 to the local branch gh-pa
 	export PATH="$(CURDIR)/$(VENV)/bin:$$PATH" NO_MKDOCS_2_WARNING=1; \
 	  mike deploy --update-aliases $(VERSION) latest && mike set-default latest
 
-golden: $(READY) ## Write the golden files of the chart: tests.chart.goldenfiles
-	$(PY) -m tests.chart.goldenfiles
+golden: $(READY) ## Write the golden files of the chart: tests/chart/test_golden.py
+	$(PY) -m tests.chart.test_golden
 
 ##@ Image
 image: ## Build the image with Docker or buildah, and show what fills it

@@ -39,7 +39,7 @@ tr{border-bottom:1px solid #dde2e8}th{background:#f1f4f7}pre{white-space:pre-wra
 .grid{display:flex;flex-wrap:wrap;gap:4px;margin:1rem 0}
 .grid a,.state{color:#fff;border-radius:3px;text-decoration:none}
 .grid a{width:22px;height:22px;text-align:center;font-size:12px;line-height:22px}.state{padding:1px 6px}
-.key span{margin-right:1rem}svg{display:block}small{color:#52606d}
+.key span{margin-right:1rem}svg{display:block}circle{stroke-width:2px}small{color:#52606d}
 """
 
 
@@ -57,7 +57,8 @@ def page(view: View) -> str:
 {_preformatted(lookup.advice(view.decision, view.found))}
 <h2>Nodes</h2>
 <p>All timelines have the same axis. Above: the driver loads (gray) and is ready (blue). Below: the plugin runs (gray),
-is verified (green) or stale (orange). A node is <em>verified</em> since its plugin became ready on this driver.</p>
+is verified (a circle, then green) or stale (orange). A node is <em>verified</em> since its plugin became ready on this
+driver.</p>
 <table><tr><th>Node</th><th>State</th><th>Timeline</th><th>Detail</th></tr>
 {"".join(_rows(view))}</table>
 {_affected(view)}{_preformatted([line for line in lookup.as_lines(view.found) if line])}
@@ -108,11 +109,13 @@ def _timeline(status: NodeStatus, times: Mapping[str, datetime], first: datetime
     """Return a picture of a node's driver and plugin. It ends some time after the last event of the fleet."""
     span = max((last - first).total_seconds(), 1.0) * 1.1
 
+    def position(time: datetime) -> float:
+        return max(0.0, (time - first).total_seconds() / span * WIDTH)
+
     def bar(start: datetime | None, end: datetime | None, top: int, color: str) -> str:
         if start is None:
             return ""
-        left, right = (max(0.0, (at - first).total_seconds() / span * WIDTH) for at in (start, end or start))
-        right = right if end is not None else float(WIDTH)
+        left, right = position(start), position(end) if end is not None else float(WIDTH)
         return f'<rect x="{left:.1f}" y="{top}" width="{max(right - left, 1.0):.1f}" height="8" fill="{color}"/>'
 
     driver, ready, plugin, verified = map(times.get, ("driver", "ready", "plugin", "verified"))
@@ -121,8 +124,15 @@ def _timeline(status: NodeStatus, times: Mapping[str, datetime], first: datetime
         bar(ready, None, 1, COLORS[NodeState.VERIFYING]),
         bar(plugin, verified, 12, COLORS[NodeState.STALE if status.stale_pod is not None else NodeState.WAITING]),
         bar(verified, None, 12, COLORS[NodeState.VERIFIED]),
+        _mark(max(position(verified), 5.0), verified) if verified is not None else "",
     )
     return f'<svg width="{WIDTH}" height="22" role="img" aria-label="timeline">{"".join(bars)}</svg>'
+
+
+def _mark(left: float, verified: datetime) -> str:
+    """Return the circle at the time since which a node is verified."""
+    title = f"<title>verified since {timestamp(verified)}</title>"
+    return f'<circle cx="{left:.1f}" cy="16" r="4" fill="#fff" stroke="{COLORS[NodeState.VERIFIED]}">{title}</circle>'
 
 
 def _affected(view: View) -> str:

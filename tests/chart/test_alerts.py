@@ -21,8 +21,7 @@ from tests.chart.promql import engine
 from tests.chart.rendering import NAMESPACE, ROOT, Helm, Values
 from tests.client.controller import exposition
 
-CONTROLLER: Final[Values] = {"controller.enabled": True}
-RULES: Final[Values] = {**CONTROLLER, "controller.prometheusRule.enabled": True}
+RULES: Final[Values] = {"controller.enabled": True, "controller.prometheusRule.enabled": True}
 POD: Final = "gpu-operator-post-controller-6d5f-x2x4z"
 KINDS: Final = errors.ClusterError.__subclasses__()
 TARGET: Final = frozenset({"namespace", "pod"})
@@ -52,6 +51,7 @@ _out_of_sync: Final = partial(_ours, "cache_out_of_sync_seconds")
 _breaker: Final = partial(_ours, "breaker_open", driver="gpu")
 _oldest: Final = partial(_ours, "oldest_stale_timestamp_seconds", driver="gpu")
 _restarts: Final = partial(_ours, "restarts_total", driver="gpu", reason="Driver", result="restarted")
+_errors: Final = partial(_ours, "api_errors_total", verb="watch", resource="pods")
 _plugins: Final = partial(_ours, "plugins", driver="gpu")
 
 
@@ -61,10 +61,6 @@ def _nodes(state: str, reason: str, values: str) -> str:
 
 def _affected(exposure: str, values: str) -> str:
     return _ours("affected_pods", values, **{"class": exposure})
-
-
-def _errors(kind: str, values: str) -> str:
-    return _ours("api_errors_total", values, kind=kind, verb="watch", resource="pods")
 
 
 NODE_LOST: Final = "1x5 stale _x5 1x90"
@@ -86,7 +82,7 @@ FIRES: Final[dict[str, Case]] = {
     "restarted-in-vain": ("RestartsDoNotHelp", [_nodes("Failed", "RestartBackedOff", BACK_OFF)], (16, 30)),
     "four-restarts-of-one": ("ManyRestarts", [_plugins("1x40"), _restarts("0+1x4 4x35")], (4, 39)),
     "affected-pods": ("AffectedWorkloads", [_affected("PreparedWhileStale", "0 2x20 0x5")], (6, 21)),
-    "watch-that-never-opens": ("ApiErrors", [_errors("PermissionDenied", "0+6x60")], (36, 60)),
+    "watch-that-never-opens": ("ApiErrors", [_errors("0+6x60", kind="PermissionDenied")], (36, 60)),
 }
 QUIET: Final[dict[str, Case]] = {
     "moved-to-another-node": ("ControllerMissing", [_leader(NODE_LOST)], None),
@@ -104,8 +100,8 @@ QUIET: Final[dict[str, Case]] = {
     "three-restarts-of-one": ("ManyRestarts", [_plugins("1x70"), _restarts("0+1x3 3x67")], None),
     "a-rollout-and-a-second": ("ManyRestarts", [_plugins("50x9 0x9 50x50"), _restarts("0+20x5 100x60")], None),
     "possibly-affected-pods": ("AffectedWorkloads", [_affected("PossiblyAffected", "5x30")], None),
-    "outage-of-the-api": ("ApiErrors", [_errors("Unreachable", "0 150x60")], None),
-    "expired-watches": ("ApiErrors", [_errors("Gone", "0+60x60"), _errors("NotFound", "0+60x60")], None),
+    "outage-of-the-api": ("ApiErrors", [_errors("0 150x60", kind="Unreachable")], None),
+    "expired-watches": ("ApiErrors", [_errors("0+60x60", kind="Gone"), _errors("0+60x60", kind="NotFound")], None),
 }
 
 

@@ -1,49 +1,105 @@
-"""The dashboard for Grafana: Prometheus reads each query, and each metric and label is one of the program."""
+"""The dashboard for Grafana: Prometheus evaluates each query over what the program itself exposes."""
 
 from __future__ import annotations
 
 import json
 import re
+import time
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from prometheus_client.parser import text_string_to_metric_families
+import pytest
+from prometheus_client import generate_latest
 
+from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
-from tests.chart.promql import engine
-from tests.chart.rendering import Helm
-from tests.client.controller import exposition
+from hook.decide.state import Breaker
+from hook.decide.workloads import Affected, AffectedPod, Exposure
+from hook.errors import ConflictError, GoneError, NotFoundError, UnreachableError
+from hook.kube.client import Counters
+from hook.kube.informer import OutOfSync
+from hook.run.metrics import Telemetry
+from hook.run.status import ControllerState
+from tests.chart.promql import Scrape, engine
+from tests.chart.rendering import NAMESPACE, Helm
+from tests.client.controller import decision, memories, restart, stale, stale_pod, standing, verified
 
-VARIABLES: Final = {"$namespace": "gpu-operator"}
+SECONDS: Final = 60
+"""From the first scrape to the second."""
+LEADER: Final = "controller-a"
+STANDBY: Final = "controller-b"
 LEGEND: Final = re.compile(r"\{\{(\w+)\}\}")
-TARGET: Final = frozenset({"namespace", "pod"})
-"""Labels that a PodMonitor adds to all that it scrapes."""
+SHOWN: Final[dict[str, dict[str, Any]]] = {
+    "Leader": {"": 1},
+    "Stale plugins": {"": 1},
+    "Failed nodes": {"": 1},
+    "Circuit breakers open": {"": 1},
+    "Affected pods": {"": 2},
+    "Cache out of sync": {"": pytest.approx(120, abs=30)},
+    "Nodes by state": {"gpu Verified": 1, "gpu Stale": 1, "gpu Failed": 1, "gpu Excluded": 1},
+    "What nodes wait for": {"PluginStale": 1, "DriverFailing": 1},
+    "Age of the oldest stale plugin": {"gpu": pytest.approx(SECONDS, abs=0.01)},
+    "From the ready driver to the restart and to the verified plugin": {
+        "to the restart": pytest.approx(20, abs=1),
+        "to the verified plugin": pytest.approx(SECONDS, abs=1),
+    },
+    "Restarts per hour": {"gpu restarted": 1, "gpu refused": 0, "gpu failed": 0},
+    "Errors of the API server": {"Unreachable": pytest.approx(0.005)},
+    "Memory": {LEADER: pytest.approx(500e6, abs=490e6), STANDBY: pytest.approx(500e6, abs=490e6)},
+    "Time since the last reconcile": {LEADER: pytest.approx(SECONDS, abs=30)},
+}
+"""By panel, the values of the fleet of `_scrapes` by their legends. None is empty."""
 
 
 def _dashboard(helm: Helm) -> dict[str, Any]:
     rendered = helm.render({"controller.enabled": True, "controller.dashboard.enabled": True})
-    (found,) = (each for each in rendered.all("ConfigMap") if "grafana_dashboard" in each["metadata"]["labels"])
-    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    maps = rendered.all("ConfigMap")
+    (found,) = (each for each in maps if each["metadata"]["labels"].get("grafana_dashboard") == "1")
     return dict(json.loads(found["data"]["gpu-operator-post.json"]))
 
 
-def test_queries_are_about_metrics_of_the_program(helm: Helm) -> None:
-    """Each selects by namespace, and no panel covers another."""
-    families = list(text_string_to_metric_families(exposition()))
-    shown = {sample.name: set(sample.labels) for family in families for sample in family.samples}
+def _scrapes(began: datetime) -> list[Scrape]:
+    """Return what two replicas expose before and after one of two stale plugins is restarted and verified."""
+    counters = Counters()
+    replicas = {LEADER: Telemetry(counters), STANDBY: Telemetry(Counters())}
+    for name, telemetry in replicas.items():
+        telemetry.leading(leading=name == LEADER)
+    others = [
+        stale("gpu-2", began),
+        standing(NodeState.FAILED, Reason.DRIVER_FAILING, "gpu-3"),
+        standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, "gpu-4"),
+    ]
+    affected = Affected(tuple(AffectedPod("team", each, each, "gpu-2", each, began, ()) for each in Exposure))
+    lost = OutOfSync("pods", time.monotonic() - 120, "refused")
+    found: list[Scrape] = []
+    for now, first in ((began, stale("gpu-1", began)), (began + timedelta(seconds=SECONDS), verified("gpu-1"))):
+        for error in (UnreachableError, NotFoundError, ConflictError, GoneError):
+            counters.failed(error("no"), "list", "pods")
+        if now > began:
+            replicas[LEADER].executed(restart(stale_pod(ready=began)), began + timedelta(seconds=20))
+        state = ControllerState(decision([first, *others]), memories(Breaker(began)), now, lost, affected=affected)
+        replicas[LEADER].reconciled(state)
+        for name, telemetry in replicas.items():
+            text = generate_latest(telemetry.registry).decode()
+            found.append({"at": now.timestamp(), "labels": {"namespace": NAMESPACE, "pod": name}, "text": text})
+    return found
+
+
+def test_each_panel_shows_its_value(helm: Helm) -> None:
+    """With a legend for each line. Each query selects by namespace, and no panel covers another."""
+    began = datetime.now(UTC)
+    prometheus = engine(scrapes=_scrapes(began))
     panels = _dashboard(helm)["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels) > 10
     for panel in panels:
+        shown = {}
         for target in panel["targets"]:
-            query = target["expr"].replace("$namespace", VARIABLES["$namespace"])
-            assert "$" not in query, panel["title"]
-            labels = set[str]()
-            for selector in engine().selectors(query):
-                labels |= shown[selector["metric"]] | TARGET
-                assert set(selector["labels"]) <= shown[selector["metric"]] | TARGET, query
-                assert selector["labels"]["namespace"], query
-                states = selector["labels"].get("state", "")
-                assert set(filter(None, states.split("|"))) <= {str(state) for state in NodeState}, query
-            assert set(LEGEND.findall(target["legendFormat"])) <= labels, query
+            query = target["expr"].replace("$namespace", NAMESPACE)
+            assert all(selector["labels"]["namespace"] == NAMESPACE for selector in prometheus.selectors(query)), query
+            for labels, value in prometheus.values(query, began.timestamp() + SECONDS):
+                shown[LEGEND.sub(lambda name: labels[name[1]], target["legendFormat"])] = value  # noqa: B023
+        assert shown == SHOWN[panel["title"]], panel["title"]
+    assert SHOWN.keys() == {panel["title"] for panel in panels}
+    assert len({panel["id"] for panel in panels}) == len(panels)
     cells = [cell for panel in panels for cell in _cells(panel["gridPos"])]
     assert len(cells) == len(set(cells))
 

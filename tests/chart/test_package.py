@@ -1,4 +1,4 @@
-"""The chart as a package: supported versions, metadata, short templates, and the example values."""
+"""The chart as a package: supported versions and metadata."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from typing import Final
 
 import yaml
 
-from hook.checks import settings_from
-from tests.chart.rendering import CHART, ROOT, Helm, config_of, container_of
+from tests.chart.rendering import CHART, Helm
 
 CHANGE_KINDS: Final = frozenset({"added", "changed", "deprecated", "removed", "fixed", "security"})
 """What Artifact Hub knows; it shows no other."""
 SUPPORTED: Final = ("1.34.0", "1.35.4-gke.1245000", "1.36.1-eks-0a1b2c3", "1.37.2")
 """From the first version with resource.k8s.io/v1, under the names that managed services give theirs."""
-EXAMPLES: Final = ROOT / "examples" / "values"
 
 
 def test_kubernetes_versions(helms: dict[str, Helm]) -> None:
@@ -36,12 +34,3 @@ def test_chart_metadata_is_complete() -> None:
     links = yaml.safe_load(chart["annotations"]["artifacthub.io/links"])
     assert all(link["name"] and link["url"].startswith("https://") for link in links)
     assert "example" not in str(chart).lower()
-
-
-def test_the_program_accepts_the_example_values(helm: Helm) -> None:
-    """It accepts the settings of the Job and of the controller."""
-    for file in EXAMPLES.glob("*.yaml"):
-        rendered = helm.render({}, f"--values={file}")
-        settings_from(rendered.config)
-        for deployment in rendered.all("Deployment"):
-            settings_from(config_of(container_of(deployment)), controller=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Final
 
 import yaml
@@ -52,10 +53,7 @@ MISTAKES: Final[tuple[tuple[Values, str], ...]] = (
     ({"job.mode": "delegate"}, "there is no controller to delegate to"),
     ({**BOTH, "dryRun": True}, "a controller has no end"),
     ({**BOTH, "controller.serviceAccount.name": "gpu-operator-post"}, "would share a ServiceAccount"),
-    (
-        {**BOTH, "controller.serviceAccount.create": False},
-        "controller.serviceAccount.name must name an existing Service",
-    ),
+    ({**BOTH, "controller.serviceAccount.create": False}, "controller.serviceAccount.name must name an existing"),
     ({"serviceAccount.create": False}, "serviceAccount.name must name an existing ServiceAccount"),
     ({"rbac.scope": "namespace"}, "rbac.namespaces is empty"),
     ({"rbac.namespaces": ["a"]}, "only with rbac.scope: namespace"),
@@ -63,34 +61,32 @@ MISTAKES: Final[tuple[tuple[Values, str], ...]] = (
     ({**SCOPED, "driverClients": [{"namespace": "x", "name": "y"}]}, "names x/y, which is not in rbac.namespaces"),
     ({"driverClients": [{"name": "y"}]}, CLIENT),
     ({"driverClients": [{"namespace": "x", "name": "y", "labels": {"a": "b"}}]}, CLIENT),
-    (
-        {"extraEnv": [{"name": "GPU_OPERATOR_POST_CONFIG", "value": "{}"}]},
-        "the chart sets the variables of the program",
-    ),
+    ({"extraEnv": [{"name": "GPU_OPERATOR_POST_CONFIG", "value": "{}"}]}, "the chart sets the variables of the"),
 )
 """What the templates refuse with a sentence."""
 
 
-def test_the_schema_refuses_a_wrong_value_by_place_and_reason(helm: Helm) -> None:
-    """Helm prints a line for each wrong value, with its place and what was expected."""
+def test_the_schema_refuses_a_wrong_value_by_place_and_reason(helms: dict[str, Helm]) -> None:
+    """Both Helms print a line for each wrong value, with its place and what was expected."""
     batches: list[dict[str, tuple[Values, str]]] = []
     for values, place, reason in SCHEMA:
         if all(place in batch for batch in batches):
             batches.append({})
         next(batch for batch in batches if place not in batch)[place] = (values, reason)
-    for batch in batches:
+    for batch, (name, helm) in product(batches, helms.items()):
         lines = helm.refuse({key: value for values, _ in batch.values() for key, value in values.items()}).splitlines()
         for place, (values, reason) in batch.items():
-            assert any(place in line and reason in line for line in lines), f"{values}: {lines}"
+            assert any(place in line and reason in line for line in lines), f"{name}, {values}: {lines}"
 
 
-def test_a_mistake_is_refused_with_a_sentence(helm: Helm) -> None:
-    """The sentence says what to write instead. One run reports all mistakes."""
+def test_a_mistake_is_refused_with_a_sentence(helm: Helm, helms: dict[str, Helm]) -> None:
+    """The sentence says what to write instead. One run reports all mistakes, with both Helms."""
     for values, sentence in MISTAKES:
         assert sentence in helm.refuse(values), values
-    message = helm.refuse({"timeout": "25min", "job.mode": "delegate", "rbac.scope": "namespace"})
-    for sentence in ("which is not a duration", "there is no controller", "rbac.namespaces is empty"):
-        assert sentence in message
+    for each in helms.values():
+        message = each.refuse({"timeout": "25min", "job.mode": "delegate", "rbac.scope": "namespace"})
+        for sentence in ("which is not a duration", "there is no controller", "rbac.namespaces is empty"):
+            assert sentence in message
 
 
 VALID: Final[tuple[Values, ...]] = (

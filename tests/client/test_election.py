@@ -295,6 +295,7 @@ def test_a_release_does_not_wait_for_a_silent_server() -> None:
     for verb in ("GET", "PATCH"):
         with staged() as scene:
             elector = held(scene.server)
+            elector.config = replace(elector.config, renew_deadline=4 * PATIENCE)
             scene.on(verb, lambda: SILENT)
             with bounded():
                 elector.release()

@@ -8,8 +8,7 @@ from typing import Final
 from devcluster import programs
 from devcluster.binaries import DEPLOYER_NAMES
 from tests.chart.rendering import ROOT
-from tools import compatibility
-from tools.compatibility import PAGE, RECORDINGS, SCENARIOS, TESTED, version_of
+from tools.compatibility import RECORDINGS, SCENARIOS, TESTED, version_of
 
 NOT_DEPLOYING = {"crane"}
 """It serves charts to the deployment tools of the tests."""
@@ -24,11 +23,6 @@ NAMED: Final = (
     *(("bundle for Flux", FLUX), ("bundle for Argo CD", ARGO_CD), ("bundle with a parent chart", ARGO_CD)),
 )
 """By how each row begins, in their order: the programs that the tests run for it, whose versions it names."""
-
-
-def test_the_page_is_up_to_date() -> None:
-    """`make docs` would not change it."""
-    assert PAGE.read_text() == compatibility.rendered(), "run: make docs"
 
 
 def test_every_deployment_tool_has_a_line() -> None:

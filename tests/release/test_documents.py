@@ -1,4 +1,4 @@
-"""Documents: their links work, what can be pasted from them is valid, and they have no placeholders."""
+"""Documents: their links work, the tests that they name exist, and what can be pasted from them is valid."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from tests.chart.rendering import CHART, ROOT, Helm
+from tests.conftest import LONGEST_FIRST, ON_A_CLUSTER, ONE_PER_PARAMETER
 from tests.release.commands import documents
-from tools import reference
 
 LINK: Final = re.compile(r"\]\((?!https?://|mailto:|\.\./\.\./actions/)([^)\s]+)\)")
 """Links to files. Those to GitHub's own pages of the repository have a test of their own."""
@@ -43,6 +43,14 @@ def test_every_folder_of_tests_is_explained() -> None:
     explained = set(re.findall(r"`tests/(\w+)`", (ROOT / "CONTRIBUTING.md").read_text()))
     folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
     assert folders - explained == set()
+
+
+def test_what_is_treated_specially_exists() -> None:
+    """A renamed test would silently lose its second try or its place."""
+    for name in {*LONGEST_FIRST, *ON_A_CLUSTER, *ONE_PER_PARAMETER}:
+        path, _, test = name.partition("::")
+        assert (ROOT / path).exists(), name
+        assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), name
 
 
 def test_links_lead_to_a_file_and_a_heading() -> None:
@@ -124,18 +132,3 @@ def test_pasted_values_are_valid(page: str, helm: Helm) -> None:
         assert helm.render(each).config["expect"] == {"driverVersion": "", **each["expect"]}
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
     assert set(re.findall(r"(?:version:|targetRevision:|tag:) (\d+\.\d+\.\d+)", text)) == {version}
-
-
-def test_metrics_of_the_dashboard_are_documented() -> None:
-    """The page lists each metric that the dashboard of the chart shows."""
-    text = (reference.FOLDER / "metrics.md").read_text()
-    documented = set(re.findall(r"^\| `(gpu_operator_post_\w+)` \|", text, re.MULTILINE))
-    shown = set(re.findall(r"gpu_operator_post_\w+", (CHART / "files" / "dashboard.json").read_text()))
-    assert len(shown) > 10
-    assert {name.removesuffix("_bucket") for name in shown} <= documented
-
-
-def test_the_reference_is_up_to_date() -> None:
-    """`make docs` would not change it."""
-    for name, text in reference.pages().items():
-        assert (reference.FOLDER / name).read_text() == text, f"{name}: run make docs"

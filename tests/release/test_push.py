@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 from click.testing import CliRunner
@@ -16,30 +14,18 @@ from devcluster import binaries
 from tests.chart.rendering import ROOT
 from tools import release
 
-PATIENCE: Final = 60.0
-"""Seconds for a small program to listen, on a busy machine."""
-
 
 @pytest.fixture
-def registry(tmp_path: Path) -> Iterator[str]:
+def registry() -> Iterator[str]:
     """Serve an OCI registry on a free port of this machine."""
-    log = tmp_path / "registry.log"
     command = [str(binaries.ensure(["crane"])["crane"]), "registry", "serve", "--address=127.0.0.1:0"]
-    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        found = (re.search(r"serving on port (\d+)", line) for line in process.stdout)
         try:
-            yield f"127.0.0.1:{_port(process, log)}"
+            yield f"127.0.0.1:{next(port[1] for port in found if port)}"
         finally:
             process.terminate()
-
-
-def _port(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Wait until the registry prints where it listens."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        if match := re.search(r"serving on port (\d+)", log.read_text()):
-            return match[1]
-        time.sleep(0.05)
-    pytest.fail(f"the registry does not listen:\n{log.read_text()}")
 
 
 def test_push_prints_the_digest_that_the_registry_has(registry: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from bundler.values import seconds
 from tests.chart.rendering import ROOT, Helm, Values
 from tests.release.commands import CONSOLE, commands
 from tools import release
+from tools.image import __main__ as image
 
 FILES = ("pyproject.toml", "hook/__init__.py", "Dockerfile", "CHANGELOG.md", str(release.CHART / "Chart.yaml"))
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -87,8 +88,8 @@ def test_packaged_chart_runs_the_released_image(helms: dict[str, Helm], package:
         ({"image.digest": digest}, f"ghcr.io/some-org/fork@{digest}"),
     )
     for name, helm in helms.items():
-        for values, image in cases:
-            assert helm.render(values, chart=package).container["image"] == image, f"{name}: {values}"
+        for values, reference in cases:
+            assert helm.render(values, chart=package).container["image"] == reference, f"{name}: {values}"
         lint = helm.run("lint", "--strict", str(package))
         assert lint.returncode == 0, lint.stdout
 
@@ -101,8 +102,8 @@ def test_packaged_chart_says_where_it_comes_from(helm: Helm, package: Path) -> N
     assert chart["maintainers"] == [{"name": "Some-Org", "url": "https://github.com/Some-Org"}]
     assert chart["icon"] == f"https://raw.githubusercontent.com/Some-Org/fork/v{VERSION}/{release.ICON}"
     assert (ROOT / release.ICON).is_file()
-    (image,) = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
-    assert image["image"] == f"ghcr.io/some-org/fork:{VERSION}@{DIGEST}"
+    (named,) = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
+    assert named["image"] == f"ghcr.io/some-org/fork:{VERSION}@{DIGEST}"
     ours = yaml.safe_load((ROOT / release.CHART / "Chart.yaml").read_text())
     assert ours["annotations"].items() <= chart["annotations"].items()
     del ours["annotations"]
@@ -142,6 +143,16 @@ def _is_whole(command: list[str]) -> None:
     assert "--reset-values" in options
     values = yaml.safe_load((ROOT / release.CHART / "values.yaml").read_text())
     assert seconds(given["--timeout"]) == seconds(values["timeout"]) + 120
+
+
+def test_the_base_of_the_image_does_not_move() -> None:
+    """Its digest is written out, in a line that Dependabot reads; both stages use it by default."""
+    assert image.default_base().startswith("docker.io/library/python@sha256:")
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert len(image.BASE.findall(dockerfile)) == 1
+    arguments = dict(re.findall(r"^ARG (BASE_IMAGE|BUILD_IMAGE)=(.*)$", dockerfile, re.MULTILINE))
+    assert arguments == {"BASE_IMAGE": "base", "BUILD_IMAGE": "${BASE_IMAGE}"}
+    assert re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)[1:] == ["${BUILD_IMAGE}", "${BASE_IMAGE}"]
 
 
 def test_changes_are_those_of_the_newest_section(sources: Path) -> None:

@@ -92,6 +92,11 @@ def test_a_release_passes_every_check_first() -> None:
         assert "for platform in linux/amd64 linux/arm64" in step["run"]
         assert "$IMAGE@$DIGEST" in step["run"]
     (build,) = (step["with"] for step in steps(RELEASE) if "build-push-action" in step.get("uses", ""))
+    repository = "${{ github.server_url }}/${{ github.repository }}"
+    # The sources name no owner: a name that is not claimed yet could be claimed by anyone.
+    source, page = (f"org.opencontainers.image.{name}=" for name in ("source", "documentation"))
+    assert build["labels"].splitlines() == [source + repository, f"{page}{repository}#readme"]
+    assert "github.com" not in (ROOT / "Dockerfile").read_text()
     assert (build["provenance"], build["sbom"], "tags" in build) == ("mode=max", True, False)
     assert "push-by-digest=true" in build["outputs"]
     assert "docker run" in started["run"]

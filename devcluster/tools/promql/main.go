@@ -1,4 +1,5 @@
-// Promql evaluates PromQL with Prometheus' own parser and engine, over series that the caller writes down.
+// Promql evaluates PromQL with Prometheus' own parser and engine, over series that the caller writes down or that a
+// program exposes.
 //
 // It reads one JSON object from its standard input and writes one to its standard output:
 //
@@ -7,18 +8,27 @@
 //	              "results": [{"at": 120, "samples": [{"labels": {…}, "value": "0"}]}], "error": ""}]}
 //
 // Series are in the notation of promtool's rule tests; their first sample is at 0, the next one `interval` seconds
-// later. Storage, service discovery and the rest of Prometheus are left out: they are nine tenths of promtool.
+// later. Scrapes are texts that a target exposes, oldest first, and the labels that Prometheus adds to them:
+//
+//	{"scrapes": [{"at": 60, "labels": {"pod": "a"}, "text": "up 1\n"}], "queries": …}
+//
+// Storage, service discovery and the rest of Prometheus are left out: they are nine tenths of promtool.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
@@ -30,9 +40,16 @@ type query struct {
 	At   []float64 `json:"at"`
 }
 
+type scrape struct {
+	At     float64           `json:"at"`
+	Labels map[string]string `json:"labels"`
+	Text   string            `json:"text"`
+}
+
 type question struct {
 	Interval int64    `json:"interval"`
 	Series   []string `json:"series"`
+	Scrapes  []scrape `json:"scrapes"`
 	Queries  []query  `json:"queries"`
 }
 
@@ -104,15 +121,75 @@ func load(asked question, language parser.Parser) (memory, error) {
 			return nil, fmt.Errorf("series %q: %w", text, err)
 		}
 		one := promql.Series{Metric: metric}
-		for number, value := range values {
-			if !value.Omitted {
+		for number, sampled := range values {
+			if !sampled.Omitted {
 				at := int64(number) * asked.Interval * 1000
-				one.Floats = append(one.Floats, promql.FPoint{T: at, F: value.Value})
+				one.Floats = append(one.Floats, promql.FPoint{T: at, F: sampled.Value})
 			}
 		}
 		kept = append(kept, one)
 	}
+	return ingest(kept, asked.Scrapes)
+}
+
+// ingest adds the samples of each scrape. It ends the target's series that a scrape lacks, as Prometheus does.
+func ingest(kept memory, scrapes []scrape) (memory, error) {
+	known := map[string]int{}
+	for _, one := range scrapes {
+		at := int64(one.At * 1000)
+		parsed, err := textparse.New([]byte(one.Text), "text/plain", nil, textparse.ParserOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for {
+			entry, err := parsed.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("scrape at %v: %w", one.At, err)
+			}
+			if entry != textparse.EntrySeries {
+				continue
+			}
+			metric := labelled(parsed, one.Labels)
+			number, there := known[metric.String()]
+			if !there {
+				number = len(kept)
+				known[metric.String()] = number
+				kept = append(kept, promql.Series{Metric: metric})
+			}
+			_, _, sampled := parsed.Series()
+			kept[number].Floats = append(kept[number].Floats, promql.FPoint{T: at, F: sampled})
+		}
+		for _, number := range known {
+			series := &kept[number]
+			if isOf(series.Metric, one.Labels) && series.Floats[len(series.Floats)-1].T < at {
+				series.Floats = append(series.Floats, promql.FPoint{T: at, F: math.Float64frombits(value.StaleNaN)})
+			}
+		}
+	}
 	return kept, nil
+}
+
+// labelled returns the labels of the sample that was parsed last, and those of its target.
+func labelled(parsed textparse.Parser, target map[string]string) labels.Labels {
+	var metric labels.Labels
+	parsed.Labels(&metric)
+	builder := labels.NewBuilder(metric)
+	for name, set := range target {
+		builder.Set(name, set)
+	}
+	return builder.Labels()
+}
+
+func isOf(metric labels.Labels, target map[string]string) bool {
+	for name, set := range target {
+		if metric.Get(name) != set {
+			return false
+		}
+	}
+	return true
 }
 
 // evaluate says what a query asks for, and what it gives at each of its times.
@@ -159,12 +236,12 @@ func instant(engine *promql.Engine, kept memory, expr string, at time.Time) ([]s
 	}
 	vector, err := got.Vector()
 	if err != nil {
-		return nil, fmt.Errorf("an alert needs a vector: %w", err)
+		return nil, fmt.Errorf("not a vector: %w", err)
 	}
 	samples := []sample{}
 	for _, found := range vector {
-		value := strconv.FormatFloat(found.F, 'f', -1, 64)
-		samples = append(samples, sample{Labels: found.Metric.Map(), Value: value})
+		written := strconv.FormatFloat(found.F, 'f', -1, 64)
+		samples = append(samples, sample{Labels: found.Metric.Map(), Value: written})
 	}
 	return samples, nil
 }

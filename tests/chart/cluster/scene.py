@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,12 +12,10 @@ import pytest
 from devcluster.access import Access, ApiError
 from devcluster.client import MERGE_PATCH, Api, Object, path
 from devcluster.cluster import Cluster
-from devcluster.patience import TooSlowError
 from hook.kube.events import COMPONENT
 from tests.chart.rendering import Helm, Values
+from tests.client.server import until
 
-PATIENCE: Final = 120.0
-"""For a busy machine: a policy takes effect within a second or two of its creation."""
 PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 DRA: Final = "nvidia-dra-driver-gpu"
 OTHER: Final = "other"
@@ -173,15 +170,6 @@ def _workload(kind: str, namespace: str, name: str, container: str = "main", **l
 
 def _pod(container: str) -> Object:
     return {"containers": [{"name": container, "image": "example.invalid/nothing:1"}], "restartPolicy": "Always"}
-
-
-def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait for a condition; too long a wait is tried once more."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        if time.monotonic() > end:
-            raise TooSlowError(f"not within {PATIENCE:.0f} s: {what}")
-        time.sleep(0.2)
 
 
 def pod_of(cluster: Cluster, namespace: str, name: str, kind: str = "DaemonSet") -> str:

@@ -38,9 +38,9 @@ from tests.chart.cluster.scene import (
     pod_of,
     scene,
     scheduled,
-    until,
 )  # fmt: skip
 from tests.chart.rendering import Object, Values
+from tests.client.server import until
 
 pytestmark = pytest.mark.e2e
 

@@ -14,8 +14,7 @@ from typing import Final
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.chart.rendering import Helm, Values
-from tests.e2e.identity import Right, kubeconfig, rights
+from tests.e2e.identity import Right, charted, kubeconfig
 from tests.e2e.lab import NAMESPACE, PLUGIN_NAMESPACE, Lab
 from tests.process.program import Ended, ended
 
@@ -40,11 +39,6 @@ def lab(cluster: Cluster) -> Lab:
     return started
 
 
-def _granted(lab: Lab, values: Values) -> set[Right]:
-    rendered = Helm(lab.cluster.binary("helm4")).render(values)
-    return {right for kind in ("ClusterRole", "Role") for role in rendered.all(kind) for right in rights(role["rules"])}
-
-
 def _start(lab: Lab, name: str, allowed: Iterable[Right], *args: str) -> subprocess.Popen[str]:
     return lab.start(*args, kubeconfig=kubeconfig(lab.cluster, name, allowed))
 
@@ -61,7 +55,7 @@ def _assert_missing(done: Ended, what: str) -> None:
 
 def test_without_one_read(lab: Lab, subtests: pytest.Subtests) -> None:
     """Exit 3 with verb, resource and namespace, for each kind that the program lists, and for a watch."""
-    granted = _granted(lab, {})
+    granted = charted(lab.cluster)
     lists = sorted(right for right in granted if right.verb == "list" and right.resource not in OPTIONAL)
     assert len(lists) == 9
     reads = [*lists, lists[0]._replace(verb="watch")]
@@ -88,7 +82,7 @@ def test_without_one_write(lab: Lab, subtests: pytest.Subtests) -> None:
     delete, patch = Right("", "pods", "delete"), Right("apps", "daemonsets", "patch")
     quick = ("run", "--timeout=2m", "advanced.operatorQuiet=2s")
     job = (f"--job-namespace={NAMESPACE}", "--job-name=gpu-operator-post")
-    stale_pods, rollout = _granted(lab, {}), _granted(lab, {"strategy": "rollout-restart"})
+    stale_pods, rollout = charted(lab.cluster), charted(lab.cluster, strategy="rollout-restart")
     deleting = _start(lab, "without-delete", stale_pods - {delete}, *quick)
     patching = _start(lab, "without-patch", rollout - {patch}, *quick, "strategy=rollout-restart")
     reading = _start(lab, "without-job", stale_pods - {OWN_JOB}, *quick, *job, "--dry-run")

@@ -1,0 +1,47 @@
+"""The page of `status -o html` in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from hook.decide.result import NodeState
+from hook.run.page import COLORS
+from tests.browser import browsing, need
+from tests.client.fixtured import showing
+from tests.client.test_workloads import held
+from tests.fixtures.cluster import cluster, stale_plugin
+from tests.process.program import run_each, write_kubeconfig
+
+DRAWN: Final = """
+(selector => [...document.querySelectorAll(selector)].filter(each => {
+  const [box, around] = [each, each.closest('svg, .grid')].map(one => one.getBoundingClientRect())
+  return box.width > 0 && box.height > 0 && box.left >= around.left && box.right <= around.right
+}).map(each => each.closest('tr')?.id ?? each.textContent))
+"""
+"""Returns, for the elements of a selector that are visible in their picture or grid, the node, or the text."""
+
+
+def test_a_browser_draws_it(tmp_path: Path) -> None:
+    """With a square, a timeline and the mark of a verified node, and affected pods. It asks no host for anything."""
+    need()
+    found = cluster("gpu-0", "gpu-1").put("plugin-pod", stale_plugin("gpu-1"))
+    with showing(found, held) as server:
+        file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
+        (status,) = run_each(tmp_path, [["status", f"--kubeconfig={file}", "--output=html"]])
+    assert status.code == 0, status.said
+    page = tmp_path / "status.html"
+    page.write_text(status.out)
+    asyncio.run(_look(page.as_uri(), tmp_path / "profile"))
+
+
+async def _look(uri: str, profile: Path) -> None:
+    async with browsing(profile) as page:
+        await page.open(uri)
+        assert await page.value(f"{DRAWN}('.grid a')") == ["S", "V"]
+        assert await page.value(f"{DRAWN}('svg circle')") == ["gpu-0"]
+        assert await page.value(f"{DRAWN}('svg rect')") == ["gpu-1"] * 3 + ["gpu-0"] * 4
+        assert "team/old" in await page.value("document.querySelector('table:last-of-type').innerText")
+        assert {COLORS[NodeState.VERIFIED], COLORS[NodeState.STALE]} <= set(await page.screenshot("status"))
+        assert (page.errors, page.requests) == ([], {uri})
