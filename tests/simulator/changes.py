@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
-from pathlib import Path
+from functools import cache
 from typing import Final
 
 from devcluster.layout import CHECKOUT
@@ -16,20 +15,22 @@ FORCE: Final = "SIMULATOR"
 """Set this environment variable to run the tests in any case, as every night."""
 
 
-def why_skip(checkout: Path = CHECKOUT, environment: Mapping[str, str] = os.environ) -> str:
-    """Return why the simulator's tests need not run, or nothing where they run."""
+@cache
+def why_skip(*more: str) -> str:
+    """Return why tests of the simulator, and of more sources, need not run, or nothing where they run."""
     # On a checkout of the upstream branch itself, as after a push to it, the last commit counts.
-    base = _git(checkout, "merge-base", "HEAD", UPSTREAM)
-    if base == _git(checkout, "rev-parse", "HEAD"):
-        base = _git(checkout, "rev-parse", "--quiet", "--verify", "HEAD~1")
-    if environment.get(FORCE) or not base:
+    base = _git("merge-base", "HEAD", UPSTREAM)
+    if base == _git("rev-parse", "HEAD"):
+        base = _git("rev-parse", "--quiet", "--verify", "HEAD~1")
+    if os.environ.get(FORCE) or not base:
         return ""
-    changed = _git(checkout, "diff", "--name-only", base, "--", *SOURCES)
-    if changed or _git(checkout, "ls-files", "--others", "--exclude-standard", "--", *SOURCES):
+    sources = (*SOURCES, *more)
+    new = ("ls-files", "--others", "--exclude-standard")
+    if any(_git(*listed, "--", *sources) for listed in (("diff", "--name-only", base), new)):
         return ""
-    return f"no change in {' or '.join(SOURCES)} since {base[:12]}; {FORCE}=1 runs it"
+    return f"no change in {', '.join(sources)} since {base[:12]}; {FORCE}=1 runs it"
 
 
-def _git(checkout: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(checkout), *arguments]
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(CHECKOUT), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

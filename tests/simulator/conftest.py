@@ -14,14 +14,18 @@ from tests.simulator.changes import why_skip
 ALWAYS = ("test_cost.py", "test_performance_page.py")
 """Modules about tools that a change of the program or of a page can break; they need no cluster."""
 
+DEMO = "test_the_demo_proves_its_point"
+PROGRAM = ("hook", "charts")
+"""What the demo also shows: the README promises its result, and these can break it."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the simulator's tests where it did not change."""
+    """Skip the simulator's tests where it did not change, and the demo where the program did not either."""
     here = Path(__file__).parent
-    mine = [item for item in items if here in item.path.parents and item.path.name not in ALWAYS]
-    if mine and (reason := why_skip()):
-        for item in mine:
-            item.add_marker(pytest.mark.skip(reason=reason))
+    for item in items:
+        if here in item.path.parents and item.path.name not in ALWAYS:
+            more = PROGRAM if item.name.startswith(DEMO) else ()
+            item.add_marker(pytest.mark.skipif(bool(reason := why_skip(*more)), reason=reason))
 
 
 @pytest.fixture(scope="session")
