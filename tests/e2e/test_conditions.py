@@ -82,6 +82,9 @@ def test_nodes_that_keep_an_upgrade_from_moving(boot: Boot) -> None:
     lab.fleet(nodes=3, **ONE_BY_ONE)
     _cordon(lab, "gpu-1", cordoned=True)
     lab.operator(driver=NEW, **ONE_BY_ONE)
+    # What its reload takes is not the run's time.
+    lab.until(lambda: acts.upgraded(lab, 1), "one node runs the new driver", acts.PATIENCE)
+    lab.until(lambda: acts.upgrade_state(lab, "gpu-1") == "upgrade-done", "its label is quiet", acts.PATIENCE)
     late = acts.run(lab, "stallTimeout=8s").assert_phase("Deadline", "Stalled")
     assert set(late.reasons().values()) <= {"DriverOutdated", "UpgradeInProgress"}
     assert late.reasons().keys() == {"gpu-0", "gpu-2"}
