@@ -7,13 +7,13 @@ import signal
 from typing import Any
 
 from tests.e2e import acts
-from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, PLUGIN_NAMESPACE, Boot, Lab
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, PLUGIN_NAMESPACE, RELEASE, Boot, Lab
 
 
 def test_out_of_time(boot: Boot) -> None:
     """One driver never becomes ready: exit 124, Helm fails, the report names the node and why."""
-    # The other nodes were refreshed meanwhile. With `onDeadline: report` Helm succeeds with the same report. Once the
-    # cause is gone, the next `helm upgrade` completes the work.
+    # The other nodes were refreshed meanwhile, and the failed Job outlives the release. With `onDeadline: report` Helm
+    # succeeds with the same report. Once the cause is gone, the next `helm upgrade` completes the work.
     lab = boot(3)
     lab.fleet(nodes=3, **ALL_AT_ONCE)
     lab.annotate("gpu-1", "driver-fault", "image-pull")
@@ -29,6 +29,8 @@ def test_out_of_time(boot: Boot) -> None:
     assert ended["exitCode"] == 124
     assert "gpu-1" in ended["message"]
     assert any("gpu-1" in message for message in lab.events("Job", "TimeUp"))
+    lab.cluster.helm("uninstall", RELEASE, "-n", NAMESPACE)
+    assert lab.cluster.get(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{RELEASE}")["status"]["failed"] == 1
 
     late = acts.post(lab, onDeadline="report", stallTimeout="5s").assert_phase("Deadline", "Stalled", 0)
     assert late.reasons().keys() == {"gpu-1"}

@@ -20,6 +20,9 @@ WORKFLOW: Final = re.compile(r"\]\(\.\./\.\./actions/workflows/([\w.-]+)(?:/badg
 YAML: Final = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LONGEST_README: Final = 150
 PROOF: Final = re.compile(r"\[`(test_\w+)`\]\(([^)\s#]+\.py)\)")
+TESTING: Final = ROOT / "docs" / "dev" / "testing.md"
+PAGES: Final = {"README": "README.md", "CHANGELOG": "CHANGELOG.md", "chart": "charts/gpu-operator-post/README.md"}
+"""Those that are not below docs."""
 FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SAMPLE: Final = re.compile(r"^<!-- sample: [\w-]+ -->\n\Z", re.MULTILINE)
 PLACEHOLDER: Final = re.compile(
@@ -61,6 +64,29 @@ def test_named_tests_exist() -> None:
     """Each test that a document offers as proof is in that file, under that name."""
     named = [(path, name, file) for path in documents() for name, file in PROOF.findall(path.read_text())]
     assert [each for each in named if f"def {each[1]}(" not in (each[0].parent / each[2]).read_text()] == []
+
+
+def test_each_promise_is_stated_and_tested() -> None:
+    """Each row of the table links a test, and the pages that it names contain each name in code of the promise."""
+    table = TESTING.read_text().partition("## Promises and their tests")[2].partition("## Mutation tests")[0]
+    rows = [line[2:-2].split(" | ") for line in table.splitlines() if line.startswith("| ") and "| Test |" not in line]
+    assert [promise for promise, _pages, tests in rows if not PROOF.search(tests)] == []
+    for promise, pages, _tests in rows:
+        names = re.findall(r"[A-Za-z][A-Za-z/ ]*[A-Za-z]", pages.replace("no page", ""))
+        files = [PAGES.get(name, f"docs/{name.replace(' ', '-')}.md") for name in names]
+        stated = "".join((ROOT / file).read_text() for file in files)
+        assert [name for name in re.findall(r"`([\w.]+)", promise) if name not in stated] == [], promise
+
+
+def test_unit_tests_mirror_the_program() -> None:
+    """The page names the modules of tests that are about no module of the program, and the pure ones without tests."""
+    page = TESTING.read_text().partition("## What to run")[0]
+    folders = (ROOT / "hook", ROOT / "tests" / "unit")
+    program, tests = ({path.relative_to(each).as_posix() for path in each.rglob("*.py")} for each in folders)
+    mirrored = {path.replace("test_", "") for path in tests if "test_" in path}
+    pure = {path for path in program if path.startswith(("decide/", "objects/", "plan/")) and "__" not in path}
+    assert {f"test_{Path(path).name}" for path in mirrored - program} == set(re.findall(r"`(test_\w+\.py)`", page))
+    assert pure - mirrored == set(re.findall(r"`((?:decide|objects|plan)/\w+\.py)`", page))
 
 
 def test_there_are_no_placeholders() -> None:
