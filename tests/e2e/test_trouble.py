@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
 
 from tests.e2e import acts
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, PLUGIN_NAMESPACE, RELEASE, Boot, Lab
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, PLUGIN_NAMESPACE, RELEASE, Boot
 
 
 def test_out_of_time(boot: Boot) -> None:
@@ -43,7 +42,7 @@ def test_out_of_time(boot: Boot) -> None:
 def test_a_driver_that_cannot_start(boot: Boot) -> None:
     """All other nodes, whose turn comes long after its grace, are refreshed before exit 3; the Job does not retry."""
     lab = boot(4)
-    policy: dict[str, Any] = {"autoUpgrade": True, "maxParallelUpgrades": 2, "maxUnavailable": "100%"}
+    policy = {"autoUpgrade": True, "maxParallelUpgrades": 2, "maxUnavailable": "100%"}
     lab.fleet(nodes=4, driver__upgradePolicy=policy)
     lab.annotate("gpu-1", "driver-fault", "image-pull")
     lab.operator(chart=NEW_CHART, driver=NEW, driver__upgradePolicy=policy)
@@ -83,10 +82,6 @@ def test_a_large_report_fits_where_it_must(boot: Boot) -> None:
     assert len(failed.story["nodes"]) > 3
 
 
-def _signal(lab: Lab, number: int) -> None:
-    os.kill(int((lab.runs()[-1] / "pid").read_text()), number)
-
-
 def test_killed_between_restarts(boot: Boot) -> None:
     """After SIGKILL the Job's next pod finishes, and restarts nothing that the first one had restarted."""
     lab = boot(3)
@@ -94,7 +89,7 @@ def test_killed_between_restarts(boot: Boot) -> None:
     lab.operator(chart=NEW_CHART, driver=NEW)
     hook = lab.start_post()
     lab.until(lambda: len(lab.restarts()) == 1, "the first plugin is restarted")
-    _signal(lab, signal.SIGKILL)
+    os.kill(int((lab.runs()[-1] / "pid").read_text()), signal.SIGKILL)
     lab.succeeded(hook)
     assert len(lab.runs()) == 2
     lab.assert_clean(["gpu-0", "gpu-1", "gpu-2"])

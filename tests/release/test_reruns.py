@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Final
+
+import pytest
 
 from tests.chart.rendering import ROOT
 from tests.conftest import LONGEST_FIRST, ON_A_CLUSTER, ONE_PER_PARAMETER
 
+pytest_plugins = ("pytester",)
 FAILING: Final = """
 from contextlib import nullcontext
 import pytest
 from tests.promises import promised
-
 @pytest.mark.parametrize("kind", ["promise", "other"])
 @pytest.mark.parametrize("where", ["alone", "inside"])
 def test(subtests, where, kind):
@@ -34,13 +32,10 @@ def test_what_is_treated_specially_exists() -> None:
         assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), name
 
 
-def test_a_broken_promise_is_never_tried_again(tmp_path: Path) -> None:
+def test_a_broken_promise_is_never_tried_again(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of tests on a cluster, all others are, also if only a subtest failed."""
-    module = tmp_path / "tests" / "e2e" / "test_failing.py"
-    module.parent.mkdir(parents=True)
-    module.write_text(FAILING)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-rR", "tests"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    tried_again = {line.rpartition("::")[2] for line in done.stdout.splitlines() if line.startswith("RERUN ")}
-    assert tried_again == {"test[alone-other]", "test[inside-other]"}, done.stdout
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makepyfile(**{"tests/e2e/test_failing": FAILING})
+    done = pytester.runpytest_subprocess("-p", "tests.conftest", "-rR", "tests")
+    tried_again = {line.rpartition("::")[2] for line in done.outlines if line.startswith("RERUN ")}
+    assert tried_again == {"test[alone-other]", "test[inside-other]"}
