@@ -48,9 +48,8 @@ def _git(*arguments: str) -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the simulator's tests where it did not change, and the demo where the program did not either."""
-    here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and item.path.name not in ALWAYS:
+        if Path(__file__).parent in item.path.parents and item.path.name not in ALWAYS:
             more = PROGRAM if item.name.startswith(DEMO) else ()
             item.add_marker(pytest.mark.skipif(bool(reason := _why_skip(*more)), reason=reason))
 
