@@ -68,7 +68,7 @@ test: test-unit binaries ## Run the tests but those with real deployment tools a
 test-unit: $(READY) ## Run the unit tests, and check that they cover the core
 	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
-# Elsewhere they are skipped where the simulator did not change: tests/simulator/changes.py.
+# Elsewhere they are skipped where the simulator did not change: tests/simulator/conftest.py.
 test-simulator: binaries ## Run the tests of the simulated cluster and fleet, changed or not
 	SIMULATOR=1 $(PY) -m pytest -n $(WORKERS) --durations=10 tests/simulator
 

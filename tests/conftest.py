@@ -98,11 +98,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerACl
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest; let what ran on a cluster be tried once more, whatever went wrong but a promise."""
     items.sort(key=_turn)
-    once_more = pytest.mark.flaky(reruns=1, only_rerun=[Exception], rerun_except=[BrokenPromiseError])
+    once_more = pytest.mark.flaky(reruns=1, only_rerun=[Exception])
     for item in items:
         if item.nodeid.startswith(ON_A_CLUSTER):
             item.add_marker(once_more)
             item.add_marker(pytest.mark.e2e)
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Try a test that broke a promise never again, even if only a subtest broke it."""
+    # `rerun_except` looks only at the last report of a test, and each subtest has a report of its own.
+    if call.excinfo and call.excinfo.errisinstance(BrokenPromiseError):
+        item.add_marker(pytest.mark.flaky(condition=False), append=False)
 
 
 def _turn(item: pytest.Item) -> int:

@@ -3,8 +3,9 @@
 python -m tools.mutants                          a seeded sample of 500 mutants, continued where it was interrupted
 python -m tools.mutants --sample 50 --seed 7     another one
 
-mutmut makes the mutants and runs the tests that reach them, in mutants/; delete that folder to begin anew. A mutant
-that survives must be named in docs/dev/testing.md with the reason; the exit code is 1 if one is not.
+mutmut makes the mutants and runs the tests that reach them, in mutants/. It tries none again that was killed there:
+delete that folder to begin anew. A mutant that survives must be named in docs/dev/testing.md with the reason; the exit
+code is 1 if one is not.
 """
 
 from __future__ import annotations
@@ -60,9 +61,12 @@ def main() -> int:
     given = parser.parse_args()
     workers = f"--max-children={os.cpu_count() or 1}"
     mutmut("run", workers, FEW)
-    sample = chosen(statuses(), given.sample, given.seed)
-    mutmut("run", workers, *sample)
     found = statuses()
+    sample = chosen(found, given.sample, given.seed)
+    # mutmut runs each mutant that is named, whatever it knows of it.
+    if left := [name for name in sample if found[name] != KILLED]:
+        mutmut("run", workers, *left)
+        found = statuses()
     survived = [name for name in sample if found[name] != KILLED]
     page = PAGE.read_text(encoding="utf-8")
     unnamed = []

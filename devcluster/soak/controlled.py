@@ -38,7 +38,6 @@ NEGLECTED_SECONDS: Final = 180.0
 restart takes half of that: a killed leader's Lease expires (15 s), the next one reads the fleet, and holds a suspect
 (60 s)."""
 NOT_SERVED: Final = 1
-LOOK_SECONDS: Final = 0.5
 WHOLE: Final = 1_000_000
 """Characters of a log that are looked at for how it ended: all of any soak's."""
 
@@ -81,7 +80,7 @@ class ControllerSoak(Course):
             served = self._await(lambda: broken == {*self.stage.behind(), *self.stage.stale()})
             self.stage.mend_drivers(cycle.nodes)
         elif cycle.fault is not None:
-            time.sleep(cycle.after)
+            time.sleep(cycle.after)  # A moment that the seed draws: any other one would do as well.
             self._strike(cycle.fault)
         code = 0 if served and self._await(self.stage.served) else NOT_SERVED
         said = self._lives[-1].process.said() if code else ""
@@ -126,7 +125,8 @@ class ControllerSoak(Course):
         leader = self._living()
         if fault is Fault.TWICE:
             self._start()
-            time.sleep(LOOK_SECONDS)
+            second = self._lives[-1].process
+            self.stage.until(lambda: bool(second.said()), "the second controller runs", END_SECONDS)
         self._end(leader, *((signal.SIGKILL, KILLED) if fault is Fault.KILL else (signal.SIGTERM, STOPPED)))
         if fault is not Fault.TWICE:
             self._start()

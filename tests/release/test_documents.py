@@ -11,15 +11,16 @@ import pytest
 import yaml
 
 from tests.chart.rendering import CHART, ROOT, Helm
-from tests.conftest import LONGEST_FIRST, ON_A_CLUSTER, ONE_PER_PARAMETER
 from tests.release.commands import documents
 
 LINK: Final = re.compile(r"\]\((?!https?://|mailto:|\.\./\.\./actions/)([^)\s]+)\)")
 """Links to files. Those to GitHub's own pages of the repository have a test of their own."""
 WORKFLOW: Final = re.compile(r"\]\(\.\./\.\./actions/workflows/([\w.-]+)(?:/badge\.svg)?\)")
 YAML: Final = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LONGEST_README: Final = 150
 PROOF: Final = re.compile(r"\[`(test_\w+)`\]\(([^)\s#]+\.py)\)")
+TESTING: Final = ROOT / "docs" / "dev" / "testing.md"
+PAGES: Final = {"README": "README.md", "CHANGELOG": "CHANGELOG.md", "chart": "charts/gpu-operator-post/README.md"}
+"""Those that are not below docs."""
 FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SAMPLE: Final = re.compile(r"^<!-- sample: [\w-]+ -->\n\Z", re.MULTILINE)
 PLACEHOLDER: Final = re.compile(
@@ -45,14 +46,6 @@ def test_every_folder_of_tests_is_explained() -> None:
     assert folders - explained == set()
 
 
-def test_what_is_treated_specially_exists() -> None:
-    """A renamed test would silently lose its second try or its place."""
-    for name in {*LONGEST_FIRST, *ON_A_CLUSTER, *ONE_PER_PARAMETER}:
-        path, _, test = name.partition("::")
-        assert (ROOT / path).exists(), name
-        assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), name
-
-
 def test_links_lead_to_a_file_and_a_heading() -> None:
     """Links of all documents, apart from those to other sites."""
     broken = []
@@ -69,6 +62,30 @@ def test_named_tests_exist() -> None:
     """Each test that a document offers as proof is in that file, under that name."""
     named = [(path, name, file) for path in documents() for name, file in PROOF.findall(path.read_text())]
     assert [each for each in named if f"def {each[1]}(" not in (each[0].parent / each[2]).read_text()] == []
+
+
+def test_each_promise_is_stated_and_tested() -> None:
+    """Each row of the table links a test, and the pages that it names contain each name in code of the promise."""
+    table = TESTING.read_text().partition("## Promises and their tests")[2].partition("## Mutation tests")[0]
+    rows = [line[2:-2].split(" | ") for line in table.splitlines() if line.startswith("| ") and "| Test |" not in line]
+    assert len(rows) > 90
+    assert [promise for promise, _pages, tests in rows if not PROOF.search(tests)] == []
+    for promise, pages, _tests in rows:
+        names = re.findall(r"[A-Za-z][A-Za-z/ ]*[A-Za-z]", pages.replace("no page", ""))
+        files = [PAGES.get(name, f"docs/{name.replace(' ', '-')}.md") for name in names]
+        stated = "".join((ROOT / file).read_text() for file in files)
+        assert [name for name in re.findall(r"`([\w.]+)", promise) if name not in stated] == [], promise
+
+
+def test_unit_tests_mirror_the_program() -> None:
+    """The page names the modules of tests that are about no module of the program, and the pure ones without tests."""
+    page = TESTING.read_text().partition("## What to run")[0]
+    folders = (ROOT / "hook", ROOT / "tests" / "unit")
+    program, tests = ({path.relative_to(each).as_posix() for path in each.rglob("*.py")} for each in folders)
+    mirrored = {path.replace("test_", "") for path in tests if "test_" in path}
+    pure = {path for path in program if path.startswith(("decide/", "objects/", "plan/")) and "__" not in path}
+    assert {f"test_{Path(path).name}" for path in mirrored - program} == set(re.findall(r"`(test_\w+\.py)`", page))
+    assert pure - mirrored == set(re.findall(r"`((?:decide|objects|plan)/\w+\.py)`", page))
 
 
 def test_there_are_no_placeholders() -> None:
@@ -98,7 +115,7 @@ def test_output_is_never_typed_by_hand() -> None:
 def test_the_readme_is_short_and_answers_first() -> None:
     """It has at most 150 lines, and what a newcomer asks comes before how to install."""
     text = (ROOT / "README.md").read_text()
-    assert len(text.splitlines()) <= LONGEST_README
+    assert len(text.splitlines()) <= 150
     titles = re.findall(r"^## (.*)$", text, re.MULTILINE)
     assert titles[:4] == ["The problem", "Do I need this?", "Am I affected?", "Install"]
     assert all((ROOT / ".github" / "workflows" / name).is_file() for name in WORKFLOW.findall(text))

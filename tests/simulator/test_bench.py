@@ -19,7 +19,6 @@ from devcluster.bench.plots import LONG, PLOTS
 from devcluster.bench.reaction import reactions
 from devcluster.bench.usage import Usage
 from devcluster.layout import CHECKOUT
-from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
 from tests.simulator.test_truth import MIGRATION, STALE, deleted, loaded, started
 
@@ -28,12 +27,7 @@ def module(name: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess
     """Run a module to its end."""
     command = [sys.executable, "-m", name, *arguments]
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
-    try:
-        return subprocess.run(
-            command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise TooSlowError(f"{name} did not end: {error.stderr!r}") from error
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 PLUGIN = Ran("ours", "dra/plugin", 0, 12.0)
@@ -131,19 +125,13 @@ def test_all_approaches_side_by_side(tmp_path: Path) -> None:
     """Ours, eviction and both label scripts leave nothing stale, doing nothing leaves all; ours restarts no fresh."""
     plot = ("--nodes=2", "--requeue=4", "--install=1", "--servers")
     done = module("devcluster.bench", *plot, f"--out={tmp_path}", cwd=tmp_path)
-    if "TooSlowError" in done.stderr:
-        raise TooSlowError(done.stderr)
     assert done.returncode == 0, done.stdout + done.stderr
     figures = json.loads((tmp_path / "own.json").read_text())["figures"]
     entries = {one["name"]: one for one in figures["entries"]}
     ours = entries["gpu-operator-post"]
     assert tuple(ours[key] for key in ("exit_code", "stale_left", "restarts", "early", "needless")) == (0, 0, 2, 0, 0)
-    assert [entries[name]["stale_left"] for name in ("eviction-label", "labels", "labels-pods", "nothing")] == [
-        0,
-        0,
-        0,
-        2,
-    ]
+    left = [entries[name]["stale_left"] for name in ("eviction-label", "labels", "labels-pods", "nothing")]
+    assert left == [0, 0, 0, 2]
     assert [entries[name]["exit_code"] for name in ("labels", "labels-pods", "shell-job")] == [0, 0, 0]
     assert entries["eviction-label"]["restarts"] == 0
     assert entries["nothing"]["stale_node_seconds"] > ours["stale_node_seconds"]
@@ -159,7 +147,6 @@ def test_the_demo_proves_its_point(tmp_path: Path, nodes: int, mode: tuple[str, 
     done = module("devcluster.demo", f"--nodes={nodes}", *mode, cwd=tmp_path)
     last = done.stdout.splitlines()[-1]
     assert done.returncode == 0, done.stdout + done.stderr
-    assert last.startswith(
-        f"demo: ok nodes={nodes} stale_after=0 early_restarts=0 needless_restarts=0 restarts={nodes} shell_stale"
-    )
+    told = f"demo: ok nodes={nodes} stale_after=0 early_restarts=0 needless_restarts=0 restarts={nodes} shell_stale"
+    assert last.startswith(told)
     assert (tmp_path / "demo-timeline.svg").read_text().startswith("<svg")

@@ -6,8 +6,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from devcluster.happening import encode
 from devcluster.soak import plan
 from devcluster.soak.controlled import ControllerSoak
@@ -30,16 +28,10 @@ SEED = 29
 """Drivers that cannot start, a run that is killed, a silent API server."""
 
 
-@pytest.fixture
-def stage(pool: Pool) -> Stage:
-    """Return a small fleet that is up and fresh."""
+def test_a_short_soak_breaks_no_promise(pool: Pool) -> None:
+    """Four cycles of upgrades and faults, and three more with a controller."""
     stage = Stage(pool.take(NODES), NODES)
     stage.install(150)
-    return stage
-
-
-def test_a_short_soak_breaks_no_promise(stage: Stage) -> None:
-    """Four cycles of upgrades and faults, and three more with a controller."""
     soaked = Soak(stage, SEED).run(plan.draw(CYCLES, NODES, SEED))
     report = soaked.report(time.time())
     with promised():
@@ -59,7 +51,7 @@ def test_a_short_soak_breaks_no_promise(stage: Stage) -> None:
 
 
 NODE = "gpu-0"
-GOOD: dict[str, Any] = {"stale": True, "driver_ready": True, "driver_current": True}
+GOOD: dict[str, Any] = dict.fromkeys(("stale", "driver_ready", "driver_current"), True)
 FINE = Run(0, 100.0, 130.0, 0, (0,))
 
 
@@ -90,8 +82,6 @@ def memory(*mebibytes: float) -> tuple[Sample, ...]:
     return tuple(Sample(float(number), each) for number, each in enumerate((1.0, 1.0, 1.0, *mebibytes)))
 
 
-STEADY = memory(*[50.0] * 30)
-GROWS = memory(*(40 + step * (GROWTH_MEBIBYTES + 2) / 6 for step in range(10)))
 BROKEN = {
     "early-not-ready": (soaked(journal(driver_ready=False)), "restarted early"),
     "needless": (soaked(journal(stale=False)), "restarted needlessly"),
@@ -100,7 +90,7 @@ BROKEN = {
     "done-too-soon": (soaked(runs=(replace(FINE, behind=(NODE,)),)), "succeeded before the driver was ready on gpu-0"),
     "stale-at-the-end": (soaked(left_stale=(NODE,)), "stale at the end: gpu-0"),
     "the-long-one-ended": (soaked(long_ended="it ended by itself"), "it ended by itself"),
-    "it-grows": (soaked(lives=(GROWS,)), "grew by"),
+    "it-grows": (soaked(lives=(memory(*(40 + step * (GROWTH_MEBIBYTES + 2) / 6 for step in range(10))),)), "grew by"),
     "it-is-large": (soaked(lives=(memory(JOB_MEBIBYTES + 1),)), "its limit is 128"),
     "a-controller-is-large": (soaked(lives=(memory(193),), limit=CONTROLLER_MEBIBYTES), "its limit is 192"),
     "its-memory-was-not-seen": (soaked(lives=((), ())), "memory was not seen"),
@@ -110,7 +100,7 @@ KEPT = {
     "before-it-began": soaked(journal(deleted_at=99.0, stale=False)),
     "early-in-a-race": soaked(journal(driver_current=False), upsets=(108.0,)),
     "a-failure-that-was-expected": soaked(runs=(replace(FINE, code=124, expected=(124, 3), stale=(NODE,)),)),
-    "steady": soaked(lives=(STEADY,)),
+    "steady": soaked(lives=(memory(*[50.0] * 30),)),
 }
 
 

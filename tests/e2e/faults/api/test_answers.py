@@ -112,13 +112,9 @@ def _client(name: str) -> dict[str, Any]:
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
         "containers": [{"name": "exporter", "image": "nvcr.io/nvidia/k8s/dcgm-exporter:4.6.0-4.8.3-distroless"}],
     }
-    metadata = {"labels": labels, "annotations": {"devcluster/holds": "driver"}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": metadata, "spec": spec}},
-    }
+    template = {"metadata": {"labels": labels, "annotations": {"devcluster/holds": "driver"}}, "spec": spec}
+    metadata, daemonset = {"name": name, "namespace": NAMESPACE}, {"apiVersion": "apps/v1", "kind": "DaemonSet"}
+    return {**daemonset, "metadata": metadata, "spec": {"selector": {"matchLabels": labels}, "template": template}}
 
 
 def _run(lab: Lab, name: str, proxy: Proxy, *args: str, expect: str = "", timeout: str = "4m") -> Run:
@@ -134,12 +130,7 @@ def _break_from_the_start(proxies: dict[str, Proxy]) -> None:
     proxies["throttled"].rule(too_many, ALL, each=1)
     proxies["unavailable"].rule(answer(503), ALL, each=1)
     proxies["unavailable"].rule(status(503, "ServiceUnavailable", "etcdserver: no leader"), ALL, each=2)
-    for nonsense in (
-        answer(200),
-        answer(200, "{}", JSON),
-        answer(200, '{"kind": "List", "items": [{"me', JSON),
-        babble,
-    ):
+    for nonsense in (answer(200), answer(200, "{}", JSON), answer(200, '{"kind": "List", "items":[{"me', JSON), babble):
         proxies["garbage"].rule(nonsense, ALL, each=1)
     proxies["lost"].rule(lose_answer, "delete", each=1)
     proxies["lost"].rule(refuse, "create", each=1)
@@ -197,12 +188,11 @@ def test_out_of_reach_to_the_end(storm: Storm) -> None:
     assert "refused" in gone.story["message"]
 
 
-def test_nothing_to_read_from_the_start(storm: Storm, subtests: pytest.Subtests) -> None:
+def test_nothing_to_read_from_the_start(storm: Storm) -> None:
     """It is worth another try, soon, and the cause is named; a load balancer's 404 is no empty cluster."""
     for name, cause in STARTERS.items():
-        with subtests.test(name):
-            told = storm.told[name].assert_phase("Fail", "ApiUnreachable", 1)
-            assert cause in told.story["message"]
+        told = storm.told[name].assert_phase("Fail", "ApiUnreachable", 1)
+        assert cause in told.story["message"], name
 
 
 def test_nothing_to_do_reads_whole_objects_once(storm: Storm) -> None:
