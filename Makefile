@@ -43,6 +43,7 @@ deployers: $(READY) ## Build the deployment tools of test-deployers (once; minut
 ##@ Try and measure
 # Programs are built while Python packages are installed. What is installed on the machine and fits is not built.
 demo: ## Watch a driver upgrade on a real control plane; MODE=compute-domains: without GPUs; REAL=1: with NVIDIA's plugin on a real node (root; make image-tools)
+	@$(if $(REAL),$(MAKE) --silent --no-print-directory $(READY) && $(PY) -m devcluster.realdemo --check)
 	@$(MAKE) --silent --no-print-directory -j2 $(READY) demo-programs
 	@$(PY) -m devcluster.$(if $(REAL),realdemo,demo $(if $(MODE),--mode=$(MODE)))
 
@@ -68,7 +69,7 @@ test: test-unit binaries ## Run the tests but those with real deployment tools a
 test-unit: $(READY) ## Run the unit tests, and check that they cover the core
 	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
-# Elsewhere they are skipped where the simulator did not change: tests/simulator/changes.py.
+# Elsewhere they are skipped where the simulator did not change: tests/simulator/conftest.py.
 test-simulator: binaries ## Run the tests of the simulated cluster and fleet, changed or not
 	SIMULATOR=1 $(PY) -m pytest -n $(WORKERS) --durations=10 tests/simulator
 
