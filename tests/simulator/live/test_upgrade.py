@@ -56,7 +56,7 @@ def test_one_node_after_the_other(pool: Pool, behaviour: str, left: set[str]) ->
     lab.cluster.kubectl("create", "namespace", TEAM)
     _start(lab, "claims", "gpu-0")
     _start(lab, "requests", "gpu-0", resource="nvidia.com/gpu")
-    _start(lab, "other", "gpu-0", resource="cpu")
+    _start(lab, "other", "gpu-0", resource="example.com/nic")
     _prepared(lab, "claims", "requests", "other")
     assert upgraded(lab, driver=NEW, **same) == [WHOLE, WHOLE]
     pods = f"/api/v1/namespaces/{TEAM}/pods"
