@@ -43,6 +43,7 @@ deployers: $(READY) ## Build the deployment tools of test-deployers (once; minut
 ##@ Try and measure
 # Programs are built while Python packages are installed. What is installed on the machine and fits is not built.
 demo: ## Watch a driver upgrade on a real control plane; MODE=compute-domains: without GPUs; REAL=1: with NVIDIA's plugin on a real node (root; make image-tools)
+	@$(if $(REAL),$(MAKE) --silent --no-print-directory $(READY) && $(PY) -m devcluster.realdemo --check)
 	@$(MAKE) --silent --no-print-directory -j2 $(READY) demo-programs
 	@$(PY) -m devcluster.$(if $(REAL),realdemo,demo $(if $(MODE),--mode=$(MODE)))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import threading
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from devcluster.access import ApiError
 from devcluster.client import path
 from devcluster.cluster import Cluster, ClusterError
 from devcluster.commands import CommandError
@@ -63,6 +65,13 @@ HOOK_TIMEOUT = "4m"
 
 class DemoError(Exception):
     """The demo did not show what it promises."""
+
+
+FAILURES = (
+    *(DemoError, CommandError, ClusterError, ProcessError, TooSlowError, BuildError, ToolchainError, ApiError),
+    subprocess.CalledProcessError,
+)
+"""What ends a demo with one line instead of a traceback."""
 
 
 @dataclass(slots=True)
@@ -281,7 +290,7 @@ def run(demo: Demo) -> str:
             demo.prepare()
             demo.migrate()
             return demo.conclude()
-    except (DemoError, CommandError, ClusterError, ProcessError, TooSlowError, BuildError, ToolchainError) as error:
+    except FAILURES as error:
         return f"demo: failed {error}"
 
 

@@ -19,10 +19,10 @@ class UpgradeError(Exception):
     """The upgrade controller ended although nothing told it to."""
 
 
-async def upgrade(settings: OperatorSettings, driver: str, *, per_nvidiadriver: bool = False) -> None:
-    """Run the upgrade controller of one driver until cancelled."""
+async def upgrade(settings: OperatorSettings, driver: str, *, modern: bool = False) -> None:
+    """Run the upgrade controller of one driver until cancelled; a modern one is as in GPU operator 26.7."""
     process = await asyncio.create_subprocess_exec(
-        *arguments(settings, driver, per_nvidiadriver=per_nvidiadriver), stdin=asyncio.subprocess.PIPE
+        *arguments(settings, driver, modern=modern), stdin=asyncio.subprocess.PIPE
     )
     try:
         code = await process.wait()
@@ -33,7 +33,7 @@ async def upgrade(settings: OperatorSettings, driver: str, *, per_nvidiadriver: 
     raise UpgradeError(f"the upgrade controller of {driver} ended with {code}")
 
 
-def arguments(settings: OperatorSettings, driver: str, *, per_nvidiadriver: bool) -> list[str]:
+def arguments(settings: OperatorSettings, driver: str, *, modern: bool) -> list[str]:
     """Return the command that upgrades a driver's nodes as the policies in the cluster ask."""
     return [
         settings.upgrade_program,
@@ -42,5 +42,5 @@ def arguments(settings: OperatorSettings, driver: str, *, per_nvidiadriver: bool
         f"--driver={driver}",
         f"--namespace={settings.namespace}",
         f"--requeue={settings.requeue}s",
-        *(["--per-nvidiadriver"] if per_nvidiadriver else []),
+        *(["--modern"] if modern else []),
     ]

@@ -1,9 +1,12 @@
 """The life of a pod with claims: the node's plugin prepares them, right or wrong, before the pod gets its sandbox.
 
-Measured with the real plugin: for five minutes after a reload, a stale plugin prepares claims from its caches. That
-succeeds, with the old driver's files. Later it fails, and the kubelet tries again until a fresh plugin succeeds. What
-was prepared once stays as it is: a plugin that restarts answers from its checkpoint, also for a pod that shares the
-claim.
+Measured with the real plugin: a stale plugin prepares claims from its caches. That succeeds, with the old driver's
+files. Later it fails, and the kubelet tries again until a fresh plugin succeeds. What was prepared once stays as it is:
+a plugin that restarts answers from its checkpoint, also for a pod that shares the claim.
+
+The real plugin keeps what it reads of the driver for five minutes from the moment at which it reads it: when it starts,
+or for an earlier claim. So it prepares with old files for at most five minutes after a reload, and mostly for less.
+Here it always does so for five minutes. That is the worst case: such a claim raises no error, and must be reported.
 """
 
 from __future__ import annotations

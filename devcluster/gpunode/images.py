@@ -39,6 +39,12 @@ FOLDERS = ("etc", "tmp", "root", "run", "usr", "usr/bin", LIBRARIES)
 LINKS = {"bin": "usr/bin", "sbin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64", "usr/bin/sh": "bash"}
 
 
+def lacking() -> str:
+    """Return which tools this machine lacks for the images; empty if it has all."""
+    missing = ", ".join(name for name in TOOLS if shutil.which(name) is None)
+    return f"{missing} not installed" if missing else ""
+
+
 def write_images(folder: Path, programs: Mapping[str, Path], versions: Iterable[str]) -> dict[str, Path]:
     """Write the images of a workload, of the DRA driver, and of drivers of these versions; return them by name."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +90,9 @@ def _driver_root(folder: Path, version: str, library: Path, smi: Path) -> Conten
 
 def _common_files(programs: Iterable[Path]) -> Iterator[tuple[str, Path]]:
     """Find the tools, and the libraries that they and the programs load."""
-    tools = {name: Path(found) for name in TOOLS if (found := shutil.which(name))}
+    if missing := lacking():
+        raise FileNotFoundError(missing)
+    tools = {name: Path(str(shutil.which(name))) for name in TOOLS}
     for name, tool in tools.items():
         yield f"usr/bin/{name}", tool
     for library in {each for program in (*tools.values(), *programs) for each in _libraries(program)}:

@@ -32,7 +32,7 @@ def main() -> None:
             group.create_task(PolicyController(api, world, settings).run())
             group.create_task(DriverController(api, world, settings).run())
             group.create_task(ClusterController(api, world, settings).run())
-            group.create_task(upgrade(settings, "gpu", per_nvidiadriver=settings.assigns_owners))
+            group.create_task(upgrade(settings, "gpu", modern=settings.is_modern))
 
     run(settings, LEASE, work)
 

@@ -68,7 +68,7 @@ class DriverController:
 
     async def _assign(self, drivers: list[Object]) -> None:
         """Label the nodes with their owners, as 26.7 does."""
-        if not self.settings.assigns_owners:
+        if not self.settings.is_modern:
             return
         for node in self.world.nodes:
             owner = owner_of(node, drivers)

@@ -64,7 +64,7 @@ class PolicyController:
     def _missing(self, node: Object, policy: Object) -> Object:
         limits = policy["spec"]["driver"].get("upgradePolicy", {})
         auto = limits.get("autoUpgrade", False) and not n.has_sandboxes(policy)
-        labels = operands_for(node, policy, clients=self.settings.assigns_owners)
+        labels = operands_for(node, policy, clients=self.settings.is_modern)
         return missing_metadata(node, auto_upgrade=auto, operands=labels)
 
     async def _label(self, node: str, metadata: Object) -> None:
@@ -77,7 +77,7 @@ class PolicyController:
         ready = not self.settings.broken_operand and all(
             is_ready(behaviour, each, self.world.pods_of(each), self.world.newest_hash(each)) for each in mine
         )
-        if n.delegates(policy) and self.settings.assigns_owners:
+        if n.delegates(policy) and self.settings.is_modern:
             owned = [node for node in self.world.nodes if owner_of(node, self.world.drivers) is not None]
             ready = ready and all(is_quiet(node) for node in owned)
         if not ready:

@@ -101,7 +101,7 @@ def _of_driver(driver: Object, settings: Settings, pool: Pool) -> Object:
     labels = _labels(name, pool, spec) | {"nvidia.com/node.os-version": pool.os_tag}
     told = {key: spec.get(key) for key in ("version", "image", "repository", "usePrecompiled", "driverType")}
     selector = pool.selector | spec.get("nodeSelector", {})
-    if settings.assigns_owners:
+    if settings.is_modern:
         selector = pool.selector | {n.DRIVER_OWNER: n.name_of(driver)}
     pod = DriverPod(
         image(spec, pool, settings.driver_image),

@@ -27,8 +27,8 @@ class Settings(OperatorSettings):
     """What is loaded from an image that is given by its digest."""
 
     @property
-    def assigns_owners(self) -> bool:
-        """Whether this operator labels each node with its NVIDIADriver, and waits for all of them (26.7)."""
+    def is_modern(self) -> bool:
+        """Whether this operator behaves as 26.7: it labels nodes with their NVIDIADriver, and waits for all of them."""
         return self.behaviour == "26.7"
 
     @property

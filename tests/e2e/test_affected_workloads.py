@@ -14,19 +14,20 @@ STATUS: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}-status"
 CLAIMS: Final = f"/apis/resource.k8s.io/v1/namespaces/{TEAM}/resourceclaims"
 
 
-def _start(lab: Lab, name: str, node: str, shared: str = "") -> None:
-    """Start a pod on a node with an allocated claim, its own or a shared one, as scheduler and controllers leave it."""
-    claim = shared or f"{name}-gpu"
+def _start(lab: Lab, name: str, node: str, shared: str = "", resource: str = "") -> None:
+    """Start a pod on a node with an allocated claim, its own or a shared one, or with a resource instead."""
+    # As scheduler and controllers leave it.
+    claim, limits = shared or f"{name}-gpu", {resource: "1"} if resource else {}
     pod = lab.cluster.create(f"/api/v1/namespaces/{TEAM}/pods", {
         "metadata": {"name": name},
         "spec": {
             "nodeName": node,
             "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "main", "image": "registry.example/train"}],
-            "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}],
+            "containers": [{"name": "main", "image": "registry.example/train", "resources": {"limits": limits}}],
+            "resourceClaims": [] if resource else [{"name": "gpu", "resourceClaimName": claim}],
         },
     })  # fmt: skip
-    if shared:
+    if shared or resource:
         return  # Kubernetes' own controller reserves an allocated claim for a pod that has a node.
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
     lab.cluster.create(CLAIMS, {"metadata": {"name": claim}, "spec": {"devices": {"requests": [request]}}})

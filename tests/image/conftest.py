@@ -14,18 +14,11 @@ from typing import NoReturn
 import pytest
 import yaml
 
-from devcluster import binaries
 from devcluster.cluster import Cluster
-from devcluster.gpunode.images import CHART, write_images
 from devcluster.kubelet.node import RealNode, why_not
-from devcluster.programs import DRA_DRIVER
-from devcluster.visit import Visit
-from tests.certify.site import image_flags
-from tests.e2e.lab import IMAGE, NEW, OLD
+from tests.e2e.lab import IMAGE
 from tests.evidence import keep
-from tests.image.gpunode import GpuNodeLab
 from tests.image.node import NodeLab
-from tests.image.visit import VisitLab
 from tools.image.__main__ import build
 from tools.image.commands import CannotBuildError
 
@@ -86,33 +79,6 @@ def boot(
     for cluster in clusters:
         keep(cluster, request.node.name)
         cluster.down()
-
-
-@pytest.fixture
-def gpu_node(
-    real_node: None, archive: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[GpuNodeLab]:
-    """Boot a cluster whose only GPU node is a real one, with NVIDIA's DRA driver."""
-    assert real_node is None
-    programs = binaries.ensure([program.name for program in DRA_DRIVER])
-    images = write_images(tmp_path_factory.mktemp("images"), programs, (OLD, NEW))
-    with Cluster(tmp_path_factory.mktemp("node") / "c") as cluster:
-        cluster.up(nodes=0, real_node=RealNode({default_image(): archive, **images}, gpus=True))
-        yield GpuNodeLab(cluster, programs["gpu-kubelet-plugin"].parent / CHART)
-        keep(cluster, request.node.name)
-
-
-@pytest.fixture
-def visit(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[VisitLab]:
-    """Bring three nodes of a fleet to the cluster of ``--kubeconfig``; skip where none is named."""
-    image: str = request.getfixturevalue("test_extra_info").get("image", "")
-    kubeconfig = request.config.getoption("kubeconfig")
-    if not kubeconfig:
-        pytest.skip("make test-visit names a cluster that may be thrown away")
-    with Visit(tmp_path_factory.mktemp("guest") / "c") as guest:
-        guest.attach(Path(kubeconfig).resolve(), nodes=3)
-        yield VisitLab(guest, tuple(image_flags(image)) if image else ())
-        keep(guest, request.node.name)
 
 
 def default_image() -> str:

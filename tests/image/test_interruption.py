@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Self
 
 from tests.e2e.lab import NAMESPACE, NEW, NEW_CHART, OLD
-from tests.image.held import Held
 from tests.image.node import HOME, PODS, NodeLab
 
 GREED = """
@@ -131,3 +135,47 @@ def _shown(lab: NodeLab) -> tuple[bool, int]:
         each for pod in lab.controller_pods() for each in pod["status"].get("containerStatuses", [])
     ]
     return len(statuses) == 1 and statuses[0]["ready"], sum(each["restartCount"] for each in statuses)
+
+
+class Held:
+    """Stops a process until it is let go. How long it then takes to end is its own time, whatever else runs."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._handle = os.pidfd_open(pid)
+        self._waited: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        signal.pidfd_send_signal(self._handle, signal.SIGSTOP)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGCONT)
+        os.close(self._handle)
+
+    def is_told(self, number: int) -> bool:
+        """Whether a signal waits for the process."""
+        lines = Path(f"/proc/{self._pid}/status").read_text().splitlines()
+        (pending,) = (int(line.split()[1], 16) for line in lines if line.startswith("ShdPnd:"))
+        return bool(pending & 1 << number - 1)
+
+    def let_go(self) -> float:
+        """Let it continue; return the seconds that it took to end, less those in which it was not given a processor."""
+        waited_before = dict(self._look())
+        end = select.poll()
+        end.register(self._handle, select.POLLIN)
+        began = time.monotonic()
+        signal.pidfd_send_signal(self._handle, signal.SIGCONT)
+        while not end.poll(5) and time.monotonic() < began + PATIENCE:
+            self._look()
+        # The longest that one thread waited: those of several may be the same moments.
+        waited = max((here - waited_before.get(thread, 0) for thread, here in self._look().items()), default=0)
+        return time.monotonic() - began - waited / 1e9
+
+    def _look(self) -> dict[str, int]:
+        """Read how long each thread was ready to run but did not; one that has ended keeps its last value."""
+        for thread in Path(f"/proc/{self._pid}/task").glob("*/schedstat"):
+            with suppress(OSError):
+                self._waited[thread.parent.name] = int(thread.read_text().split()[1])
+        return self._waited

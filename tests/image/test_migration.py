@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -14,10 +13,7 @@ from devcluster.kubelet.names import REAL_NODE
 from tests.e2e.lab import NEW, NEW_CHART
 from tests.image import scenes
 from tests.image.conftest import default_image
-from tests.image.node import DEFAULT, NodeLab
-from tests.image.node import PODS as LAB_PODS
-
-THREE = ["gpu-0", "gpu-1", "gpu-2"]
+from tests.image.node import DEFAULT, PODS, NodeLab
 
 LOOK = """
 import json, os
@@ -45,13 +41,13 @@ def test_a_serial_migration_and_nothing_after_it(boot: Callable[[int], NodeLab])
     assert any(version != NEW for version in lab.truth.loaded_now().values())
     assert hook.poll() is None
     done = lab.succeeded(hook)
-    lab.assert_clean(THREE)
+    lab.assert_clean(scenes.THREE)
     assert ["delete pods"] * 3 == lab.writes()
     assert {NEW} == set(lab.truth.loaded_now().values())
     scenes.assert_told(lab, done.output, 3)
 
     lab.deploy()
-    lab.assert_clean(THREE)
+    lab.assert_clean(scenes.THREE)
     assert len(lab.writes()) == 3
     assert lab.story()["reason"] == "NothingStale"
     lab.assert_on_the_real_node()
@@ -73,17 +69,15 @@ def _assert_confined(lab: NodeLab, pod: str) -> None:
     assert lab.python(pod, "import os; print(os.environ['KUBERNETES_SERVICE_HOST'])") == "10.96.0.1"
 
 
-PATIENCE_SECONDS = 90
-
-
 def test_its_namespace_refuses_what_is_not_restricted(boot: Callable[[int], NodeLab]) -> None:
     """Neither a pod without a security context nor the chart with a looser one gets in where the chart's tests are."""
     lab = boot(0)
+    loose = {"metadata": {"name": "loose"}, "spec": {"containers": [{"name": "only", "image": default_image()}]}}
     with pytest.raises(ApiError, match="violates PodSecurity") as refused:
-        lab.cluster.create(LAB_PODS, _pod("loose", default_image()))
+        lab.cluster.create(PODS, loose)
     assert refused.value.reason == "Forbidden"
     hook = lab.start_post(securityContext__allowPrivilegeEscalation=True)
-    lab.until(lambda: _refusals(lab) != [], "the Job's pod is refused", PATIENCE_SECONDS)
+    lab.until(lambda: _refusals(lab) != [], "the Job's pod is refused", 90)
     assert hook.poll() is None
     assert lab.pods() == []
 
@@ -91,8 +85,3 @@ def test_its_namespace_refuses_what_is_not_restricted(boot: Callable[[int], Node
 def _refusals(lab: NodeLab) -> list[str]:
     events = (each for each in lab.cluster.list("/api/v1/events") if each["involvedObject"]["kind"] == "Job")
     return [each["message"] for each in events if "violates PodSecurity" in each.get("message", "")]
-
-
-def _pod(name: str, image: str) -> dict[str, Any]:
-    container = {"name": "only", "image": image, "args": ["--version"]}
-    return {"metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": [container]}}

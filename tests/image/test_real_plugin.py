@@ -8,17 +8,23 @@ stand-ins.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from devcluster.gpunode.node import GPUS, GPUS_ALONE, numbers
-from devcluster.layout import CHECKOUT
-from tests.e2e.lab import NEW, OLD
-from tests.image.gpunode import DOMAINS, DOMAINS_ALONE, PATIENCE, GpuNodeLab
+from devcluster import binaries
+from devcluster.cluster import Cluster
+from devcluster.gpunode.images import CHART, write_images
+from devcluster.gpunode.node import DRIVER_ROOT, GPUS, GPUS_ALONE, SOON, GpuNode, numbers
+from devcluster.kubelet.node import RealNode
+from devcluster.programs import DRA_DRIVER
+from tests.e2e.lab import ALL_AT_ONCE, NEW, OLD, PLUGIN_NAMESPACE
+from tests.evidence import keep
+from tests.image.conftest import default_image
+from tests.image.node import NodeLab
+from tests.simulator.test_bench import module
 
 MISSING = f"open /run/nvidia/driver/usr/lib64/libcuda.so.{OLD}: no such file or directory"
 """The runtime's words: the plugin prepared the claim without an error, from what it remembers of the old driver."""
@@ -27,15 +33,51 @@ CACHED_SECONDS = 315
 REFUSED = "failed to initialize NVML: Driver/library version mismatch"
 """The plugin's words, in the kubelet's event."""
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\n"
+DOMAINS: Final = "compute-domain.nvidia.com"
+DOMAINS_ALONE: Final = {
+    "resources__gpus__enabled": False,
+    # The controller of compute domains is not built here; no one asks for a domain.
+    "controller__replicas": 0,
+    "altProcDevices": "/run/nvidia/devices",
+}
+"""Values of NVIDIA's chart."""
+PATIENCE: Final = 180
+"""Seconds for what a kubelet, a container runtime and NVIDIA's programs do on a busy machine."""
 
 
-def reported(lab: GpuNodeLab) -> dict[str, str]:
-    """Return the class of each pod that `status` reports, by its name."""
-    done = lab.run("status", "-o", "json")
-    assert done.code == 0, done.err
-    found = json.loads(done.out)["affectedWorkloads"]
-    assert found["problem"] == ""
-    return {pod["name"]: pod["class"] for pod in found["pods"]}
+class GpuNodeLab(GpuNode, NodeLab):
+    """One real node with mock GPUs, and what is done to it."""
+
+    def __init__(self, cluster: Cluster, chart: Path) -> None:
+        super().__init__(cluster)
+        self._chart = chart
+        self.offer_claims()
+
+    def install(self, driver: str, **values: object) -> None:
+        """Bring the old driver up, and NVIDIA's chart with what these values add, and wait for its ResourceSlice."""
+        self.drive(OLD)
+        self.helm_install("dra-driver", str(self._chart), PLUGIN_NAMESPACE, {"nvidiaDriverRoot": DRIVER_ROOT, **values})
+        self.until(lambda: self.devices(driver) != [], f"the plugin publishes {driver}", PATIENCE)
+
+    def drive(self, version: str) -> None:
+        """Ask for a driver and wait until its pod is Ready and the upgrade controller is through."""
+        self.operator(driver=version, **SOON, **ALL_AT_ONCE)
+        self.until(lambda: self.driver_ready(version), f"the pod of driver {version} is Ready", PATIENCE)
+        self.until(lambda: self.label_states() == {"upgrade-done"}, "the node's upgrade is done", PATIENCE)
+
+
+@pytest.fixture
+def gpu_node(
+    real_node: None, archive: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[GpuNodeLab]:
+    """Boot a cluster whose only GPU node is a real one, with NVIDIA's DRA driver."""
+    assert real_node is None
+    programs = binaries.ensure([program.name for program in DRA_DRIVER])
+    images = write_images(tmp_path_factory.mktemp("images"), programs, (OLD, NEW))
+    with Cluster(tmp_path_factory.mktemp("node") / "c") as cluster:
+        cluster.up(nodes=0, real_node=RealNode({default_image(): archive, **images}, gpus=True))
+        yield GpuNodeLab(cluster, programs["gpu-kubelet-plugin"].parent / CHART)
+        keep(cluster, request.node.name)
 
 
 def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
@@ -70,7 +112,9 @@ def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
     assert lab.injected("before") == lab.to_inject("before", OLD)
     assert lab.inside("before", "nvidia-smi") == MISMATCH
     assert not (lab.failed("between", MISSING) and lab.is_running("between"))
-    classes = reported(lab)
+    found = json.loads(lab.run("status", "-o", "json").out)["affectedWorkloads"]
+    assert found["problem"] == ""
+    classes = {pod["name"]: pod["class"] for pod in found["pods"]}
     assert classes.pop("before") == "PreparedBeforeUpgrade"
     # A claim that was refused was prepared after the restart, if it is already.
     refused = [{}, {"between": "PossiblyAffected"}]
@@ -111,11 +155,7 @@ def test_compute_domains_alone(gpu_node: GpuNodeLab) -> None:
 def test_the_demo_shows_it(real_node: None, tmp_path: Path) -> None:
     """`make demo REAL=1`: the same upgrade, seen from three pods."""
     assert real_node is None
-    command = [sys.executable, "-m", "devcluster.realdemo"]
-    told = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, stdout=subprocess.PIPE, text=True,
-        check=False,
-    )  # fmt: skip
+    told = module("devcluster.realdemo", cwd=tmp_path, timeout=1200)
     assert told.returncode == 0, told.stdout
     assert told.stdout.splitlines()[-1].startswith(f"demo: ok real=1 driver={NEW} restarts=1 "), told.stdout
     assert f"the ResourceSlice still names {numbers(OLD)}" in told.stdout

@@ -8,24 +8,19 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from devcluster.layout import CHECKOUT
 from devcluster.settings import separated
 from tests.e2e.lab import QUICK, Lab
+from tests.pool import Pool
 from tools.image import trim
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.pool import Pool
-
-    Program = Callable[..., subprocess.CompletedProcess[str]]
-
+Program = Callable[..., subprocess.CompletedProcess[str]]
 ENOUGH_SECONDS = 180
 BARE = {"PYTHONSAFEPATH": "1", "HOME": "/nonexistent", "PATH": ""}
 

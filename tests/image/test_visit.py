@@ -5,12 +5,61 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 
-from tests.e2e.lab import OLD
+import pytest
+
+from devcluster.layout import SYSTEM_NODE
+from devcluster.visit import PLACEMENT, Visit
+from tests.certify.site import image_flags
+from tests.e2e.lab import OLD, QUICK
+from tests.evidence import keep
 from tests.image import scenes
-from tests.image.node import DEFAULT, PODS
-from tests.image.visit import VisitLab
+from tests.image.node import DEFAULT, PODS, NodeLab
+
+SIMULATED: Final = (SYSTEM_NODE, "gpu-")
+
+
+class VisitLab(NodeLab):
+    """A visiting fleet; of the cluster that it visits, it knows what any of its users could."""
+
+    def __init__(self, cluster: Visit, image: tuple[str, ...]) -> None:
+        super().__init__(cluster)
+        self._image = image
+
+    def operator(self, **values: Any) -> None:  # noqa: ANN401 - chart values
+        """Install or upgrade the simulated operator, which must not land on a node where pods run for real."""
+        super().operator(**PLACEMENT, **values)
+
+    def start_post(
+        self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object
+    ) -> subprocess.Popen[str]:
+        """Install or upgrade our chart, with the image that this cluster has."""
+        return super().start_post(args=args, helm=(*self._image, *helm), **values)
+
+    def assert_on_the_real_node(self) -> None:
+        """Assert that every pod of ours ran as a container, on no node of ours."""
+        for pod in self.pods():
+            assert not pod["spec"]["nodeName"].startswith(SIMULATED)
+            (status,) = pod["status"]["containerStatuses"]
+            assert status["containerID"].startswith("containerd://")
+
+
+@pytest.fixture
+def visit(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[VisitLab]:
+    """Bring three nodes of a fleet to the cluster of ``--kubeconfig``; skip where none is named."""
+    image: str = request.getfixturevalue("test_extra_info").get("image", "")
+    kubeconfig = request.config.getoption("kubeconfig")
+    if not kubeconfig:
+        pytest.skip("make test-visit names a cluster that may be thrown away")
+    with Visit(tmp_path_factory.mktemp("guest") / "c") as guest:
+        guest.attach(Path(kubeconfig).resolve(), nodes=3)
+        yield VisitLab(guest, tuple(image_flags(image)) if image else ())
+        keep(guest, request.node.name)
 
 
 def test_skips_fails_and_completes_and_a_lost_pod(visit: VisitLab) -> None:

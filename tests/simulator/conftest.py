@@ -1,19 +1,16 @@
-"""When the simulator's tests run: where it changed, or that is not known, or you ask. And a cluster for them."""
+"""When the simulator's tests run: where it changed, or that is not known, or you ask."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from devcluster.cluster import Cluster
 from devcluster.layout import CHECKOUT
-from tests.evidence import keep
 
 ALWAYS: Final = ("test_cost.py", "test_performance_page.py")
 """Modules about tools that a change of the program or of a page can break; they need no cluster."""
@@ -52,12 +49,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents and item.path.name not in ALWAYS:
             more = PROGRAM if item.name.startswith(DEMO) else ()
             item.add_marker(pytest.mark.skipif(bool(reason := _why_skip(*more)), reason=reason))
-
-
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Boot three GPU nodes."""
-    with Cluster(tmp_path_factory.mktemp("simulator") / "state") as started:
-        started.up(3, fleet=True)
-        yield started
-        keep(started, "simulator")

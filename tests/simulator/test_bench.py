@@ -23,11 +23,13 @@ from devcluster.truth import Truth
 from tests.simulator.test_truth import MIGRATION, STALE, deleted, loaded, started
 
 
-def module(name: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def module(name: str, *arguments: str, cwd: Path, timeout: int = 300) -> subprocess.CompletedProcess[str]:
     """Run a module to its end."""
     command = [sys.executable, "-m", name, *arguments]
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )
 
 
 PLUGIN = Ran("ours", "dra/plugin", 0, 12.0)

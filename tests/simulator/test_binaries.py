@@ -16,13 +16,12 @@ def named(name: str) -> programs.Program:
     return next(program for program in (*programs.PROGRAMS, *programs.DEPLOYERS) if program.name == name)
 
 
-def install(folder: Path, name: str, answer: str) -> Path:
-    """Put a program into a folder that answers every question in the same way."""
-    folder.mkdir(exist_ok=True)
-    program = folder / name
-    program.write_text(f"#!/bin/sh\necho '{answer}'\n")
-    program.chmod(0o755)
-    return program
+def script(file: Path, lines: str) -> Path:
+    """Write a program of a few lines for the shell."""
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{lines}\n")
+    file.chmod(0o755)
+    return file
 
 
 def test_which_versions_fit(tmp_path: Path) -> None:
@@ -42,7 +41,7 @@ def test_which_versions_fit(tmp_path: Path) -> None:
             ("helm3", "v3.19.2+g0000000", False),
         )
     ):
-        installed = install(tmp_path / str(number), named(name).file_name, answer)
+        installed = script(tmp_path / str(number) / named(name).file_name, f"echo '{answer}'")
         assert binaries.fits(named(name), installed) is expected, answer
 
 

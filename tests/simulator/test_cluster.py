@@ -13,7 +13,8 @@ import pytest
 from devcluster.cluster import Cluster, ClusterError
 from devcluster.layout import CHECKOUT, State
 from devcluster.processes import ProcessError, Record, end, records, start
-from tests.simulator.waiting import until
+from tests.client.server import until
+from tests.simulator.test_binaries import script
 
 SLEEP: Final = [sys.executable, "-c", "import time; time.sleep(60)"]
 OWNER: Final = """
@@ -44,17 +45,14 @@ def test_what_dies_with_its_owner(tmp_path: Path) -> None:
             running = {record.name: record for record in Cluster(state).status()}
             assert running["sleeper"].alive
             process.send_signal(number)
-        until(lambda running=running: not any(record.alive for record in running.values()))  # type: ignore[misc]
-        until(lambda: not state.exists())
+        until(lambda run=running: not any(each.alive for each in run.values()), "every process ends")  # type: ignore[misc]
+        until(lambda: not state.exists(), "the cluster's files are gone")
 
 
 def test_up_that_fails_explains_itself_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A component that dies is named, its last output is shown, and the others are ended."""
-    broken = tmp_path / "assets" / "kube-apiserver"
-    broken.parent.mkdir()
-    script = '#!/bin/sh\n[ "$1" = --version ] && echo Kubernetes v1.37.0 && exit\necho no disk left >&2\nexit 5\n'
-    broken.write_text(script)
-    broken.chmod(0o755)
+    lines = '[ "$1" = --version ] && echo Kubernetes v1.37.0 && exit\necho no disk left >&2\nexit 5'
+    broken = script(tmp_path / "assets" / "kube-apiserver", lines)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(broken.parent))
     cluster = Cluster(tmp_path / "state")
     with pytest.raises(ProcessError, match=r"kube-apiserver ended with 5 before [\s\S]*no disk left"):

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,10 @@ func newController(s settings) (*controller, error) {
 	if s.driver == "gpu" {
 		// The operator's own selector is app=nvidia-operator-validator. That pod waits for the driver. The simulated
 		// fleet has none, so the driver pod replaces it.
-		manager = manager.WithPodDeletionEnabled(usesGPU).WithValidationEnabled(drivers["gpu"].String())
-		if s.perDriver {
-			manager = manager.WithRestartOnlyPredicate(keepsDriver)
+		manager = manager.WithPodDeletionEnabled(requestsGPU).WithValidationEnabled(drivers["gpu"].String())
+		if s.modern {
+			usesGPU := func(pod corev1.Pod) bool { return requestsGPU(pod) || claimsGPU(kube, pod) }
+			manager = manager.WithPodDeletionEnabled(usesGPU).WithRestartOnlyPredicate(keepsDriver)
 		}
 	}
 	return &controller{s, kube, objects, manager, reads}, nil
@@ -166,9 +168,9 @@ func (p policy) share(state *upgrade.ClusterUpgradeState) *upgrade.ClusterUpgrad
 	return &own
 }
 
-// usesGPU reports whether a pod must leave its node before the driver does: it runs and asks for a GPU.
-func usesGPU(pod corev1.Pod) bool {
-	if pod.Status.Phase != corev1.PodRunning && pod.Status.Phase != corev1.PodPending {
+// requestsGPU reports whether a pod must leave its node before the driver does: it is active and requests a GPU.
+func requestsGPU(pod corev1.Pod) bool {
+	if !isActive(pod) {
 		return false
 	}
 	for _, container := range pod.Spec.Containers {
@@ -181,6 +183,40 @@ func usesGPU(pod corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// claimsGPU reports the same of a pod with a ResourceClaim (26.7). A claim that cannot be read counts as one for a GPU.
+func claimsGPU(kube kubernetes.Interface, pod corev1.Pod) bool {
+	if !isActive(pod) {
+		return false
+	}
+	generated := map[string]*string{}
+	for _, status := range pod.Status.ResourceClaimStatuses {
+		generated[status.Name] = status.ResourceClaimName
+	}
+	for _, reference := range pod.Spec.ResourceClaims {
+		name := cmp.Or(reference.ResourceClaimName, generated[reference.Name])
+		if name == nil {
+			continue
+		}
+		claim, err := kube.ResourceV1().ResourceClaims(pod.Namespace).Get(context.Background(), *name, metav1.GetOptions{})
+		if err != nil {
+			return true
+		}
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, device := range claim.Status.Allocation.Devices.Results {
+			if device.Driver == "gpu.nvidia.com" && (device.AdminAccess == nil || !*device.AdminAccess) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isActive(pod corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodPending
 }
 
 // keepsDriver reports whether a restarted pod would keep the loaded driver (26.7): nothing needs to leave the node then.

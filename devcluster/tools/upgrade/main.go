@@ -35,7 +35,7 @@ func main() {
 	flag.StringVar(&s.account, "account", "", "directory with the ServiceAccount's token and ca.crt")
 	flag.StringVar(&s.driver, "driver", "gpu", "name of the driver: gpu or ofed")
 	flag.StringVar(&s.namespace, "namespace", "", "namespace of the driver's DaemonSets")
-	flag.BoolVar(&s.perDriver, "per-nvidiadriver", false, "each NVIDIADriver has an upgrade policy, as from 26.7 on")
+	flag.BoolVar(&s.modern, "modern", false, "as 26.7: upgrade policies of NVIDIADrivers, eviction of pods with claims")
 	flag.DurationVar(&s.requeue, "requeue", 2*time.Minute, "look again after this time")
 	flag.Parse()
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
@@ -51,7 +51,7 @@ func main() {
 
 type settings struct {
 	server, account, driver, namespace string
-	perDriver                          bool
+	modern                             bool
 	requeue                            time.Duration
 }
 

@@ -44,7 +44,7 @@ func (c *controller) policies(ctx context.Context) ([]policy, error) {
 		return []policy{{spec: &v1alpha1.DriverUpgradePolicySpec{}}}, nil
 	}
 	delegates, _, _ := unstructured.NestedBool(spec, "spec", "driver", "useNvidiaDriverCRD")
-	if delegates && c.perDriver {
+	if delegates && c.modern {
 		return c.driverPolicies(ctx)
 	}
 	own, err := c.gpuPolicy("", spec, "spec", "driver", "upgradePolicy")

@@ -5,27 +5,25 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import pytest
-
 from devcluster.cluster import Cluster
 from devcluster.layout import CHECKOUT
-from tests.simulator.waiting import until
-
-pytestmark = pytest.mark.e2e
+from tests.client.server import until
+from tests.pool import Pool
 
 EXAMPLE: Final = re.compile(r"```yaml\n(apiVersion: flowcontrol\..*?)```", re.DOTALL)
 ACCOUNT: Final = "system:serviceaccount:gpu-operator:"
 GROUPS: Final = ("--as-group=system:serviceaccounts", "--as-group=system:authenticated")
 
 
-def test_the_example_takes_the_requests_of_this_program(cluster: Cluster) -> None:
+def test_the_example_takes_the_requests_of_this_program(pool: Pool) -> None:
     """Those of the Job and of the controller go to the level that it names; those of another account do not."""
+    cluster = pool.take(0)
     (example,) = EXAMPLE.findall((CHECKOUT / "docs/scale.md").read_text(encoding="utf-8"))
     cluster.kubectl("apply", "-f", "-", text=example)
     try:
         for account in ("gpu-operator-post", "gpu-operator-post-controller"):
             before = _dispatched(cluster)
-            until(lambda account=account, before=before: _ask(cluster, account) and _dispatched(cluster) > before)  # type: ignore[misc]
+            until(lambda who=account, n=before: _ask(cluster, who) and _dispatched(cluster) > n, account)  # type: ignore[misc]
         before = _dispatched(cluster)
         _ask(cluster, "another")
         assert _dispatched(cluster) == before
