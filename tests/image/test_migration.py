@@ -16,6 +16,7 @@ from tests.image import scenes
 from tests.image.conftest import default_image
 from tests.image.node import DEFAULT, NodeLab
 from tests.image.node import PODS as LAB_PODS
+from tests.pool import Pool
 
 THREE = ["gpu-0", "gpu-1", "gpu-2"]
 
@@ -76,9 +77,9 @@ def _assert_confined(lab: NodeLab, pod: str) -> None:
 PATIENCE_SECONDS = 90
 
 
-def test_its_namespace_refuses_what_is_not_restricted(boot: Callable[[int], NodeLab]) -> None:
+def test_its_namespace_refuses_what_is_not_restricted(pool: Pool) -> None:
     """Neither a pod without a security context nor the chart with a looser one gets in where the chart's tests are."""
-    lab = boot(0)
+    lab = NodeLab(pool.take(0))
     with pytest.raises(ApiError, match="violates PodSecurity") as refused:
         lab.cluster.create(LAB_PODS, _pod("loose", default_image()))
     assert refused.value.reason == "Forbidden"
