@@ -63,9 +63,9 @@ profile: binaries ## Measure where the time and memory of a run go, and what pag
 
 ##@ Test
 # Those that need no cluster come first: its programs may be built meanwhile, by another process. One worker more than
-# usual begins with what only computes, while the others wait.
+# usual begins with what only computes, while the others wait. Deployment tools wait twice as much: one more again.
 test: test-unit binaries ## Run the tests but what takes a whole machine; those with real deployment tools with DEPLOYERS=1 only
-	$(PY) -m pytest -n $$(($(WORKERS) + 1)) --ignore=tests/unit $(if $(DEPLOYERS),,--ignore=tests/deployers) --durations=10 -m "not large" tests
+	$(PY) -m pytest -n $$(($(WORKERS) + $(if $(DEPLOYERS),2,1))) --ignore=tests/unit $(if $(DEPLOYERS),,--ignore=tests/deployers) --durations=10 -m "not large" tests
 
 test-unit: $(READY) ## Run the unit tests, and check that they cover the core
 	$(PY) -m pytest -q -n $(CORES) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
