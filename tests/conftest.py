@@ -42,7 +42,7 @@ SAME_RENDERINGS: Final = ("tests/chart/", "tests/bundler/")
 """Modules whose tests look at the same renderings, which each process makes once."""
 
 ONE_PER_PARAMETER: Final = ("tests/deployers/", "tests/replay/test_replay.py")
-"""Here a module makes one for each of its parameters, which is all that stands in the brackets of its tests."""
+"""Here a module makes one for each of its parameters, which is all that stands in brackets. A test without is alone."""
 
 LONGEST_FIRST: Final = (
     "tests/deployers/test_tools.py",
@@ -78,8 +78,9 @@ class OneWorkerACluster(LoadScopeScheduling):  # type: ignore[misc] # xdist ship
     def _split_scope(self, nodeid: str) -> str:
         """Name what must stay together."""
         path, _, name = nodeid.partition("::")
-        if path.startswith(ONE_PER_PARAMETER) and "[" in name:
-            return path + name.partition("[")[2]
+        if path.startswith(ONE_PER_PARAMETER):
+            parameter = name.partition("[")[2]
+            return path + parameter if parameter else nodeid
         return path if path.startswith((*SHARING, *SAME_RENDERINGS)) else nodeid
 
 
