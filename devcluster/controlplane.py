@@ -45,7 +45,7 @@ SPARE_GARBAGE = {"GOGC": "400"}
 """For small clusters: a tenth less CPU in all, as much again of memory. Several run side by side in tests."""
 
 FEW = 20
-"""Up to so many nodes, one processor is enough for each program of the control plane."""
+"""Up to so many nodes, one processor is enough for each program of the control plane; not for a fleet in storage."""
 
 ONE_PROCESSOR = {"GOMAXPROCS": "1"}
 """Another tenth less CPU: Go's scheduler looks for work on no other processor. A boot takes as long as before."""
@@ -100,7 +100,7 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     environment = {
         **os.environ,
         **(SPARE_GARBAGE if shape.nodes <= SMALL else {}),
-        **(ONE_PROCESSOR if shape.nodes <= FEW else {}),
+        **(ONE_PROCESSOR if shape.nodes <= FEW and not shape.at_rest else {}),
     }
 
     def launch(name: str, *arguments: str) -> None:
