@@ -7,7 +7,8 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SITE := $(VENV)/.site
 # Tests side by side: one a core, and five at least, for most of them wait; a cluster takes a core only while it boots.
-WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); [ "$$cores" -gt 5 ] && echo "$$cores" || echo 5)
+CORES := $(shell nproc 2>/dev/null || echo 2)
+WORKERS ?= $(shell [ $(CORES) -gt 5 ] && echo $(CORES) || echo 5)
 IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
 # A cluster belongs to its users: only one that is named as an argument is used, with an image that it can pull.
@@ -62,12 +63,13 @@ profile: binaries ## Measure where the time and memory of a run go, and what pag
 	@$(PY) -m tools.profiling
 
 ##@ Test
-# Those that need no cluster come first: its programs may be built meanwhile, by another process.
-test: test-unit binaries ## Run the tests but those with real deployment tools and what takes a whole machine
-	$(PY) -m pytest -n $(WORKERS) --ignore=tests/unit --ignore=tests/deployers --durations=10 -m "not large" tests
+# Those that need no cluster come first: its programs may be built meanwhile, by another process. One worker more than
+# usual begins with what only computes, while the others wait. Deployment tools wait twice as much: one more again.
+test: test-unit binaries ## Run the tests but what takes a whole machine; those with real deployment tools with DEPLOYERS=1 only
+	$(PY) -m pytest -n $$(($(WORKERS) + $(if $(DEPLOYERS),2,1))) --ignore=tests/unit $(if $(DEPLOYERS),,--ignore=tests/deployers) --durations=10 -m "not large" tests
 
 test-unit: $(READY) ## Run the unit tests, and check that they cover the core
-	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
+	$(PY) -m pytest -q -n $(CORES) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
 # Elsewhere they are skipped where the simulator did not change: tests/simulator/conftest.py.
 test-simulator: binaries ## Run the tests of the simulated cluster and fleet, changed or not
@@ -77,10 +79,10 @@ test-deployers: binaries deployers ## Run the tests with real Flux, Argo CD, hel
 	$(PY) -m pytest -n $(WORKERS) --durations=10 tests/deployers
 
 test-quick: $(READY) ## Run the tests that need no cluster, properties with a few examples (a minute)
-	MODEL_EXAMPLES=3 $(PY) -m pytest -n $(WORKERS) --ignore=tests/chart/cluster tests/unit tests/properties tests/chart
+	MODEL_EXAMPLES=3 $(PY) -m pytest -n $(CORES) --ignore=tests/chart/cluster tests/unit tests/properties tests/chart
 
 model: $(READY) ## Run the model test on many new histories: EXAMPLES=2000 of each family
-	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(WORKERS) --durations=3 tests/properties/test_promises.py
+	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(CORES) --durations=3 tests/properties/test_promises.py
 
 mutants: $(READY) ## Break hook/decide in SAMPLE=500 places drawn from SEED=1; fails where no unit test notices (half an hour)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/mutation.txt

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Self
+import threading
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import aiohttp
 
 from devcluster.access import Access, ApiError, Object, decode, path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -26,9 +27,12 @@ __all__ = [
     "Access",
     "Api",
     "ApiError",
+    "Connection",
     "Object",
     "path",
 ]
+
+T = TypeVar("T")
 
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -151,3 +155,39 @@ class Api:
         """Read a whole collection, page by page (``labelSelector=``, ``fieldSelector=``)."""
         items, _ = await self.list_at(url_path, **selectors)
         return items
+
+
+class Connection:
+    """An open `Api` for callers in any thread and outside of an event loop: each TLS handshake costs both ends."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._api = Api.from_kubeconfig(kubeconfig)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="api", daemon=True)
+        self._thread.start()
+        self._wait(self._api.__aenter__())
+
+    def run(self, task: Callable[[Api], Awaitable[T]]) -> T:
+        """Run an asynchronous function with the client."""
+
+        async def with_client() -> T:
+            return await task(self._api)
+
+        return self._wait(with_client())
+
+    def close(self) -> None:
+        """Give up what is under way, close the connections, and end the thread."""
+        self._wait(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for each in others:
+            each.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._api.__aexit__(None, None, None)
+
+    def _wait(self, work: Coroutine[object, object, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
+import atexit
 import json
 import os
 import shutil
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from devcluster import binaries, commands, controlplane, machines
-from devcluster.client import MERGE_PATCH, Api
+from devcluster.client import MERGE_PATCH, Connection
 from devcluster.components import NEWEST_SLICES
 from devcluster.controlplane import Shape
 from devcluster.kubelet import node as kubelets
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from types import TracebackType
 
-    from devcluster.client import Object
+    from devcluster.client import Api, Object
     from devcluster.kubelet.node import RealNode
 
 T = TypeVar("T")
@@ -62,6 +63,8 @@ class Cluster:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._adopted: list[subprocess.Popen[str]] = []
         self._owner: int | None = None
+        self._connection: Connection | None = None
+        self._connecting = threading.Lock()
         self._audited = 0
         """How much of the audit log is of before `forget`."""
 
@@ -138,6 +141,7 @@ class Cluster:
 
     def down(self) -> None:
         """End every process of this cluster and remove its directory. Nothing to do is no error."""
+        self._disconnect()
         recorded = [each for each in records(self.files.processes) if each.pid != os.getpid()]
         end([each for each in recorded if each.name == GUARD], grace=0)
         end([each for each in recorded if each.name in (POD_RUNNER, FLEET)], grace=SIMULATOR_GRACE)
@@ -151,6 +155,12 @@ class Cluster:
         kubelets.clean(self.files)
         if self.files.marker.exists():
             shutil.rmtree(self.files.root)
+
+    def _disconnect(self) -> None:
+        atexit.unregister(self._disconnect)
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def status(self) -> list[Record]:
         """Return the records of all processes that belong to the cluster, pods included."""
@@ -226,13 +236,12 @@ class Cluster:
     # Using it
 
     def run(self, task: Callable[[Api], Awaitable[T]]) -> T:
-        """Run an asynchronous function with a client of this cluster."""
-
-        async def with_client() -> T:
-            async with Api.from_kubeconfig(self.kubeconfig) as api:
-                return await task(api)
-
-        return asyncio.run(with_client())
+        """Run an asynchronous function with a client of this cluster, which stays connected until `down`."""
+        with self._connecting:
+            if self._connection is None:
+                self._connection = Connection(self.kubeconfig)
+                atexit.register(self._disconnect)
+        return self._connection.run(task)
 
     def get(self, url_path: str, **params: str) -> Object:
         """Read one object."""

@@ -36,12 +36,14 @@ class Happening:
     @classmethod
     def parse(cls, line: str) -> Happening:
         """Read one line; keys that this version does not know are ignored."""
-        known = {each.name for each in fields(cls)}
-        return cls(**{key: value for key, value in json.loads(line).items() if key in known})
+        return cls(**{key: value for key, value in json.loads(line).items() if key in KNOWN})
 
     def concerns(self, daemonset: str | None) -> bool:
         """Return whether this is about a DaemonSet, given as ``name`` or ``namespace/name``; None is any."""
         return daemonset in {None, self.daemonset, f"{self.namespace}/{self.daemonset}"}
+
+
+KNOWN = frozenset(each.name for each in fields(Happening))
 
 
 def encode(event: str, node: str, t: float, **details: object) -> str:

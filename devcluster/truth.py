@@ -110,9 +110,10 @@ class Truth:
         ends = self._replay()
         return {name: ends[name].standing(daemonset) for name in self.nodes}
 
-    def driver_ready_now(self, node: str) -> bool:
-        """Return whether the node's driver pod is Ready at the journal's end."""
-        return self._replay().get(node, Node()).driver_ready
+    def running(self, version: str) -> set[str]:
+        """Name the nodes whose driver of this version is Ready at the journal's end."""
+        standings = self.standings()
+        return {name for name, each in standings.items() if each.version == version and each.driver_ready}
 
     def restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
         """Return the deletions of plugin pods that a client asked for."""

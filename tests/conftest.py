@@ -42,34 +42,45 @@ SAME_RENDERINGS: Final = ("tests/chart/", "tests/bundler/")
 """Modules whose tests look at the same renderings, which each process makes once."""
 
 ONE_PER_PARAMETER: Final = ("tests/deployers/", "tests/replay/test_replay.py")
-"""Here a module makes one for each of its parameters, which is all that stands in the brackets of its tests."""
+"""Here a module makes one for each of its parameters, which is all that stands in brackets. A test without is alone."""
 
 LONGEST_FIRST: Final = (
     "tests/deployers/test_tools.py",
+    "tests/deployers/test_gates.py",
+    "tests/deployers/",
     "tests/e2e/faults/",
     # Builds the image, for which others would wait.
     "tests/image/test_interruption.py::test_a_controller_that_hangs_and_is_deleted",
     "tests/e2e/soak/test_soak.py",
     "tests/e2e/controller/",
     "tests/image/",
-    "tests/chart/",
+    "tests/chart/cluster/",
     "tests/certify/",
     "tests/simulator/",
     "tests/e2e/",
     *ON_A_CLUSTER,
     "tests/properties/",
+    "tests/replay/",
+    "tests/chart/",
 )
-"""What takes minutes, mostly of waiting, begins first: at the end it would run alone. What only computes fills up."""
+"""What takes minutes, mostly of waiting, begins first: at the end it would run alone. What only computes is last."""
 
 
 class OneWorkerACluster(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
     """Assign a module that shares a cluster or renderings to one worker, and every other test by itself."""
 
+    def _assign_work_unit(self, node: Any) -> None:  # noqa: ANN401 - xdist's own
+        """Let one worker begin at the end, with what only computes, while the others wait for their clusters."""
+        if node is self.nodes[-1]:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
+
     def _split_scope(self, nodeid: str) -> str:
         """Name what must stay together."""
         path, _, name = nodeid.partition("::")
         if path.startswith(ONE_PER_PARAMETER):
-            return path + name.partition("[")[2]
+            parameter = name.partition("[")[2]
+            return path + parameter if parameter else nodeid
         return path if path.startswith((*SHARING, *SAME_RENDERINGS)) else nodeid
 
 

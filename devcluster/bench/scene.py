@@ -168,8 +168,7 @@ class Scene:
 
     def _all_new(self) -> bool:
         truth = self.truth
-        loaded = truth.loaded_now()
-        return set(loaded.values()) == {NEW[0]} and all(truth.driver_ready_now(node) for node in loaded)
+        return truth.running(NEW[0]) == set(truth.nodes) != set()
 
     def _count(self, event: str) -> int:
         return sum(each.event == event for each in self.truth.happenings)

@@ -18,6 +18,7 @@ import yaml
 
 from devcluster import binaries
 from devcluster.client import path
+from devcluster.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.deployers import crds
 from devcluster.deployers.gitrepo import GitRepository
 from devcluster.deployers.release import Outcome
@@ -34,8 +35,11 @@ APPLICATIONS = path("argoproj.io/v1alpha1", "applications", namespace=NAMESPACE)
 KINDS = ("applications", "appprojects", "applicationsets")
 PROCESSES = ("argocd-redis", "argocd-repo-server", "argocd-application-controller")
 
-RESYNC_SECONDS = 5
-"""How often Argo CD looks at the repository by itself; tests also ask for it."""
+RESYNC_SECONDS = 60
+"""How often Argo CD looks at the repository by itself. Tests ask for it."""
+
+SELF_HEAL_SECONDS = 5
+"""How long it waits at most before it repairs the same again."""
 
 PATIENCE_SECONDS = 300.0
 """For an operation to end on a busy machine."""
@@ -111,8 +115,10 @@ class ArgoCd:
             "ARGOCD_PLUGINSOCKFILEPATH": str(folders["plugins"]),
             "ARGOCD_RECONCILIATION_TIMEOUT": f"{RESYNC_SECONDS}s",
             "ARGOCD_RECONCILIATION_JITTER": "0s",
-            "ARGOCD_APPLICATION_CONTROLLER_SELF_HEAL_BACKOFF_CAP_SECONDS": str(RESYNC_SECONDS),
+            "ARGOCD_APPLICATION_CONTROLLER_SELF_HEAL_BACKOFF_CAP_SECONDS": str(SELF_HEAL_SECONDS),
             "NO_PROXY": "127.0.0.1,localhost",
+            **SPARE_GARBAGE,
+            **ONE_PROCESSOR,
         }
 
     def _kubeconfig(self) -> Path:

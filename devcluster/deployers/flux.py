@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster import binaries
 from devcluster.client import path
+from devcluster.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.deployers import crds
 from devcluster.deployers.charts import ChartSources
 from devcluster.deployers.release import Outcome
@@ -96,6 +97,8 @@ class Flux:
             "HOME": str(self.cluster.state / "flux"),
             "TMPDIR": str(self.cluster.state / "flux" / "tmp"),
             "NO_PROXY": "127.0.0.1,localhost",
+            **SPARE_GARBAGE,
+            **ONE_PROCESSOR,
         }
 
     # What a platform team does.

@@ -117,10 +117,7 @@ def happened(lab: Lab, event: str, node: str, since: float) -> bool:
 
 def upgraded(lab: Lab, nodes: int, version: str = NEW) -> bool:
     """Return whether so many nodes run a driver of this version, Ready."""
-    truth = lab.truth
-    return (
-        sum(loaded == version and truth.driver_ready_now(node) for node, loaded in truth.loaded_now().items()) == nodes
-    )
+    return len(lab.truth.running(version)) == nodes
 
 
 def add_node(lab: Lab, name: str) -> None:

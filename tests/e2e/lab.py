@@ -154,8 +154,7 @@ class Lab:
     def serving(self) -> int:
         """Count the nodes with a ready driver and a plugin that reports ready."""
         daemonset = self.cluster.get(f"/apis/apps/v1/namespaces/{PLUGIN_NAMESPACE}/daemonsets/{PLUGIN_NAME}")
-        truth = self.truth
-        ready = sum(truth.driver_ready_now(node) for node in truth.loaded_now())
+        ready = sum(standing.driver_ready for standing in self.truth.standings().values())
         return min(ready, int(daemonset.get("status", {}).get("numberReady", 0)))
 
     def serving_on(self) -> set[str]:
@@ -212,10 +211,7 @@ class Lab:
 
     def settled(self, nodes: int) -> bool:
         """Whether so many nodes run the new driver, Ready, and the upgrade controller is through."""
-        truth = self.truth
-        loaded = [node for node, version in truth.loaded_now().items() if version == NEW]
-        ready = [node for node in loaded if truth.driver_ready_now(node)]
-        return len(ready) == nodes and self.label_states() == {"upgrade-done"}
+        return len(self.truth.running(NEW)) == nodes and self.label_states() == {"upgrade-done"}
 
     def runs(self) -> list[Path]:
         """List the folders of our Jobs' pods, oldest first; they outlive the pods."""

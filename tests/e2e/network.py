@@ -115,9 +115,7 @@ class Net:
         """Wait until nodes run a driver, Ready."""
 
         def there() -> bool:
-            truth = self.truth
-            wanted = nodes if nodes is not None else self.names
-            return all(truth.loaded_now().get(name) == version and truth.driver_ready_now(name) for name in wanted)
+            return self.truth.running(version) >= set(nodes if nodes is not None else self.names)
 
         self.lab.until(there, f"{version} is loaded", 120)
 

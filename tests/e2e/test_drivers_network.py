@@ -62,7 +62,7 @@ def test_both_drivers_on_the_same_nodes(boot: gpu.Boot) -> None:
     # The GPU driver of gpu-1 has waited until the network's is loaded, and is ready before that is.
     lab.until(lambda: lab.settled(2), "the GPU operator is through", 120)
     lab.until(lambda: lab.restarts() == ["gpu-0"], "the other node is refreshed", 60)
-    assert not net.truth.driver_ready_now("gpu-1")
+    assert not net.truth.standings()["gpu-1"].driver_ready
     status = ("status", "--driver=gpu", "-o", "json")
     lab.until(lambda: nodes_of(json.loads(lab.run(*status).out))["gpu-1"] == "PriorDriverUnsettled", "it waits")
     net.fault("gpu-1", None)

@@ -98,8 +98,12 @@ def test_precompiled_switch(boot: Boot) -> None:
     lab.operator(driver="580", driver__usePrecompiled=True)
     hook = lab.start_post()
     labels: set[str] = set()
-    while hook.poll() is None:
-        labels |= lab.label_states()
+
+    def ended() -> bool:
+        labels.update(lab.label_states())
+        return hook.poll() is not None
+
+    lab.until(ended, "the run ends", 200)
     lab.succeeded(hook)
     assert labels == {"upgrade-done"}
     assert lab.story()["phase"] == "Done"

@@ -157,13 +157,6 @@ class NodeLab(Lab):
         (only,) = (self.cgroup(pod) / "cgroup.procs").read_text().split()
         return int(only)
 
-    def memory_peak(self, pod: str) -> int:
-        """Read how many bytes a container has used at most; 0 once it has ended."""
-        try:
-            return cgroups.memory_peak(self.cgroup(pod))
-        except OSError:
-            return 0
-
     def assert_on_the_real_node(self) -> None:
         """Assert that every pod of ours ran as a container of the image, under what the chart asks for."""
         for pod in (*self.pods(), *self.controller_pods()):

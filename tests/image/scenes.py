@@ -23,7 +23,7 @@ def nothing_to_protect_then_out_of_time(lab: NodeLab) -> None:
     lab.annotate("gpu-1", "driver-fault", "image-pull")
     lab.operator(chart=NEW_CHART, driver=NEW, **ALL_AT_ONCE)
     # What reloads take is not the run's time: it has enough to wait for.
-    lab.until(lambda: _migrated(lab) == {"gpu-0", "gpu-2"}, "two nodes have reloaded their driver", 120)
+    lab.until(lambda: lab.truth.running(NEW) == {"gpu-0", "gpu-2"}, "two nodes have reloaded their driver", 120)
     late = lab.post(timeout="90s")
     assert late.code != 0
     assert lab.restarts() == ["gpu-0", "gpu-2"]
@@ -40,12 +40,6 @@ def nothing_to_protect_then_out_of_time(lab: NodeLab) -> None:
     lab.deploy()
     lab.assert_clean(THREE)
     lab.assert_on_the_real_node()
-
-
-def _migrated(lab: NodeLab) -> set[str]:
-    """Name the nodes whose new driver is ready, in truth."""
-    truth = lab.truth
-    return {node for node, version in truth.loaded_now().items() if version == NEW and truth.driver_ready_now(node)}
 
 
 def assert_told(lab: NodeLab, output: str, nodes: int) -> None:

@@ -14,6 +14,7 @@ from tests.e2e.lab import NEW, NEW_CHART
 from tests.image import scenes
 from tests.image.conftest import default_image
 from tests.image.node import DEFAULT, PODS, NodeLab
+from tests.pool import Pool
 
 LOOK = """
 import json, os
@@ -69,9 +70,9 @@ def _assert_confined(lab: NodeLab, pod: str) -> None:
     assert lab.python(pod, "import os; print(os.environ['KUBERNETES_SERVICE_HOST'])") == "10.96.0.1"
 
 
-def test_its_namespace_refuses_what_is_not_restricted(boot: Callable[[int], NodeLab]) -> None:
+def test_its_namespace_refuses_what_is_not_restricted(pool: Pool) -> None:
     """Neither a pod without a security context nor the chart with a looser one gets in where the chart's tests are."""
-    lab = boot(0)
+    lab = NodeLab(pool.take(0))
     loose = {"metadata": {"name": "loose"}, "spec": {"containers": [{"name": "only", "image": default_image()}]}}
     with pytest.raises(ApiError, match="violates PodSecurity") as refused:
         lab.cluster.create(PODS, loose)

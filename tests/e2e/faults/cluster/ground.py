@@ -95,10 +95,7 @@ class Ground(Lab):
         )
 
     def _driven(self, version: str) -> bool:
-        truth = self.truth
-        loaded = truth.loaded_now()
-        ready = [node for node in self.nodes if loaded.get(node) == version and truth.driver_ready_now(node)]
-        return ready == self.nodes and self.label_states() == {"upgrade-done"}
+        return self.truth.running(version) >= set(self.nodes) and self.label_states() == {"upgrade-done"}
 
     def _fresh(self) -> bool:
         return self.serving_on() >= set(self.nodes) and self.serving() == len(self.nodes)
