@@ -40,14 +40,17 @@ def held() -> list[Object]:
 
 
 def test_a_run_reports_the_pods_that_it_does_not_repair() -> None:
-    """In its table, and by an Event on the pod; the Job neither fails nor waits because of them."""
-    with serving(Shown(cluster(), held)) as server:
+    """In its table, and by an Event on the pod; the Job neither fails nor waits. What cannot be read is named."""
+    broken = objects.claim_pod("broken", started=5, patch={"status": {"startTime": "soon"}})
+    with serving(Shown(cluster(), lambda: [*held(), broken])) as server:
         run = runner(server)
         outcome = ended(run)
         assert outcome.exit_code == 0
         assert [(str(pod), pod.exposure) for pod in run.workloads.affected.pods] == [
             ("team/old", Exposure.BEFORE_UPGRADE)
         ]
+        for text in (as_lines(run.workloads.affected)[-1], as_json(run.workloads.affected)["problem"]):
+            assert "Pod team/broken cannot be read: " in text
         run.workloads.shutdown(PATIENCE)
         assert [line for line in server.writes if "events" in line] == ["POST /api/v1/namespaces/team/events"]
 
@@ -172,8 +175,9 @@ def test_the_status_object_keeps_what_the_next_process_needs() -> None:
     keys = status_keys(Affected(tuple(many)), {pod.node: known["gpu-0"] for pod in many})
     assert len(json.loads(keys["firstAffectedPods"])) == 10
     assert len(json.loads(keys["refreshTimes"])) == 100
-    theirs = {"gpu-0": Refresh("another", at(1)), "gpu-3": Refresh(RUN, at(2))}
-    assert workloads.with_better(known, theirs) == {**known, "gpu-3": Refresh(RUN, at(2))}
+    newer = {"gpu-2": Refresh("later", at(20)), "gpu-3": Refresh(RUN, at(2))}
+    theirs = {"gpu-0": Refresh("another", at(1)), **newer}
+    assert workloads.with_better(known, theirs) == {**known, **newer}
 
 
 def test_refreshes_are_read_from_the_controllers_object_or_from_those_of_jobs() -> None:

@@ -165,18 +165,39 @@ def test_what_is_known_of_a_refresh_is_kept() -> None:
         (Refresh(run, at(5)), Refresh("another", at(1)), at(5)),
         (Refresh(run, at(5)), None, at(5)),
     ):
-        assert ours.better(theirs) == Refresh(run, expected)
+        assert ours.after(theirs) == Refresh(run, expected)
 
 
-def test_a_reload_makes_all_earlier_refreshes_void() -> None:
-    """A plugin that was fresh on the driver before says nothing about this one."""
+def imaged(found: Cluster, driver: Object, image: str) -> Cluster:
+    """Return the same cluster with another driver pod, whose revision records an image."""
+    containers = {"containers": [{"name": "nvidia-driver-ctr", "image": image}]}
+    whole = Cluster(dict(found.parts)).only("driver-pod", driver)
+    return whole.change("revision", {"data": {"spec": {"template": {"spec": containers}}}})
+
+
+def test_a_reload_makes_earlier_refreshes_void_unless_the_image_is_the_same() -> None:
+    """Pods that were healthy on the same image are only possibly affected, also once the plugin is fresh again."""
     found, memory = restarted()
-    _affected, known = evaluate(found, memory=memory)
-    assert list(known) == ["gpu-0"]
-    reloaded = found.only("driver-pod", driver_pod(started=AGAIN + 100, ready=AGAIN + 160, restarts=1))
-    pod = workloads.claim_pod("healthy", started=AGAIN + 20)
-    new = workloads.claim_pod("new", started=AGAIN + 170)
-    assert evaluate(reloaded, pod, new, memory=memory, before=known) == ({"healthy": BEFORE, "new": STALE}, {})
+    found, healthy = imaged(found, driver_pod(), "a"), workloads.claim_pod("healthy", started=AGAIN + 20)
+    stale, new = workloads.claim_pod("stale", started=R + 30), workloads.claim_pod("new", started=AGAIN + 170)
+    _affected, known = evaluate(found, healthy, memory=memory)
+    replaced = named(driver_pod(started=AGAIN + 100, ready=AGAIN + 160), "second")
+    crashed = driver_pod(started=AGAIN + 100, ready=AGAIN + 160, unloaded=-2, ended_before=AGAIN + 90, restarts=1)
+    certain, doubt = {"stale": BEFORE, "healthy": BEFORE, "new": STALE}, {"healthy": POSSIBLE, "new": POSSIBLE}
+    for driver, image, before, expected in (
+        (replaced, "b", known, certain),
+        (replaced, "a", {}, certain),
+        (replaced, "a", known, {"stale": BEFORE, **doubt}),
+        (crashed, "a", known, {"stale": BEFORE, **doubt}),
+        (crashed, "", {}, {"stale": POSSIBLE, **doubt}),
+    ):
+        reloaded = imaged(found, driver, image)
+        assert evaluate(reloaded, stale, healthy, new, memory=memory, before=before) == (expected, before), image
+    again = imaged(found, replaced, "a").only("plugin-pod", plugin_pod(started=AGAIN + 300))
+    for _turn in range(2):
+        affected, known = evaluate(again, stale, healthy, new, before=known)
+        assert affected == {"stale": BEFORE, **doubt}
+        assert known["gpu-0"].alike == at(AGAIN + 11)
 
 
 def test_nothing_is_evaluated_while_a_driver_reloads() -> None:
