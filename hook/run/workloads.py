@@ -224,7 +224,7 @@ def stored_refreshes(text: str) -> Refreshes:
 
 
 def read_refreshes(api: Api, lease: LeaseStatus | None, namespaces: Sequence[str]) -> Refreshes:
-    """Return the refreshes in the status objects: in that of the controller, or in those of all Jobs.
+    """Return the refreshes in the status objects: in that of the controller that is alive, or in those of all releases.
 
     Without the permission to read them, a pod may be possibly affected although another process knows better.
     """

@@ -16,6 +16,7 @@ from hook.kube import workloads as informers
 from hook.kube.cache import Cache
 from hook.kube.workloads import WorkloadCache
 from hook.run import lookup, workloads
+from hook.run.lookup import Lookup
 from hook.run.status import LeaseStatus
 from hook.run.statusobject import StatusObject
 from hook.run.workloads import WorkloadObserver, as_json, as_lines, status_keys, stored_refreshes
@@ -181,14 +182,15 @@ def test_the_status_object_keeps_what_the_next_process_needs() -> None:
 
 
 def test_refreshes_are_read_from_the_controllers_object_or_from_those_of_jobs() -> None:
-    """Without the permission nothing is known, and `status` continues."""
+    """A Lease that is not renewed does not count. Without the permission nothing is known, and `status` continues."""
     text = status_keys(Affected((POD,)), {"gpu-0": Refresh(RUN, at(9))})["refreshTimes"]
     stored = {"kind": "ConfigMap", "metadata": {"name": "post-status"}, "data": {"refreshTimes": text}}
-    lease = LeaseStatus("gpu-operator", "post")
-    for said, where in ((Said(200, json.dumps(stored).encode()), lease), (listed(stored), None)):
+    lease = LeaseStatus("gpu-operator", "post", "pod-a", at(0))
+    for said, seconds in ((Said(200, json.dumps(stored).encode()), 2), (listed(stored), 600)):
         with serving(said) as server:
-            assert workloads.read_refreshes(server.api, where, ()) == {"gpu-0": Refresh(RUN, at(9))}
-            assert server.count("post-status" if where else "gpu-operator-post%2Fobject%3Dstatus") == 1
+            alive = Lookup(at(seconds), lease).alive
+            assert workloads.read_refreshes(server.api, alive, ()) == {"gpu-0": Refresh(RUN, at(9))}
+            assert server.count("post-status" if alive else "gpu-operator-post%2Fobject%3Dstatus") == 1
     with serving(refused(403)) as server:
         assert workloads.read_refreshes(server.api, lease, ()) == {}
 

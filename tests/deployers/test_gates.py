@@ -138,6 +138,7 @@ def test_gates_of_a_pipeline(tmp_path_factory: pytest.TempPathFactory) -> None:
         assert lab.helm_test(8) != ""
         lab.repair()
         assert lab.helm_test(120) == ""
+        assert (lab.gates(OLD), lab.gates(NEW, 30)) == ([False, False], [True, True])
         lab.assert_done(NEW)
 
 
