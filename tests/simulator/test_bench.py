@@ -138,12 +138,8 @@ def test_all_approaches_side_by_side(tmp_path: Path) -> None:
     entries = {one["name"]: one for one in figures["entries"]}
     ours = entries["gpu-operator-post"]
     assert tuple(ours[key] for key in ("exit_code", "stale_left", "restarts", "early", "needless")) == (0, 0, 2, 0, 0)
-    assert [entries[name]["stale_left"] for name in ("eviction-label", "labels", "labels-pods", "nothing")] == [
-        0,
-        0,
-        0,
-        2,
-    ]
+    stale = [entries[name]["stale_left"] for name in ("eviction-label", "labels", "labels-pods", "nothing")]
+    assert stale == [0, 0, 0, 2]
     assert [entries[name]["exit_code"] for name in ("labels", "labels-pods", "shell-job")] == [0, 0, 0]
     assert entries["eviction-label"]["restarts"] == 0
     assert entries["nothing"]["stale_node_seconds"] > ours["stale_node_seconds"]
