@@ -210,7 +210,7 @@ def assert_no_wrong_restart(chapter: Chapter) -> None:
         assert chapter.early == chapter.needless == []
 
 
-def assert_stale_only_as_reported(chapter: Chapter) -> None:
+def assert_stale_reported(chapter: Chapter) -> None:
     """Assert the same, and that the run's report names each node whose plugin is still stale."""
     assert_no_wrong_restart(chapter)
     with promised():

@@ -66,8 +66,7 @@ def test_pools_of_driver_objects(boot: Boot) -> None:
     gpu = {"name": "main", "image": "registry.example/train", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     spec = {"nodeName": "gpu-0", "containers": [gpu], "tolerations": [{"operator": "Exists"}]}
     lab.cluster.create("/api/v1/namespaces/default/pods", {"metadata": {"name": "alone"}, "spec": spec})
-    gate = (f"daemonset/{PLUGIN_NAME}", f"-n{PLUGIN_NAMESPACE}", "FEATURE_GATES=DynamicMIG=true")
-    lab.cluster.kubectl("set", "env", *gate)
+    lab.cluster.kubectl("set", "env", f"ds/{PLUGIN_NAME}", f"-n{PLUGIN_NAMESPACE}", "FEATURE_GATES=DynamicMIG=true")
     (pool,) = acts.plan(lab)["pools"]
     assert (pool["name"], pool["nodes"]) == ("ClusterPolicy cluster-policy", THREE)
     blocked = {each["obstacle"]: each["nodes"] for each in pool["obstacles"]}
