@@ -154,7 +154,7 @@ def test_a_run_clears_the_last_success_and_notes_its_own(scene: Scene, caplog: p
 
 
 def test_a_lost_success_does_not_overwrite_the_next_run(scene: Scene) -> None:
-    """The controller notes it again only if the object still shows the run that it finished, and nobody wrote since."""
+    """The controller notes it again only if the object still shows the run that it finished: a conflict ends it."""
     next_run = {"startedRunId": "r2", "succeededRunId": ""}
     scene.show(decision())
     scene.there.managers["gpu-operator-post-run"] = next_run

@@ -181,10 +181,10 @@ def test_a_reload_makes_earlier_refreshes_void_unless_the_image_is_the_same() ->
     certain, doubt = {"stale": BEFORE, "healthy": BEFORE, "new": STALE}, {"healthy": POSSIBLE, "new": POSSIBLE}
     for driver, image, before, expected in (
         (replaced, "b", known, certain),
-        (replaced, "a", {}, certain),
+        (replaced, "a", Refreshes(), certain),
         (replaced, "a", known, {"stale": BEFORE, **doubt}),
         (crashed, "a", known, {"stale": BEFORE, **doubt}),
-        (crashed, "", {}, {"stale": POSSIBLE, **doubt}),
+        (crashed, "", Refreshes(), {"stale": POSSIBLE, **doubt}),
     ):
         reloaded = imaged(found, driver, image)
         assert evaluate(reloaded, stale, healthy, new, memory=memory, before=before) == (expected, before), image
