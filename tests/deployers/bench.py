@@ -23,11 +23,8 @@ NODES: Final = ["gpu-0", "gpu-1", "gpu-2"]
 OPERATOR_RELEASE: Final = "gpu-operator"
 PLUGIN_RELEASE: Final = "nvidia-dra-driver-gpu"
 """Also its namespace."""
-QUICK_JOB: Final[Values] = {
-    "image": {"repository": IMAGE},
-    "timeout": "3m",
-    **tree(dict(word.split("=") for word in QUICK)),
-}
+SHORT_WAITS: Final = tree(dict(word.split("=") for word in QUICK))
+QUICK_JOB: Final[Values] = {"image": {"repository": IMAGE}, "timeout": "3m", **SHORT_WAITS}
 OUTER_SECONDS: Final = 240
 """A minute more than the Job's own time, as the chart's notes ask."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from hook.config import Settings
 from hook.decide import clients
 from hook.decide.state import Memory
@@ -144,6 +146,7 @@ def test_what_is_known_of_a_refresh_is_kept() -> None:
     _affected, known = evaluate(found, *pods, memory=memory)
     later = Cluster(dict(found.parts)).only("plugin-pod", named(plugin_pod(started=AGAIN + 500), "third"))
     assert evaluate(later, *pods, before=known) == ({"stale": STALE}, known)
+    assert evaluate(Cluster(dict(later.parts)).drop("plugin-pod"), *pods, before=known) == ({"stale": STALE}, known)
     assert evaluate(later, *pods)[0] == {"stale": POSSIBLE, "healthy": POSSIBLE}
     # A plugin that was proven fresh stays so, although its times prove nothing.
     doubt = cluster().only("plugin-pod", plugin_pod(waited=None, started=R))
@@ -181,6 +184,7 @@ def test_a_reload_makes_earlier_refreshes_void_unless_the_image_is_the_same() ->
     certain, doubt = {"stale": BEFORE, "healthy": BEFORE, "new": STALE}, {"healthy": POSSIBLE, "new": POSSIBLE}
     for driver, image, before, expected in (
         (replaced, "b", known, certain),
+        (replaced, "", {"gpu-0": structs.replace(known["gpu-0"], image="")}, certain),
         (replaced, "a", Refreshes(), certain),
         (replaced, "a", known, {"stale": BEFORE, **doubt}),
         (crashed, "a", known, {"stale": BEFORE, **doubt}),
