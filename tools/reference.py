@@ -128,8 +128,9 @@ MEANINGS: Final[Mapping[StrEnum, str]] = {
     "keeps a place.",
     Obstacle.NODES_NOT_READY: "They count as unavailable. A node whose turn comes keeps its place until it is Ready.",
     Obstacle.PODS_NOT_EVICTABLE: "GPU pods that cannot be evicted: without a controller (unless `podDeletion.force`), "
-    "with an emptyDir volume (unless `podDeletion.deleteEmptyDir`), of a DaemonSet, or under a PodDisruptionBudget "
-    "that allows no disruption now. One of them fails its node, or has it drained if `drain.enable` is on.",
+    "with an emptyDir volume (unless `podDeletion.deleteEmptyDir`; in Helm `gpuPodDeletion`), of a DaemonSet, or under "
+    "a PodDisruptionBudget that allows no disruption now. One of them fails its node, or has it drained if "
+    "`drain.enable` is on.",
     Obstacle.PODS_NOT_DRAINABLE: "The same for a drain, if `drain.enable` is on. The network operator drains each "
     "node, the GPU operator a node whose GPU pods could not be evicted.",
     Obstacle.NODES_CORDONED: "They are upgraded first, without a place, and stay cordoned: unavailable for the whole "

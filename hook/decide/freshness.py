@@ -112,16 +112,22 @@ def started_after(plugin: Pod, moment: datetime | None) -> bool:
 
 
 def keeps_crashing(driver: Pod, stack: Stack) -> bool:
-    """Return whether the driver container crash-loops. After a reboot, its restarts do not count.
+    """Return whether the driver container crash-loops. After a reboot, its restarts do not count."""
+    container = _named(driver.containers, stack.driver.container)
+    often = container is not None and container.restarts >= CRASH_LOOP_RESTARTS
+    return often and set_up_at(driver, stack) is not None
+
+
+def set_up_at(driver: Pod, stack: Stack) -> datetime | None:
+    """Return when the init containers of a driver pod ended whose driver container restarted by itself, or None.
 
     A reboot runs the init containers again, a crash does not.
     """
     container = _named(driver.containers, stack.driver.container)
-    if container is None or container.restarts < CRASH_LOOP_RESTARTS or container.last_finished_at is None:
-        return False
-    ends = (container.finished_at for container in driver.init_containers if container.succeeded)
-    set_up = max((end for end in ends if end is not None), default=None)
-    return set_up is not None and set_up <= container.last_finished_at
+    ends = (each.finished_at for each in driver.init_containers if each.succeeded)
+    end = max((end for end in ends if end is not None), default=None)
+    last = container.last_finished_at if container is not None else None
+    return end if end is not None and last is not None and end <= last else None
 
 
 def provided_since(prerequisite: Pod) -> datetime | None:

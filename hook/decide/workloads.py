@@ -23,6 +23,10 @@ P is known if this program restarted the plugin, or if the plugin waited for thi
 other plugin may have replaced a fresh one, so it only shows that P is not later. Then B < P proves nothing either,
 except for B < D.
 
+If the driver that is loaded now has the image of the driver before it, and a fresh plugin prepared the claims for that
+one, the files may be the same. The driver manager even keeps such a driver loaded. So these pods are *possibly
+affected*, too. The program knows that if it saw both drivers, or if only the container of the driver restarted.
+
 A claim that several pods of a node share is prepared once, for the first of them. The plugin answers for the others
 from its checkpoint, with the same files, also after it was restarted (measured). So what holds for one of these pods
 holds for all of them, with the same certainty.
@@ -87,14 +91,26 @@ class Refresh(msgspec.Struct, rename="camel", frozen=True):
     """All containers of a fresh plugin had started. So P is not later."""
     first: Time | None = None
     """P, when the first container of the first fresh plugin started. None if unknown."""
+    image: Text = ""
+    """Image of the driver; empty if unknown."""
+    alike: Time | None = None
+    """`by` of the first of the driver runs before this one that had the same image. None if unknown."""
 
-    def better(self, other: Refresh | None) -> Refresh:
-        """Return what two of one run show together. A plugin that was fresh earlier refutes a later P."""
-        if other is None or other.driver_run != self.driver_run:
+    def after(self, other: Refresh | None) -> Refresh:
+        """Add what is known from before. Of one driver run, a plugin that was fresh earlier refutes a later P."""
+        if other is None:
             return self
+        if other.driver_run != self.driver_run:
+            alike = _earliest(self.alike, other.alike or other.by) if self.image == other.image != "" else self.alike
+            return msgspec.structs.replace(self, alike=alike)
         by = min(self.by, other.by)
         firsts = [first for first in (self.first, other.first) if first is not None and first <= by]
-        return Refresh(self.driver_run, by, min(firsts, default=None))
+        alike = _earliest(self.alike, other.alike)
+        return Refresh(self.driver_run, by, _earliest(*firsts), self.image or other.image, alike)
+
+
+def _earliest(*times: datetime | None) -> datetime | None:
+    return min(filter(None, times), default=None)
 
 
 Refreshes = dict[str, Refresh]
@@ -129,6 +145,13 @@ class Plugins:
     stack: Stack
     memory: Memory
 
+    def image(self, driver: Pod) -> str:
+        """Return the image of a driver, as the revision of its pod records it; empty if that is not known."""
+        of = driver.owner_uid, driver.hash
+        made = (each.template for each in self.snapshot.revisions if (each.owner_uid, each.hash) == of)
+        images = (dict(template.images) for template in made if template is not None)
+        return next((found.get(self.stack.driver.container, "") for found in images), "")
+
     def restarted(self, node: str, run: str) -> bool:
         """Return whether this program restarted a plugin of a node that was older than this driver run."""
         keys = (restart_key(ds.uid, node) for ds in self.clients.named if self.clients.is_plugin(ds.uid))
@@ -156,6 +179,8 @@ class _LoadedDriver:
     """No plugin is known to be fresh on this driver."""
     proven: bool
     """All plugins are older than this driver, so none was fresh on it yet."""
+    alike: datetime | None
+    """A fresh plugin prepared the claims since then, for drivers with the same image. None if unknown."""
 
 
 Holders = list[tuple["ClaimPod", tuple[str, ...]]]
@@ -179,6 +204,8 @@ class Affected:
     """The certainly affected ones first: a reader may see only the beginning."""
     unknown: str = ""
     """Why they are not known; empty if they are."""
+    malformed: str = ""
+    """Which claims and pods cannot be read, so that they are not among the pods."""
 
     @property
     def certain(self) -> list[AffectedPod]:
@@ -213,8 +240,8 @@ def affected_pods(
             what = (pod.node, _worst(old.values()), pod.started, tuple(old), loaded[pod.node].run)
             found.append(AffectedPod(pod.namespace, pod.name, pod.uid, *what))
     known = {node: driver.refresh for node, driver in loaded.items() if driver.refresh is not None}
-    # While a driver reloads, nothing is evaluated there. What is known of it may still hold after that.
-    kept = {node: before[node] for node in nodes - loaded.keys() if node in before}
+    # Without a fresh plugin, what is known still holds if the driver run has not changed, or its image.
+    kept = {node: before[node] for node in nodes - known.keys() if node in before}
     found.sort(key=lambda pod: (not pod.exposure.certain, pod.node, pod.namespace, pod.name))
     return found, kept | known
 
@@ -232,6 +259,8 @@ def _exposure(pod: ClaimPod, driver: _LoadedDriver) -> Exposure | None:
     if pod.sandbox is not None:
         first = refresh.first if refresh is not None else None
         if pod.sandbox < driver.started or driver.proven or (first is not None and pod.sandbox < first):
+            if driver.alike is not None and pod.started >= driver.alike:
+                return Exposure.POSSIBLE
             return Exposure.BEFORE_UPGRADE if pod.started < driver.started else Exposure.WHILE_STALE
     # Without a fresh plugin, and without one that is known to be stale, a plugin is just being replaced.
     return Exposure.POSSIBLE if refresh is not None or driver.stale else None
@@ -254,12 +283,16 @@ def _loaded_drivers(
         ours = plugins.restarted(node, run)
         live = [pod for pod in plugin_pods.get(node, ()) if plugins.clients.is_plugin(pod.owner_uid)]
         refresh = _refreshed(live, drivers[0], run, plugins, ours=ours)
-        if node in before:
-            known = before[node]
-            refresh = known.better(refresh) if known.driver_run == run else refresh
+        known, image = before.get(node), plugins.image(drivers[0])
+        alike = Refresh(run, started, image=image).after(known).alike or freshness.set_up_at(drivers[0], plugins.stack)
+        if refresh is not None:
+            refresh = msgspec.structs.replace(refresh, image=image, alike=alike).after(known)
+        elif known is not None and known.driver_run == run:
+            refresh = known
         stale = refresh is None and (ours or any(plugins.evidence(pod, drivers[0]) is Freshness.STALE for pod in live))
         old = all(freshness.predates(pod, drivers[0], plugins.stack) for pod in live)
-        yield node, _LoadedDriver(run, started, refresh, stale, proven=stale and old and (ours or bool(live)))
+        proven = stale and old and (ours or bool(live))
+        yield node, _LoadedDriver(run, started, refresh, stale, proven, alike)
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:

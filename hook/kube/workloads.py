@@ -13,10 +13,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.decide.workloads import joined
+from hook.format import some
 from hook.kube import requests, retry
 from hook.kube.informer import Informer
 from hook.kube.listing import ListWatch
 from hook.kube.requests import ListOptions
+from hook.objects.views import Malformed
 from hook.objects.workloads import Claim, ClaimPod, claim_pod, claim_reader
 
 if TYPE_CHECKING:
@@ -99,6 +101,13 @@ class WorkloadCache:
         if self._claims is None or self._pods is None:
             return []
         return joined(self._views(self._claims, Claim), self._views(self._pods, ClaimPod))
+
+    @property
+    def malformed(self) -> str:
+        """Return which claims and pods cannot be read, or ""."""
+        informers = filter(None, (self._claims, self._pods))
+        found = [each for informer in informers for each in self._views(informer, Malformed)]
+        return some([f"{each.kind} {each.namespace}/{each.name} cannot be read: {each.problem}" for each in found])
 
     def stop(self) -> None:
         """Stop the informers."""

@@ -10,7 +10,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.objects import wire
-from hook.objects.decoding import MalformedObjectError, Name, Part, Reader, Text, Time, moment
+from hook.objects.decoding import Name, Part, Reader, Text, Time, moment
 from hook.objects.views import View
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class ClaimPod(View, frozen=True):
     started: datetime
     """``status.startTime``. A container that restarts does not change it."""
     sandbox: datetime | None
-    """When its sandbox was set up; None if the kubelet does not report that."""
+    """When its sandbox was set up; None if that is not known."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -136,7 +136,7 @@ def _pod(decoded: PodShape) -> ClaimPod | None:
         return None
     since = moment(sandbox.last_transition_time)
     if since is not None and since < started:
-        raise MalformedObjectError(f"status: {SANDBOX_CONDITION} is older than startTime")
+        since = None  # A clock was set back, so the two times do not enclose the preparation.
     return ClaimPod(intern(metadata.namespace), metadata.name, metadata.uid, intern(spec.node_name), started, since)
 
 

@@ -100,19 +100,19 @@ def refused_eviction(pod: Workload, deletion: Removal) -> str:
     """Return why the upgrade controller cannot evict a GPU pod; empty if it can."""
     if pod.controller == DAEMONSET:
         return "belongs to a DaemonSet, whose pods are not evicted"
-    return _refused(pod, deletion, "podDeletion")
+    return _refused(pod, deletion, "podDeletion.{0} is off, in Helm gpuPodDeletion.{0}")
 
 
 def refused_drain(pod: Workload, drain: Removal) -> str:
     """Return why the upgrade controller cannot drain a pod; empty if it can, or if a drain passes over it."""
-    return "" if pod.controller in (DAEMONSET, STATIC) else _refused(pod, drain, "drain")
+    return "" if pod.controller in (DAEMONSET, STATIC) else _refused(pod, drain, "drain.{0} is off")
 
 
-def _refused(pod: Workload, options: Removal, name: str) -> str:
+def _refused(pod: Workload, options: Removal, off: str) -> str:
     if pod.local_data and not options.delete_empty_dir:
-        return f"has an emptyDir volume ({name}.deleteEmptyDir is off)"
+        return f"has an emptyDir volume ({off.format('deleteEmptyDir')})"
     if not pod.controller and not options.force:
-        return f"has no controller ({name}.force is off)"
+        return f"has no controller ({off.format('force')})"
     if pod.protected_by:
         return f"is protected by PodDisruptionBudget {pod.protected_by}, which allows no disruption now"
     return ""

@@ -257,10 +257,10 @@ class Leader:
             return
         run = statusobject.observed_run(status_object.data, state.spec_hashes)
         if run and decision.phase in CALM:
-            status_object.note_run(startedRunId=run, delegatedRunId=run, succeededRunId=run)
+            status_object.finish_run(startedRunId=run, delegatedRunId=run, succeededRunId=run)
         elif run and "delegatedSpec" in status_object.data:
             # The spec may change later: what is then verified is newer than what the run delegated.
-            status_object.note_run(startedRunId=run, delegatedRunId=run, succeededRunId="")
+            status_object.finish_run(startedRunId=run, delegatedRunId=run, succeededRunId="")
 
 
 class StateReporter:

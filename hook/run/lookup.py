@@ -59,6 +59,11 @@ class Lookup:
     problem: str = ""
     """Why it is not known whether a controller is alive."""
 
+    @property
+    def alive(self) -> LeaseStatus | None:
+        """Return the Lease, if the controller is alive."""
+        return self.lease if self.lease is not None and self.lease.alive(self.now) else None
+
 
 # The cluster.
 
@@ -176,7 +181,7 @@ def _is_restartable(status: NodeStatus) -> bool:
 
 def _on_stale(stale: Sequence[NodeStatus], found: Lookup) -> Iterator[str]:
     """Return one advice for the plugins that a controller restarts, one for those that it holds, one for the rest."""
-    lease = found.lease if found.lease is not None and found.lease.alive(found.now) else None
+    lease = found.alive
     refreshed = set(lease.status.spec_hashes) if lease is not None and lease.status is not None else set()
     held = refreshed & set(lease.breakers) if lease is not None else set()
     if any(status.stack in held for status in stale):
@@ -220,7 +225,7 @@ def _lines(found: Lookup) -> Iterator[str]:
         yield found.problem
         return
     lease, known = found.lease, found.lease.status
-    state = f"alive ({lease.holder})" if lease.alive(found.now) else "NOT ALIVE"
+    state = f"alive ({lease.holder})" if found.alive else "NOT ALIVE"
     yield f"controller {lease}: {state}, last renewed {_ago(lease.renewed, found.now)}"
     if known is None:
         yield f"controller {lease}: {lease.problem}"
@@ -247,7 +252,7 @@ def as_json(found: Lookup) -> dict[str, Any] | None:
         return None
     lease = found.lease
     shown = {
-        "alive": lease.alive(found.now),
+        "alive": found.alive is not None,
         "lease": str(lease),
         "holder": lease.holder,
         "lastRenewed": timestamp(lease.renewed) if lease.renewed is not None else None,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ from hook.decide import done, rollout
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
-from hook.errors import ClusterError
+from hook.errors import ClusterError, ConflictError
 from hook.format import printable, timestamp
 from hook.kube import retry
 from hook.kube.requests import CONFIG_MAPS, ListOptions, Request, apply_patch
@@ -99,6 +99,8 @@ class StatusObject:
         self._warned = False
         self.data: Mapping[str, str] = {}
         """Content of the object, as of the last write."""
+        self._version = ""
+        """Version of that content."""
 
     def begin_run(self, run_id: str) -> None:
         """Name the run, and clear the last success, with the next write."""
@@ -111,6 +113,11 @@ class StatusObject:
         """
         self._run = None
         return self._apply(RUN_MANAGER, keys, seconds)
+
+    def finish_run(self, **keys: str) -> None:
+        """Write the same of the run in `data`, unless another process has written since: then with the next state."""
+        if not self._apply(RUN_MANAGER, keys, TIMEOUT_SECONDS, self._version):
+            self._written = {}
 
     def note_workloads(self, keys: Mapping[str, str]) -> None:
         """Write what is known of affected pods, if the object shows something else. Keys that are left out are removed.
@@ -148,19 +155,25 @@ class StatusObject:
         if self._run is not None and self._apply(RUN_MANAGER, self._run, seconds):
             self._run = None
 
-    def _apply(self, manager: str, keys: Mapping[str, str], seconds: float) -> bool:
+    def _apply(self, manager: str, keys: Mapping[str, str], seconds: float, version: str = "") -> bool:
         """Apply keys, with retries if there is more time than one write takes. Log the first failure."""
-        request = apply_patch(CONFIG_MAPS, self._namespace, self._name, manager, {"data": dict(keys)})
+        fields: dict[str, Any] = {"data": dict(keys)}
+        if version:
+            fields["metadata"] = {"name": self._name, "namespace": self._namespace, "resourceVersion": version}
+        request = apply_patch(CONFIG_MAPS, self._namespace, self._name, manager, fields)
         retrier = retry.retrying(retry.WRITE, time.sleep, time.monotonic() + seconds - TIMEOUT_SECONDS)
         try:
             answer = retrier(self._api.send, request, TIMEOUT_SECONDS)
+        except ConflictError:
+            return False
         except ClusterError as error:
             level = logging.DEBUG if self._warned else logging.WARNING
             log.log(level, "cannot write the status object %s/%s: %s", self._namespace, self._name, error)
             self._warned = True
             return False
-        data = answer.get("data")
+        data, metadata = answer.get("data"), answer.get("metadata")
         self.data = data if isinstance(data, dict) else {}
+        self._version = str(metadata.get("resourceVersion", "")) if isinstance(metadata, dict) else ""
         return True
 
 

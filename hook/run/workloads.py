@@ -83,7 +83,7 @@ def evaluate(
             affected, known = affected_pods(holders, plugins, before)
             pods += affected
             refreshes |= known
-    return Affected(tuple(pods), unknown), refreshes
+    return Affected(tuple(pods), unknown, cache.workloads.malformed), refreshes
 
 
 def why_not(settings: Settings) -> str:
@@ -224,7 +224,7 @@ def stored_refreshes(text: str) -> Refreshes:
 
 
 def read_refreshes(api: Api, lease: LeaseStatus | None, namespaces: Sequence[str]) -> Refreshes:
-    """Return the refreshes in the status objects: in that of the controller, or in those of all Jobs.
+    """Return the refreshes in the status objects: in that of the controller that is alive, or in those of all releases.
 
     Without the permission to read them, a pod may be possibly affected although another process knows better.
     """
@@ -239,17 +239,22 @@ def read_refreshes(api: Api, lease: LeaseStatus | None, namespaces: Sequence[str
 
 
 def with_better(ours: Refreshes, theirs: Refreshes) -> Refreshes:
-    """Return what two processes know together. A refresh for another driver run does not replace one of ours."""
-    return theirs | {node: refresh.better(theirs.get(node)) for node, refresh in ours.items()}
+    """Return what two processes know together. Of two driver runs, the later one counts."""
+    return theirs | {node: _later(refresh, theirs.get(node)) for node, refresh in ours.items()}
+
+
+def _later(ours: Refresh, theirs: Refresh | None) -> Refresh:
+    return theirs.after(ours) if theirs is not None and theirs.by > ours.by else ours.after(theirs)
 
 
 # Text and JSON.
 
 
 def as_lines(affected: Affected) -> list[str]:
-    """Return the table of affected pods; nothing without one."""
+    """Return the table of affected pods, and what cannot be read; nothing without them."""
+    malformed = [printable(f"affected workloads: {affected.malformed}")] if affected.malformed else []
     if not affected.pods:
-        return []
+        return malformed
     rows = [
         (str(pod), pod.node, pod.exposure.text, timestamp(pod.started), _claims(pod))
         for pod in affected.pods[:MOST_ROWS]
@@ -258,7 +263,7 @@ def as_lines(affected: Affected) -> list[str]:
     total = f"{certain} pods may hold files of an old driver" + (f", {possible} possibly" if possible else "")
     more = [f"({len(affected.pods) - MOST_ROWS} more pods)"] if len(affected.pods) > MOST_ROWS else []
     lines = [f"affected workloads: {total}. A restart of the plugin does not repair them: {PAGE}"]
-    return [printable(line) for line in (*lines, *aligned([HEADINGS, *rows]), *more)]
+    return [printable(line) for line in (*lines, *aligned([HEADINGS, *rows]), *more, *malformed)]
 
 
 def as_json(affected: Affected) -> dict[str, Any]:
@@ -267,7 +272,7 @@ def as_json(affected: Affected) -> dict[str, Any]:
     return {
         "affected": len(affected.certain) if known else None,
         "possiblyAffected": affected.counts()[Exposure.POSSIBLE] if known else None,
-        "problem": affected.unknown,
+        "problem": affected.unknown or affected.malformed,
         "pods": [_as_json(pod) for pod in affected.pods[:MOST_LISTED]],
     }
 

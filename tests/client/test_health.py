@@ -179,11 +179,7 @@ def test_a_client_that_hangs(
 
 def test_addresses(telemetry: Telemetry) -> None:
     """Host and port, as is usual; what is no address is refused with an example."""
-    for listen, expected in (
-        (":8080", ("", 8080)),
-        ("[::1]:9090", ("::1", 9090)),
-        ("localhost:65535", ("localhost", 65535)),
-    ):
+    for listen, expected in ((":8080", ("", 8080)), ("[::1]:9090", ("::1", 9090)), ("name:65535", ("name", 65535))):
         assert address(listen) == expected
     for listen in ("", "8080", ":", ":http", ":65536", ":-1", "::1:80", "[::1]", "[::1]80", ":\u0668"):
         with pytest.raises(SettingsError, match="write host:port, such as :8080"):

@@ -65,12 +65,8 @@ def test_what_a_cache_must_hold() -> None:
     for version, expected in (("10", True), ("9", True), ("11", False), ("", False)):
         assert as_new(contents(A5, version), contents(A5, "12"), there) is expected, version
     # Listed again meanwhile, it is as new as that list, if its own list is not the older one.
-    for objects, again, expected in (
-        ({"a": "", "b": ""}, "11", True),
-        ({}, "11", True),
-        ({"a": "", "b": ""}, "9", False),
-    ):
-        assert as_new(contents(A5, "8"), contents(objects, again, again), there) is expected, (objects, again)
+    for objects, again, new in (({"a": "", "b": ""}, "11", True), ({}, "11", True), ({"a": "", "b": ""}, "9", False)):
+        assert as_new(contents(A5, "8"), contents(objects, again, again), there) is new, (objects, again)
 
 
 def test_objects_are_names_and_versions_in_whatever_else_an_answer_holds() -> None:

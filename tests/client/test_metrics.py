@@ -14,7 +14,7 @@ from hook import __version__
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, NodeStatus, RolloutRestart
 from hook.decide.state import Breaker
-from hook.decide.workloads import Affected
+from hook.decide.workloads import Affected, AffectedPod, Exposure
 from hook.errors import NotFoundError
 from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
@@ -164,6 +164,15 @@ def test_the_breaker_and_the_time_out_of_sync(shown: Shown) -> None:
     assert 120 <= first < second
     shown.look()
     assert shown.value("cache_out_of_sync_seconds") == 0
+
+
+def test_affected_pods_by_class(shown: Shown) -> None:
+    """From zero on; none of them while they are not known, because 0 would resolve an alert."""
+    kinds = (Exposure.WHILE_STALE, Exposure.POSSIBLE, Exposure.WHILE_STALE)
+    pods = tuple(AffectedPod("team", "train", "uid", "gpu-1", kind, NOW, ("claim",)) for kind in kinds)
+    for affected, expected in ((Affected(pods), [0, 2, 1]), (Affected(pods, "no permission"), [None] * 3)):
+        shown.telemetry.reconciled(replace(state(), affected=affected))
+        assert [shown.value("affected_pods", **{"class": kind}) for kind in Exposure] == expected
 
 
 def test_a_standby_shows_no_fleet(shown: Shown) -> None:

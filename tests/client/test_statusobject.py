@@ -16,11 +16,10 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.run import statusobject
 from hook.run.statusobject import StatusObject, StatusPhase
-from tests.client.server import Said, serving
+from tests.client.server import Said, refused, serving
 from tests.fixtures.cluster import cluster
 
 SNAPSHOTS: Final = {"gpu": cluster("gpu-0").seen()}
-FORBIDDEN: Final = Said(403, b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}')
 STATES: Final = {
     "a": [NodeState.VERIFIED],
     "b": [NodeState.VERIFIED, NodeState.STALE],
@@ -46,19 +45,28 @@ class ConfigMap:
         """Return all keys."""
         return {key: value for owned in self.managers.values() for key, value in owned.items()}
 
+    @property
+    def version(self) -> str:
+        """Return another text for each write."""
+        return f"v{len(self.writes)}"
+
     def write(self, line: str, body: bytes) -> Said:
         """Answer a server-side apply."""
         url, sent = urlsplit(line.split()[1]), json.loads(body)
         query = parse_qs(url.query)
         assert (url.path, query["force"]) == ("/api/v1/namespaces/ns/configmaps/it-status", ["true"])
+        read = sent["metadata"].pop("resourceVersion", None)
         assert (sent["kind"], sent["metadata"]) == ("ConfigMap", {"name": "it-status", "namespace": "ns"})
+        if read not in (None, self.version):
+            return refused(409)
         if self.refuses:
             self.refuses -= 1
-            return FORBIDDEN
+            return refused(403)
         (manager,) = query["fieldManager"]
         self.writes.append(manager)
         self.managers[manager] = sent["data"]
-        return Said(200, json.dumps({"kind": "ConfigMap", "data": self.data}).encode())
+        found = {"kind": "ConfigMap", "metadata": {"resourceVersion": self.version}, "data": self.data}
+        return Said(200, json.dumps(found).encode())
 
 
 @dataclass
@@ -146,11 +154,20 @@ def test_a_run_clears_the_last_success_and_notes_its_own(scene: Scene, caplog: p
 
 
 def test_a_lost_success_does_not_overwrite_the_next_run(scene: Scene) -> None:
-    """The controller notes it again only if the object still shows the run that it finished."""
+    """The controller notes it again only if the object still shows the run that it finished: a conflict ends it."""
+    next_run = {"startedRunId": "r2", "succeededRunId": ""}
     scene.show(decision())
+    scene.there.managers["gpu-operator-post-run"] = next_run
+    scene.there.writes.append("another process")
+    scene.writer.finish_run(startedRunId="r1", succeededRunId="r1")
+    assert scene.there.managers["gpu-operator-post-run"] == next_run
+    scene.show(decision(), 5)
+    assert scene.writer.data["startedRunId"] == "r2"
+    scene.writer.finish_run(startedRunId="r2", succeededRunId="r2")
+    assert scene.there.data["succeededRunId"] == "r2"
     scene.there.refuses = 1
     assert not scene.writer.note_run(startedRunId="r1", succeededRunId="r1")
-    scene.there.managers["gpu-operator-post-run"] = {"startedRunId": "r2", "succeededRunId": ""}
+    scene.there.managers["gpu-operator-post-run"] = next_run
     shown = scene.show(decision(Phase.DONE), 5)
     assert (shown["phase"], shown["startedRunId"], shown["succeededRunId"]) == ("Succeeded", "r2", "")
 

@@ -16,6 +16,7 @@ from hook.kube import workloads as informers
 from hook.kube.cache import Cache
 from hook.kube.workloads import WorkloadCache
 from hook.run import lookup, workloads
+from hook.run.lookup import Lookup
 from hook.run.status import LeaseStatus
 from hook.run.statusobject import StatusObject
 from hook.run.workloads import WorkloadObserver, as_json, as_lines, status_keys, stored_refreshes
@@ -40,14 +41,17 @@ def held() -> list[Object]:
 
 
 def test_a_run_reports_the_pods_that_it_does_not_repair() -> None:
-    """In its table, and by an Event on the pod; the Job neither fails nor waits because of them."""
-    with serving(Shown(cluster(), held)) as server:
+    """In its table, and by an Event on the pod; the Job neither fails nor waits. What cannot be read is named."""
+    broken = objects.claim_pod("broken", started=5, patch={"status": {"startTime": "soon"}})
+    with serving(Shown(cluster(), lambda: [*held(), broken])) as server:
         run = runner(server)
         outcome = ended(run)
         assert outcome.exit_code == 0
         assert [(str(pod), pod.exposure) for pod in run.workloads.affected.pods] == [
             ("team/old", Exposure.BEFORE_UPGRADE)
         ]
+        for text in (as_lines(run.workloads.affected)[-1], as_json(run.workloads.affected)["problem"]):
+            assert "Pod team/broken cannot be read: " in text
         run.workloads.shutdown(PATIENCE)
         assert [line for line in server.writes if "events" in line] == ["POST /api/v1/namespaces/team/events"]
 
@@ -172,19 +176,21 @@ def test_the_status_object_keeps_what_the_next_process_needs() -> None:
     keys = status_keys(Affected(tuple(many)), {pod.node: known["gpu-0"] for pod in many})
     assert len(json.loads(keys["firstAffectedPods"])) == 10
     assert len(json.loads(keys["refreshTimes"])) == 100
-    theirs = {"gpu-0": Refresh("another", at(1)), "gpu-3": Refresh(RUN, at(2))}
-    assert workloads.with_better(known, theirs) == {**known, "gpu-3": Refresh(RUN, at(2))}
+    newer = {"gpu-2": Refresh("later", at(20)), "gpu-3": Refresh(RUN, at(2))}
+    theirs = {"gpu-0": Refresh("another", at(1)), **newer}
+    assert workloads.with_better(known, theirs) == {**known, **newer}
 
 
 def test_refreshes_are_read_from_the_controllers_object_or_from_those_of_jobs() -> None:
-    """Without the permission nothing is known, and `status` continues."""
+    """A Lease that is not renewed does not count. Without the permission nothing is known, and `status` continues."""
     text = status_keys(Affected((POD,)), {"gpu-0": Refresh(RUN, at(9))})["refreshTimes"]
     stored = {"kind": "ConfigMap", "metadata": {"name": "post-status"}, "data": {"refreshTimes": text}}
-    lease = LeaseStatus("gpu-operator", "post")
-    for said, where in ((Said(200, json.dumps(stored).encode()), lease), (listed(stored), None)):
+    lease = LeaseStatus("gpu-operator", "post", "pod-a", at(0))
+    for said, seconds in ((Said(200, json.dumps(stored).encode()), 2), (listed(stored), 600)):
         with serving(said) as server:
-            assert workloads.read_refreshes(server.api, where, ()) == {"gpu-0": Refresh(RUN, at(9))}
-            assert server.count("post-status" if where else "gpu-operator-post%2Fobject%3Dstatus") == 1
+            alive = Lookup(at(seconds), lease).alive
+            assert workloads.read_refreshes(server.api, alive, ()) == {"gpu-0": Refresh(RUN, at(9))}
+            assert server.count("post-status" if alive else "gpu-operator-post%2Fobject%3Dstatus") == 1
     with serving(refused(403)) as server:
         assert workloads.read_refreshes(server.api, lease, ()) == {}
 

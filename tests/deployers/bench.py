@@ -16,29 +16,15 @@ from devcluster.deployers.release import Outcome, Release, Values
 from devcluster.layout import CHECKOUT
 from devcluster.settings import tree
 from tests import evidence
-from tests.e2e.lab import (
-    CHART,
-    IMAGE,
-    NAMESPACE,
-    OLD,
-    OLD_CHART,
-    OPERATOR,
-    PLUGIN,
-    PLUGIN_NAMESPACE,
-    QUICK,
-    RELEASE,
-    Lab,
-)
+from tests.e2e.lab import CHART, IMAGE, NAMESPACE, OLD, OLD_CHART, OPERATOR, PLUGIN, QUICK, RELEASE, Lab
 from tests.promises import promised
 
 NODES: Final = ["gpu-0", "gpu-1", "gpu-2"]
 OPERATOR_RELEASE: Final = "gpu-operator"
 PLUGIN_RELEASE: Final = "nvidia-dra-driver-gpu"
-QUICK_JOB: Final[Values] = {
-    "image": {"repository": IMAGE},
-    "timeout": "3m",
-    **tree(dict(word.split("=") for word in QUICK)),
-}
+"""Also its namespace."""
+SHORT_WAITS: Final = tree(dict(word.split("=") for word in QUICK))
+QUICK_JOB: Final[Values] = {"image": {"repository": IMAGE}, "timeout": "3m", **SHORT_WAITS}
 OUTER_SECONDS: Final = 240
 """A minute more than the Job's own time, as the chart's notes ask."""
 
@@ -61,21 +47,14 @@ class Wanted:
         """Write it as releases, in their order: operator, ours, plugin."""
         driver = {"version": self.driver, **self.operator}
         values = {"chartVersion": self.chart, "driver": driver}
-        post = {
-            **QUICK_JOB,
-            "trigger": self.chart,
-            "expect": {"chartVersion": self.chart, "driverVersion": self.driver},
-            **self.post,
-        }
+        expect = {"chartVersion": self.chart, "driverVersion": self.driver}
+        post = {**QUICK_JOB, "trigger": self.chart, "expect": expect, **self.post}
         chart, given = (self.wrapped, {}) if self.wrapped else (CHECKOUT / CHART, post)
         waits = bool(self.wrapped or self.post.get("controller"))
         ours = Release(RELEASE, NAMESPACE, chart, given, (OPERATOR_RELEASE,), self.timeout, wait=waits)
-        plugin = Release(PLUGIN_RELEASE, PLUGIN_NAMESPACE, CHECKOUT / PLUGIN, {}, (RELEASE,))
-        return [
-            Release(OPERATOR_RELEASE, NAMESPACE, CHECKOUT / OPERATOR, values),
-            ours,
-            *([plugin] if self.plugin else []),
-        ]
+        plugin = Release(PLUGIN_RELEASE, PLUGIN_RELEASE, CHECKOUT / PLUGIN, {}, (RELEASE,))
+        operator = Release(OPERATOR_RELEASE, NAMESPACE, CHECKOUT / OPERATOR, values)
+        return [operator, ours, *([plugin] if self.plugin else [])]
 
 
 def booted(folder: Path, name: str) -> AbstractContextManager[Cluster]:
@@ -191,7 +170,5 @@ class Chapter:
         """Assert success, exactly these restarts, and the promises from the ground truth."""
         assert self.outcome.succeeded, self.outcome.said
         with promised():
-            assert self.stale == ()
-            assert self.early == []
-            assert self.needless == []
+            assert (self.stale, self.early, self.needless) == ((), [], [])
         assert self.restarted == restarted

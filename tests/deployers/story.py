@@ -207,11 +207,10 @@ class Story(Chapters):
 def assert_no_wrong_restart(chapter: Chapter) -> None:
     """Assert that no plugin was restarted before its node's driver was ready, and none that was fresh."""
     with promised():
-        assert chapter.early == []
-        assert chapter.needless == []
+        assert chapter.early == chapter.needless == []
 
 
-def assert_stale_only_as_reported(chapter: Chapter) -> None:
+def assert_stale_reported(chapter: Chapter) -> None:
     """Assert the same, and that the run's report names each node whose plugin is still stale."""
     assert_no_wrong_restart(chapter)
     with promised():

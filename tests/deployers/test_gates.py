@@ -120,14 +120,19 @@ def test_gates_of_a_pipeline(tmp_path_factory: pytest.TempPathFactory) -> None:
         assert lab.deployed(hook).code == 0
         assert lab.helm_test() == ""
 
-        # A failure, with `expect`; and the same release again, which has the same run id.
+        # A failure, with another `trigger`; and the same release again, which has the same run id.
         lab.upgrade(OLD, broken=True)
-        assert lab.post(args=STALLED, helm=waits, expect__driverVersion=OLD).code != 0
+        assert lab.post(args=STALLED, helm=waits, trigger=OLD).code != 0
+        assert lab.data()["runId"] != before["runId"]
         assert lab.gates(OLD) == [False, False]
         assert "phase=TimedOut" in lab.helm_test()
         lab.repair()
-        assert lab.post(args=STALLED, helm=waits, expect__driverVersion=OLD).code == 0
+        assert lab.post(args=STALLED, helm=waits, trigger=OLD).code == 0
         assert lab.gates(OLD, 30) == [True, True]
+        assert lab.helm_test() == ""
+
+        # A plain Job.
+        assert lab.post(helm=waits, hook__enabled=False).code == 0
         assert lab.helm_test() == ""
 
         # A controller without the Job: what it wrote before the test began does not count.
@@ -138,6 +143,7 @@ def test_gates_of_a_pipeline(tmp_path_factory: pytest.TempPathFactory) -> None:
         assert lab.helm_test(8) != ""
         lab.repair()
         assert lab.helm_test(120) == ""
+        assert (lab.gates(OLD), lab.gates(NEW, 30)) == ([False, False], [True, True])
         lab.assert_done(NEW)
 
 
@@ -384,3 +390,13 @@ def test_gates_of_argo_cd(tmp_path_factory: pytest.TempPathFactory) -> None:
         lab.cluster.patch(STATUS, {"data": {"phase": "Failed"}})
         lab.until(lambda: argocd.state(RELEASE)[1] == "Degraded", "a failure of the controller shows")
         lab.until(lambda: argocd.state(RELEASE)[1] == "Healthy", "what the controller writes next shows")
+
+        # The controller alone: its Application follows the fleet, and does not wait for itself.
+        lab.upgrade(OLD, broken=True)
+        lab.until(lambda: lab.data()["phase"] == "Progressing", "the controller has seen the upgrade")
+        argocd.commit(OLD, {"controller": {"enabled": True}, "job": {"enabled": False}})
+        lab.until(lambda: (lab.data()["runId"], *argocd.state(RELEASE)) == ("", "Succeeded", "Progressing"), "it waits")
+        assert argocd.reached() == NEW
+        lab.repair()
+        argocd.await_reached(OLD)
+        lab.assert_done(OLD)

@@ -27,7 +27,7 @@ from tests.deployers.story import (
     assert_no_wrong_restart,
     assert_refreshed_together,
     assert_reported_on_target,
-    assert_stale_only_as_reported,
+    assert_stale_reported,
 )
 from tests.deployers.tools import APPLICATION, FLUX_NAME, HELM_RELEASE, ByArgoCd, ByFlux, ByHelm, ByHelmfile, Tool
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE
@@ -149,7 +149,7 @@ def test_a_sync_runs_the_hook(story: Story) -> None:
 @each_hook
 def test_failure_is_visible(story: Story) -> None:
     """The tool shows the failure; node and cause are in its output or in its object's Events, and in the Job's."""
-    assert_stale_only_as_reported(story.failure)
+    assert_stale_reported(story.failure)
     assert_cause_reported(story.failure)
     assert_shown(story, story.failure, "UpgradeFailed")
     if story.name not in TARGETS:
@@ -199,7 +199,7 @@ def test_plain_upgrade(story: Story) -> None:
 @each
 def test_plain_failure_is_visible(story: Story) -> None:
     """Each tool names the Job; in Argo CD the Application is Degraded."""
-    assert_stale_only_as_reported(story.plain_failure)
+    assert_stale_reported(story.plain_failure)
     assert_cause_reported(story.plain_failure)
     outcome = story.plain_failure.outcome
     if story.name == "argocd":

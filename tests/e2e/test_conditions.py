@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tests.e2e import acts
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, Boot, Lab
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, RELEASE, Boot, Lab
 
 SKIP: Final = "nvidia.com/gpu-driver-upgrade.skip"
 GPU: Final = "feature.node.kubernetes.io/pci-10de.present"
@@ -194,6 +194,10 @@ def test_what_plugins_publish_and_policies_name(boot: Boot, subtests: pytest.Sub
             said = acts.refresh(lab, BOTH).said
             assert ("no devices are published" in said) is kind.startswith("compute domains alone")
             assert set(lab.truth.loaded_now().values()) == {loaded}
+    # The status object shows the same of the last kind.
+    acts.post(lab).assert_phase("Done", "NothingStale")
+    data = lab.cluster.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}-status")["data"]
+    assert (data["phase"], "no devices are published" in data["message"]) == ("Succeeded", True)
 
 
 def test_slices_of_an_older_api_server(boot: Boot) -> None:

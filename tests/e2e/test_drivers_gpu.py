@@ -59,8 +59,19 @@ def test_pools_of_driver_objects(boot: Boot) -> None:
     acts.run(lab, f"expect.driverVersion={NEW}").assert_phase("Done", "Refreshed")
     assert lab.truth.loaded_now() == {"gpu-0": OLD, "gpu-1": OLD, "gpu-2": NEW}
     lab.assert_clean(["gpu-2"])
+
+    # A pod that is neither evicted nor drained, and a plugin that keeps NVML open.
+    drain = {"spec": {"driver": {"upgradePolicy": {"drain": {"enable": True}}}}}
+    lab.cluster.patch("/apis/nvidia.com/v1/clusterpolicies/cluster-policy", drain)
+    gpu = {"name": "main", "image": "registry.example/train", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    spec = {"nodeName": "gpu-0", "containers": [gpu], "tolerations": [{"operator": "Exists"}]}
+    lab.cluster.create("/api/v1/namespaces/default/pods", {"metadata": {"name": "alone"}, "spec": spec})
+    lab.cluster.kubectl("set", "env", f"ds/{PLUGIN_NAME}", f"-n{PLUGIN_NAMESPACE}", "FEATURE_GATES=DynamicMIG=true")
     (pool,) = acts.plan(lab)["pools"]
     assert (pool["name"], pool["nodes"]) == ("ClusterPolicy cluster-policy", THREE)
+    blocked = {each["obstacle"]: each["nodes"] for each in pool["obstacles"]}
+    assert blocked["PodsNotEvictable"] == blocked["PodsNotDrainable"] == ["gpu-0"]
+    assert "PluginHoldsDriver" in blocked
 
 
 def test_precompiled_with_another_kernel(boot: Boot) -> None:
@@ -188,24 +199,25 @@ def test_upgraded_by_hand(boot: Boot) -> None:
 
 
 def test_other_driver_clients(boot: Boot) -> None:
-    """A DaemonSet that is named, or has the labels that we document for NVSentinel, is kept fresh; no other is."""
+    """A DaemonSet that is named, and each that has labels which we document, is kept fresh; no other is."""
     block = (CHECKOUT / "docs" / "driver-clients.md").read_text().partition("```yaml\n")[2].partition("```")[0]
-    sentinel = yaml.safe_load(block)["driverClients"][0]
+    documented = yaml.safe_load(block)["driverClients"]
+    names = ["named", *(each["labels"]["app.kubernetes.io/name"] for each in documented)]
     lab = boot(2)
     lab.operator(**ALL_AT_ONCE)
     lab.until(lambda: acts.upgraded(lab, 2, OLD), "the drivers are there", acts.PATIENCE)
     lab.plugin()
-    lab.exporter()
-    lab.exporter(release="labelled", name="metadata-collector", podLabels={"app.kubernetes.io/instance": "nvsentinel"})
-    lab.exporter(release="unnamed", name="unnamed")
-    lab.until(lambda: (lab.serving(), lab.ready_pods("monitoring")) == (2, 6), "all of them run", acts.PATIENCE)
+    for name in (*names, "unnamed"):
+        lab.exporter(release=name, name=name, podLabels={"app.kubernetes.io/instance": "another"})
+    pods = 2 * (len(names) + 1)
+    lab.until(lambda: (lab.serving(), lab.ready_pods("monitoring")) == (2, pods), "all of them run", acts.PATIENCE)
     lab.began = time.time()
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: acts.upgraded(lab, 2), "both run the new driver", acts.PATIENCE)
-    by_name = {"namespace": "monitoring", "name": "dcgm-exporter"}
-    acts.post(lab, driverClients=[by_name, sentinel]).assert_phase("Done", "Refreshed")
+    by_name = {"namespace": "monitoring", "name": "named"}
+    acts.post(lab, driverClients=[by_name, *documented]).assert_phase("Done", "Refreshed")
     truth = lab.truth
-    for name in (f"{PLUGIN_NAMESPACE}/{PLUGIN_NAME}", "monitoring/dcgm-exporter", "monitoring/metadata-collector"):
+    for name in (f"{PLUGIN_NAMESPACE}/{PLUGIN_NAME}", *(f"monitoring/{name}" for name in names)):
         assert sorted(each.node for each in truth.restarts(name, since=lab.began)) == BOTH
         with promised():
             assert truth.stale_now(name) == ()

@@ -186,11 +186,7 @@ def test_a_plugin_waits_unless_it_was_verified_and_its_driver_reloaded_since() -
 
 def test_a_verified_plugin_is_restarted_at_once_after_a_reload() -> None:
     """The restart before it helped, or other hands did; also on an outdated driver that no controller replaces."""
-    for patch, refused, verified in (
-        ({}, "", "Verified"),
-        ({}, "not on a Friday", "Verified"),
-        (patches.OUTDATED, "", MANUAL),
-    ):
+    for patch, refused, verified in (({}, "", "Verified"), ({}, "no", "Verified"), (patches.OUTDATED, "", MANUAL)):
         run = controller(stale().change("policy", patches.BY_HAND if patch else "{}").change("driver-pod", patch))
         run.act(0, refused)
         run.found.only("plugin-pod", plugin_pod())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from hook.config import Settings
 from hook.decide import clients
 from hook.decide.state import Memory
@@ -34,12 +36,8 @@ def evaluate(
     read = claim_reader(GPU_OPERATOR.plugin.claim_drivers)
     held = [*shared, *(workloads.claim(f"{pod['metadata']['name']}-gpu", pod["metadata"]["name"]) for pod in pods)]
     holders = joined(filter(None, map(read, held)), filter(None, map(claim_pod, pods)))
-    seen = Plugins(
-        snapshot,
-        clients.find(snapshot.daemonsets, GPU_OPERATOR, Settings()),
-        GPU_OPERATOR,
-        memory or Memory(started=LATER),
-    )
+    plugins = clients.find(snapshot.daemonsets, GPU_OPERATOR, Settings())
+    seen = Plugins(snapshot, plugins, GPU_OPERATOR, memory or Memory(started=LATER))
     affected, refreshes = affected_pods(holders, seen, before or {})
     assert affected == sorted(affected, key=lambda pod: (not pod.exposure.certain, pod.name))
     return {pod.name: pod.exposure for pod in affected}, refreshes
@@ -137,9 +135,8 @@ def test_a_plugin_that_waited_for_its_driver() -> None:
         assert evaluate(cluster().only("plugin-pod", plugin), *pods)[0] == {"old": BEFORE, "early": POSSIBLE}
     both = [running(name, R + 50, restarts=1) for name in ("gpus", "compute-domains")]
     crashed = merged(waited(-4), {"status": {"containerStatuses": both}})
-    assert evaluate(cluster().only("plugin-pod", crashed), *pods)[0] == {
-        "old": BEFORE, "early": POSSIBLE, "new": POSSIBLE,
-    }  # fmt: skip
+    affected, _refreshes = evaluate(cluster().only("plugin-pod", crashed), *pods)
+    assert affected == {"old": BEFORE, "early": POSSIBLE, "new": POSSIBLE}
 
 
 def test_what_is_known_of_a_refresh_is_kept() -> None:
@@ -149,6 +146,7 @@ def test_what_is_known_of_a_refresh_is_kept() -> None:
     _affected, known = evaluate(found, *pods, memory=memory)
     later = Cluster(dict(found.parts)).only("plugin-pod", named(plugin_pod(started=AGAIN + 500), "third"))
     assert evaluate(later, *pods, before=known) == ({"stale": STALE}, known)
+    assert evaluate(Cluster(dict(later.parts)).drop("plugin-pod"), *pods, before=known) == ({"stale": STALE}, known)
     assert evaluate(later, *pods)[0] == {"stale": POSSIBLE, "healthy": POSSIBLE}
     # A plugin that was proven fresh stays so, although its times prove nothing.
     doubt = cluster().only("plugin-pod", plugin_pod(waited=None, started=R))
@@ -165,18 +163,40 @@ def test_what_is_known_of_a_refresh_is_kept() -> None:
         (Refresh(run, at(5)), Refresh("another", at(1)), at(5)),
         (Refresh(run, at(5)), None, at(5)),
     ):
-        assert ours.better(theirs) == Refresh(run, expected)
+        assert ours.after(theirs) == Refresh(run, expected)
 
 
-def test_a_reload_makes_all_earlier_refreshes_void() -> None:
-    """A plugin that was fresh on the driver before says nothing about this one."""
+def imaged(found: Cluster, driver: Object, image: str) -> Cluster:
+    """Return the same cluster with another driver pod, whose revision records an image."""
+    containers = {"containers": [{"name": "nvidia-driver-ctr", "image": image}]}
+    whole = Cluster(dict(found.parts)).only("driver-pod", driver)
+    return whole.change("revision", {"data": {"spec": {"template": {"spec": containers}}}})
+
+
+def test_a_reload_makes_earlier_refreshes_void_unless_the_image_is_the_same() -> None:
+    """Pods that were healthy on the same image are only possibly affected, also once the plugin is fresh again."""
     found, memory = restarted()
-    _affected, known = evaluate(found, memory=memory)
-    assert list(known) == ["gpu-0"]
-    reloaded = found.only("driver-pod", driver_pod(started=AGAIN + 100, ready=AGAIN + 160, restarts=1))
-    pod = workloads.claim_pod("healthy", started=AGAIN + 20)
-    new = workloads.claim_pod("new", started=AGAIN + 170)
-    assert evaluate(reloaded, pod, new, memory=memory, before=known) == ({"healthy": BEFORE, "new": STALE}, {})
+    found, healthy = imaged(found, driver_pod(), "a"), workloads.claim_pod("healthy", started=AGAIN + 20)
+    stale, new = workloads.claim_pod("stale", started=R + 30), workloads.claim_pod("new", started=AGAIN + 170)
+    _affected, known = evaluate(found, healthy, memory=memory)
+    replaced = named(driver_pod(started=AGAIN + 100, ready=AGAIN + 160), "second")
+    crashed = driver_pod(started=AGAIN + 100, ready=AGAIN + 160, unloaded=-2, ended_before=AGAIN + 90, restarts=1)
+    certain, doubt = {"stale": BEFORE, "healthy": BEFORE, "new": STALE}, {"healthy": POSSIBLE, "new": POSSIBLE}
+    for driver, image, before, expected in (
+        (replaced, "b", known, certain),
+        (replaced, "", {"gpu-0": structs.replace(known["gpu-0"], image="")}, certain),
+        (replaced, "a", Refreshes(), certain),
+        (replaced, "a", known, {"stale": BEFORE, **doubt}),
+        (crashed, "a", known, {"stale": BEFORE, **doubt}),
+        (crashed, "", Refreshes(), {"stale": POSSIBLE, **doubt}),
+    ):
+        reloaded = imaged(found, driver, image)
+        assert evaluate(reloaded, stale, healthy, new, memory=memory, before=before) == (expected, before), image
+    again = imaged(found, replaced, "a").only("plugin-pod", plugin_pod(started=AGAIN + 300))
+    for _turn in range(2):
+        affected, known = evaluate(again, stale, healthy, new, before=known)
+        assert affected == {"stale": BEFORE, **doubt}
+        assert known["gpu-0"].alike == at(AGAIN + 11)
 
 
 def test_nothing_is_evaluated_while_a_driver_reloads() -> None:
@@ -243,16 +263,10 @@ def test_only_a_plugin_that_is_older_than_the_driver_proves_anything() -> None:
     assert evaluate(stale().only("plugin-pod", crashing), pod, memory=ours)[0] == {"pod": POSSIBLE}
 
 
-def test_each_class_has_a_text() -> None:
-    """Tables and Events show it; only a pod that is possibly affected is uncertain."""
-    assert [exposure for exposure in Exposure if not exposure.certain] == [POSSIBLE]
-    assert len({exposure.text for exposure in Exposure}) == len(Exposure)
-
-
 def test_pods_are_counted_by_class() -> None:
     """Those that are certainly affected get Events; the count of the others is a number of its own."""
-    pods = [AffectedPod("ml", f"{exposure}", "uid", "gpu-0", exposure, LATER, ("claim",)) for exposure in Exposure]
+    pods = tuple(AffectedPod("ml", f"{kind}", "uid", "gpu-0", kind, LATER, ("claim",)) for kind in Exposure)
     affected = Affected((*pods, pods[-1]))
-    assert [str(pod) for pod in affected.pods][:1] == [f"ml/{next(iter(Exposure))}"]
-    assert affected.counts() == {**dict.fromkeys(Exposure, 1), pods[-1].exposure: 2}
-    assert [pod.exposure for pod in Affected(tuple(pods)).certain] == [each for each in Exposure if each.certain]
+    assert (str(pods[0]), len({kind.text for kind in Exposure})) == (f"ml/{BEFORE}", 3)
+    assert affected.counts() == {BEFORE: 1, STALE: 1, POSSIBLE: 2}
+    assert [pod.exposure for pod in affected.certain] == [BEFORE, STALE]

@@ -61,9 +61,9 @@ def test_what_cannot_be_evicted_or_drained() -> None:
     strict, force, empty = Removal(), Removal(force=True), Removal(delete_empty_dir=True)
     for name, one, options, evicted, drained in (
         ("of a Job", WORKLOAD, strict, "", ""),
-        ("without a controller", replace(WORKLOAD, controller=""), strict, "podDeletion.force", "drain.force"),
+        ("without a controller", replace(WORKLOAD, controller=""), strict, "gpuPodDeletion.force", "drain.force"),
         ("without one, by force", replace(WORKLOAD, controller=""), force, "", ""),
-        ("with local data", replace(WORKLOAD, local_data=True), force, "podDeletion.deleteEm", "drain.deleteEm"),
+        ("with local data", replace(WORKLOAD, local_data=True), force, "PodDeletion.deleteEm", "drain.deleteEm"),
         ("given up", replace(WORKLOAD, local_data=True), empty, "", ""),
         ("of a DaemonSet", replace(WORKLOAD, controller="DaemonSet"), force, "belongs to a DaemonSet", ""),
         ("static", replace(WORKLOAD, controller="Node", local_data=True), strict, "podDeletion.deleteEm", ""),

@@ -23,12 +23,8 @@ from tests.fixtures.planning import CORDONED, EVERY, OLD, fleet, gpus, obstacles
 DOCS: Final = Path(__file__).parents[3] / "docs"
 SCHEMA: Final = json.loads((DOCS / "plan.schema.json").read_text(encoding="utf-8"))
 TWO_HOURS: Final = Options(timedelta(hours=2))
-MANAGED: Final = {
-    "metadata": {
-        "name": "nvidia-dra-driver-kubelet-plugin",
-        "ownerReferences": [{"kind": "GPUCluster", "uid": "u", "controller": True}],
-    }
-}
+OWNER: Final = {"kind": "GPUCluster", "uid": "u", "controller": True}
+MANAGED: Final = {"metadata": {"name": "nvidia-dra-driver-kubelet-plugin", "ownerReferences": [OWNER]}}
 
 
 # What is planned.
