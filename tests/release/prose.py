@@ -29,7 +29,7 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
     elif path.suffix == ".md":
         found = _markdown(text)
     elif "templates" in path.parts:
-        found = _template(text)
+        found = _paragraphs(COMMENT_MARK.sub("", text))
     elif path.suffix == ".json":
         found = ((number, text) for number, line in enumerate(text.splitlines(), 1) for text in QUOTED.findall(line))
     else:
@@ -67,10 +67,6 @@ def _comments(lines: Iterable[tuple[int, str]], mark: str) -> Iterator[tuple[int
 def _markdown(text: str) -> Iterator[tuple[int, str]]:
     blanked = FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
     yield from _paragraphs(LINK_TARGET.sub("]", blanked))
-
-
-def _template(text: str) -> Iterator[tuple[int, str]]:
-    yield from _paragraphs(COMMENT_MARK.sub("", text))
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, str]]:

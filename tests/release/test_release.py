@@ -60,6 +60,9 @@ def test_a_forgotten_place_is_reported(sources: Path) -> None:
         _edit(sources / file, pattern, replacement)
         assert release.problems(sources, f"v{VERSION}") == [f"{place}: 9.9.9, not {VERSION}"]
         (sources / file).write_text(text)
+    (sources / "README.md").write_text("There is no\nrelease yet.")
+    wrong = 'README.md: delete the sentences with "There is no release yet"'
+    assert (release.problems(sources), release.problems(sources, f"v{VERSION}")) == ([], [wrong])
     assert CliRunner().invoke(release.main, ["check"]).exit_code == 0
     refused = CliRunner().invoke(release.main, ["check", "--tag", "v9.9.9"])
     assert refused.exit_code == 1
