@@ -7,8 +7,11 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final
+
+import yaml
 
 FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 CODE: Final = re.compile(r"``.+?``|`[^`]+`|\S+=\S+")
@@ -34,6 +37,9 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
         found = ((number, text) for number, line in enumerate(text.splitlines(), 1) for text in QUOTED.findall(line))
     else:
         found = _comments(enumerate(text.splitlines(), 1), MARKS.get(path.suffix, "#"))
+        if path.suffix in {".yaml", ".yml"}:
+            values = (token for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken))
+            found = chain(found, ((token.start_mark.line + 1, token.value) for token in values))
     for line, paragraph in found:
         yield line, SPACE.sub(" ", CODE.sub("``", paragraph)).strip()
 

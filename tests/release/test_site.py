@@ -14,16 +14,13 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final, cast
+from typing import Any, Final
 
 import pytest
 
 from tests.browser import browsing, need
 from tests.chart.rendering import ROOT
 from tools import site
-
-if TYPE_CHECKING:
-    from mkdocs.config.defaults import MkDocsConfig
 
 WITH_DIAGRAMS: Final = ("", "how-it-works/", "dev/architecture/")
 DIAGRAMS: Final = (
@@ -51,18 +48,16 @@ def test_pages_are_adapted() -> None:
     assert "!!! warning\n\n    Look.\n    There.\n" in adapted
     assert "oci://ghcr.io/acme/charts\n=Acme/gpu-operator-post" in adapted
     assert "this, [all]" in site.adapted(text, "README.md", "", "main")
-    assert (
-        site.adapted("[a](../../SECURITY.md)", "charts/gpu-operator-post/README.md", "", "")
-        == "[a](vulnerabilities.md)"
-    )
+    readme = "charts/gpu-operator-post/README.md"
+    assert site.adapted("[a](../../SECURITY.md)", readme, "", "") == "[a](vulnerabilities.md)"
 
 
 def test_canonical_links_lead_to_the_newest_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """They do so from the pages of each version that mike builds."""
     monkeypatch.setenv("GITHUB_REPOSITORY", "Acme/gpu-operator-post")
     monkeypatch.setenv("MIKE_DOCS_VERSION", "1.2.3")
-    config = site.on_config(cast("MkDocsConfig", SimpleNamespace(extra={})))
-    assert config.site_url == "https://acme.github.io/gpu-operator-post/latest/"
+    config: Any = SimpleNamespace(extra={})
+    assert site.on_config(config).site_url == "https://acme.github.io/gpu-operator-post/latest/"
 
 
 def test_the_navigation_has_each_page() -> None:
