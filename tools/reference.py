@@ -116,8 +116,8 @@ DETAILS: Final = {
 }
 """What the help text of a metric leaves out, by its name."""
 MEANINGS: Final[Mapping[StrEnum, str]] = {
-    Obstacle.AUTO_UPGRADE_OFF: "No controller replaces driver pods: `autoUpgrade` is off, sandbox workloads turn it "
-    "off, or no object selects these nodes.",
+    Obstacle.AUTO_UPGRADE_OFF: "The operator does not replace driver pods: `autoUpgrade` is off, sandbox workloads "
+    "turn it off, or no object selects these nodes.",
     Obstacle.LIMIT_INVALID: '`maxUnavailable` is neither a number nor a percentage (`"7"` in quotes is neither): the '
     "upgrade controller stops with an error.",
     Obstacle.LIMIT_USED_UP: "No node can begin: failed nodes hold every place, or unavailable nodes use up "

@@ -1,6 +1,7 @@
 """Check versions for a release, write its notes, and package the chart as users pull it.
 
-    python -m tools.release check [--tag v1.2.3]   every file names one version; with a tag: that one, and it is dated
+    python -m tools.release check [--tag v1.2.3]   every file names one version; with a tag: that one, which is dated,
+                                                   and no document denies that there is a release
     python -m tools.release names OWNER/NAME       where image and chart are published, as NAME=VALUE lines
     python -m tools.release chart OWNER/NAME …     package the chart with the names of that repository and its image
     python -m tools.release push FILE oci://…      push a packaged chart and print its digest as a NAME=VALUE line
@@ -36,6 +37,9 @@ HEAD: Final = re.compile(r"^## (?P<version>\d+\.\d+\.\d+) - (?P<date>unreleased|
 
 DIGEST: Final = re.compile(r"^Digest:\s*(sha256:[0-9a-f]{64})$", re.MULTILINE)
 """What ``helm push`` says last."""
+
+UNRELEASED: Final = re.compile(r"There\s+is\s+no\s+release\s+yet")
+"""Marks the sentences of documents that the first release makes wrong."""
 
 IMAGE_DIGEST: Final = "gpu-operator-post/image-digest"
 """Annotation of the packaged chart, by which its templates name the image that was released with it."""
@@ -160,7 +164,9 @@ def problems(root: Path, tag: str = "") -> list[str]:
     head = HEAD.search((root / "CHANGELOG.md").read_text())
     if tag and head and head["date"] == "unreleased":
         found.append(f'CHANGELOG.md, first section: has no date yet; write "## {wanted} - YYYY-MM-DD"')
-    return found
+    pages = sorted((*root.glob("README.md"), *root.glob("docs/**/*.md"))) if tag else []
+    wrong = (str(page.relative_to(root)) for page in pages if UNRELEASED.search(page.read_text()))
+    return [*found, *(f'{page}: delete the sentences with "There is no release yet"' for page in wrong)]
 
 
 def changes(root: Path, pages: str) -> str:
@@ -245,9 +251,9 @@ def main() -> None:
 @main.command()
 @click.option("--tag", default="", help="Tag that is being released, such as v1.2.3.")
 def check(tag: str) -> None:
-    """Fail unless every file names the same version."""
+    """Fail unless every file names the same version and, with a tag, all documents know of the release."""
     if found := problems(ROOT, tag):
-        raise click.ClickException("versions disagree:\n" + "\n".join(f"  {line}" for line in found))
+        raise click.ClickException("not ready for a release:\n" + "\n".join(f"  {line}" for line in found))
 
 
 @main.command()

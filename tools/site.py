@@ -62,7 +62,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         config.extra["version"] = {"provider": "mike"}
     if repository := os.environ.get("GITHUB_REPOSITORY"):
         owner, _, name = repository.partition("/")
-        config.site_url = f"https://{owner.lower()}.github.io/{name}/"
+        # mike reads the address before it is known here; canonical links lead to the newest version.
+        version = "latest/" if "version" in config.extra else ""
+        config.site_url = f"https://{owner.lower()}.github.io/{name}/{version}"
     return config
 
 
@@ -104,7 +106,10 @@ def adapted(markdown: str, source: str, repository: str, ref: str) -> str:
     prose = [LINK.sub(link, part) for part in FENCE.split(text)]
     text = prose[0] + "".join(block + part for block, part in zip(blocks, prose[1:], strict=True))
     text = ALERT.sub(_admonition, text).replace("<details>", "<details markdown>")
-    return text.replace("/OWNER/", f"/{repository.partition('/')[0].lower()}/") if repository else text
+    if not repository:
+        return text
+    text = text.replace("=OWNER/gpu-operator-post", f"={repository}")
+    return text.replace("/OWNER/", f"/{repository.partition('/')[0].lower()}/")
 
 
 def _shell(block: str) -> str:

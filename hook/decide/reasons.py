@@ -66,8 +66,9 @@ class Reason(Row):
     )
     MANUAL_UPGRADE = row(
         "ManualUpgrade",
-        "No controller replaces driver pods here. The outdated driver is loaded, and the plugin runs on it. To upgrade "
-        "the node, replace its driver pod, then run the release again.",
+        "The {operator} does not replace driver pods here, for example because autoUpgrade is off. The outdated driver "
+        "is loaded, and the plugin runs on it. To upgrade the node, replace its driver pod, then run the release "
+        "again.",
         Trait.BLOCKED,
         look=_DRIVER_PODS,
         fix=_DELETE,
@@ -109,7 +110,7 @@ class Reason(Row):
     )
     DRIVER_ORPHANED = row(
         "DriverOrphaned",
-        "The DaemonSet of this driver pod was replaced, and no controller replaces the pod.",
+        "The DaemonSet of this driver pod was replaced, and the {operator} does not replace the pod.",
         Trait.BLOCKED,
         look=_DRIVER_PODS,
         fix=_DELETE,
@@ -315,7 +316,11 @@ class Reason(Row):
     UPGRADE_LABELS_PENDING = row(
         "UpgradeLabelsPending", "The upgrade controller finishes a node up to two minutes late.", look=_STATES
     )
-    POLICY_NOT_READY = row("PolicyNotReady", "An operand is not ready.", look=_POLICIES)
+    POLICY_NOT_READY = row(
+        "PolicyNotReady",
+        "A component of the {operator} (an operand) is not Ready. The run waits for it for two minutes at most.",
+        look=_POLICIES,
+    )
     NODES_PENDING = row("NodesPending", "Nodes reload one by one; about two minutes per node is normal.", look=_STATES)
     BREAKER_OPEN = row(
         "BreakerOpen",

@@ -42,7 +42,8 @@ def _manual(pool: Pool) -> Iterator[Finding]:
         yield Finding(
             Obstacle.AUTO_UPGRADE_OFF,
             BLOCKS,
-            f"nothing rotates driver pods here ({pool.manual}): {len(pool.nodes)} nodes wait for an administrator",
+            f"the operator does not replace driver pods here ({pool.manual}): {len(pool.nodes)} nodes wait for an "
+            "administrator",
             f"set autoUpgrade in {pool.where}, or drain each node and delete its driver pod",
         )
 

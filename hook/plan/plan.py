@@ -129,7 +129,9 @@ def _target(pool: Pool, waiting: Sequence[str], budget: Budget, step: Step, wind
     """Find the lowest parallelism that finishes in time with slow steps."""
     seconds = window.total_seconds()
     if pool.manual and pool.nodes:
-        return Target(seconds, f"no parallelism is enough: nothing rotates driver pods here ({pool.manual})")
+        return Target(
+            seconds, f"no parallelism is enough: the operator does not replace driver pods here ({pool.manual})"
+        )
     if seconds < step.slow:
         return Target(seconds, f"no parallelism is enough: one slow node takes {step.slow:.0f} s")
     turns = int(seconds // step.slow)

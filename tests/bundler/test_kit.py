@@ -85,7 +85,7 @@ def _patched(text: str, *files: str) -> str:
 
 
 def test_patches() -> None:
-    """The component gets its own time and one attempt, unless nothing is waited for, and the restart is gone."""
+    """On excerpts: the component gets its own time and one attempt unless nothing is waited for, and no restart."""
     script = _patched(SCRIPT, "deploy-sh-timeout.sed", "deploy-sh-block.sed")
     for no_wait, expected in (("false", "--wait --wait-for-jobs --timeout 27m"), ("true", "usual")):
         command = ["bash", "-c", f"NO_WAIT={no_wait}\n{script}"]

@@ -82,7 +82,7 @@ def assert_shown(story: Story, failed: Chapter, reason: str) -> None:
     assert not failed.outcome.succeeded, said
     if story.name == "flux":
         assert f"Ready=False {reason}" in said
-        assert f"Job/{NAMESPACE}/{FLUX_NAME}" in said
+        assert f"failed early due to stalled resources: [Job/{NAMESPACE}/{FLUX_NAME} status: 'Failed'" in said
     elif story.name == "argocd":
         assert ALL_WELL in said
         assert "\noperation=Failed: one or more synchronization tasks completed unsuccessfully" in said
@@ -90,6 +90,9 @@ def assert_shown(story: Story, failed: Chapter, reason: str) -> None:
         assert failed.runs == 1 + RETRIES
     else:
         assert f"{BROKEN} " in said
+        hooks = "failed post-install" if reason == "InstallFailed" else "post-upgrade hooks failed"
+        named = "job gpu-operator-post failed: PodFailurePolicy" if story.name == "helm-3" else "message: Job Failed"
+        assert re.search(rf"{hooks}: [^\n]*\n?[^\n]*{named}", said), said
     if story.name in TARGETS:
         assert_reported_on_target(failed)
 

@@ -7,8 +7,11 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final
+
+import yaml
 
 FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 CODE: Final = re.compile(r"``.+?``|`[^`]+`|\S+=\S+")
@@ -29,11 +32,14 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
     elif path.suffix == ".md":
         found = _markdown(text)
     elif "templates" in path.parts:
-        found = _template(text)
+        found = _paragraphs(COMMENT_MARK.sub("", text))
     elif path.suffix == ".json":
         found = ((number, text) for number, line in enumerate(text.splitlines(), 1) for text in QUOTED.findall(line))
     else:
         found = _comments(enumerate(text.splitlines(), 1), MARKS.get(path.suffix, "#"))
+        if path.suffix in {".yaml", ".yml"}:
+            values = (token for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken))
+            found = chain(found, ((token.start_mark.line + 1, token.value) for token in values))
     for line, paragraph in found:
         yield line, SPACE.sub(" ", CODE.sub("``", paragraph)).strip()
 
@@ -67,10 +73,6 @@ def _comments(lines: Iterable[tuple[int, str]], mark: str) -> Iterator[tuple[int
 def _markdown(text: str) -> Iterator[tuple[int, str]]:
     blanked = FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
     yield from _paragraphs(LINK_TARGET.sub("]", blanked))
-
-
-def _template(text: str) -> Iterator[tuple[int, str]]:
-    yield from _paragraphs(COMMENT_MARK.sub("", text))
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, str]]:

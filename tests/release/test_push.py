@@ -37,10 +37,6 @@ def test_push_prints_the_digest_that_the_registry_has(registry: str, tmp_path: P
     assert packaged.exit_code == 0, packaged.output
     pushed = runner.invoke(release.main, ["push", str(tmp_path / chart), f"oci://{registry}/charts", "--plain-http"])
     assert pushed.exit_code == 0, pushed.output
-    asked = subprocess.run(
-        [binaries.ensure(["crane"])["crane"], "digest", "--insecure", f"{registry}/charts/gpu-operator-post:{version}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert pushed.stdout == f"digest={asked.stdout.strip()}\n"
+    crane = str(binaries.ensure(["crane"])["crane"])
+    command = [crane, "digest", "--insecure", f"{registry}/charts/gpu-operator-post:{version}"]
+    assert pushed.stdout == f"digest={subprocess.check_output(command, text=True).strip()}\n"

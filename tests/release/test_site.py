@@ -13,7 +13,8 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
 
@@ -36,7 +37,7 @@ def test_pages_are_adapted() -> None:
     """Links lead to pages of the site, or to GitHub if the repository is known; a warning is one of the theme."""
     text = (
         "[it](docs/plan.md#text), [this](hook/cli.py), [all](docs/README.md), [s](docs/plan.schema.json), `[a](b.md)`."
-        "\n\n```\n[no link](docs/plan.md)\n```\n\n> [!WARNING]\n> Look.\n> There.\n\noci://ghcr.io/OWNER/charts\n"
+        "\n\n```\n[no link](docs/plan.md)\n```\n\n> [!WARNING]\n> Look.\n> There.\n\noci://ghcr.io/OWNER/charts\n=OWNER/gpu-operator-post"
     )
     adapted = site.adapted(text, "README.md", "Acme/gpu-operator-post", "v1.2.3")
     assert "[it](plan.md#text)" in adapted
@@ -45,12 +46,18 @@ def test_pages_are_adapted() -> None:
     assert "[all](pages.md)" in adapted
     assert "```\n[no link](docs/plan.md)\n```" in adapted
     assert "!!! warning\n\n    Look.\n    There.\n" in adapted
-    assert "oci://ghcr.io/acme/charts" in adapted
+    assert "oci://ghcr.io/acme/charts\n=Acme/gpu-operator-post" in adapted
     assert "this, [all]" in site.adapted(text, "README.md", "", "main")
-    assert (
-        site.adapted("[a](../../SECURITY.md)", "charts/gpu-operator-post/README.md", "", "")
-        == "[a](vulnerabilities.md)"
-    )
+    readme = "charts/gpu-operator-post/README.md"
+    assert site.adapted("[a](../../SECURITY.md)", readme, "", "") == "[a](vulnerabilities.md)"
+
+
+def test_canonical_links_lead_to_the_newest_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They do so from the pages of each version that mike builds."""
+    monkeypatch.setenv("GITHUB_REPOSITORY", "Acme/gpu-operator-post")
+    monkeypatch.setenv("MIKE_DOCS_VERSION", "1.2.3")
+    config: Any = SimpleNamespace(extra={})
+    assert site.on_config(config).site_url == "https://acme.github.io/gpu-operator-post/latest/"
 
 
 def test_the_navigation_has_each_page() -> None:

@@ -53,11 +53,7 @@ def test_only_publishing_may_write() -> None:
         for path in WORKFLOWS
     }
     assert writes == {
-        "test": {},
-        "image": {},
-        "nvml-mock": {},
-        "released": {},
-        "nightly": {},
+        **{name: {} for name in ("test", "image", "nvml-mock", "released", "nightly")},
         "scorecard": {"analysis": ["id-token"]},
         "release": {
             "image": ["packages"],
@@ -154,7 +150,6 @@ def test_everything_that_is_pinned_is_kept_up_to_date() -> None:
             watched.setdefault(update["package-ecosystem"], set()).update(ROOT.glob(pattern) if pattern else [ROOT])
     tools = ROOT / "devcluster" / "tools"
     assert {path.parent for path in tools.rglob("go.mod")} <= watched["gomod"]
-    assert {path.parent for path in [*ROOT.glob("requirements/*.txt"), *tools.rglob("requirements.txt")]} == watched[
-        "pip"
-    ]
+    required = [*ROOT.glob("requirements/*.txt"), *tools.rglob("requirements.txt")]
+    assert {path.parent for path in required} == watched["pip"]
     assert watched["docker"] == watched["github-actions"] == {ROOT}
