@@ -61,7 +61,12 @@ def _shown(value: float, unit: str) -> str:
 
 
 def _of(name: str, key: str, unit: float = 1.0) -> Callable[[Named], float]:
-    return lambda named: float(named[name][key]) / unit
+    def value(named: Named) -> float:
+        if (found := named[name][key]) is None:
+            raise KeyError(key)
+        return float(found) / unit
+
+    return value
 
 
 def _entries(figures: Figures) -> dict[str, Figures]:

@@ -32,6 +32,8 @@ def test_a_goal_is_met_missed_or_not_measured() -> None:
         ({}, ("not measured yet", "at most 15 ms", "")),
     ):
         assert GOALS[0].row(figures)[1:4] == cells
+    (image,) = (goal for goal in GOALS if goal.words == "image to pull")
+    assert image.row({"start-up": {"image_pull_bytes": None}})[1] == "not measured yet", "no image could be built"
     (linear,) = (goal for goal in GOALS if goal.name == "no-op-15000" and goal.goal == 1.1)
     runs = {"no-op-5000": {"cpu_seconds": 4.0}, "no-op-15000": {"cpu_seconds": 12.0}}
     assert linear.row(runs)[1:4] == ("1 \N{MULTIPLICATION SIGN}", "at most 1.1 \N{MULTIPLICATION SIGN}", "met")
