@@ -124,6 +124,12 @@ class Memo:
         """Return the fleet as of the last decision."""
         return self._fleet
 
+    def renewed(self) -> Memo:
+        """Return a memo that evaluates all nodes, and shares the statuses that are equal to those of this one."""
+        memo = Memo()
+        memo._statuses = self._statuses
+        return memo
+
     def index(
         self,
         snapshot: Snapshot,
