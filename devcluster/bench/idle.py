@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from devcluster import commands, etcd
 from devcluster.bench import atrest
 from devcluster.bench.busy import ONE_BY_ONE, Busy, unready
-from devcluster.bench.peers import LABELS, ORIGINAL, OURS, PODS
+from devcluster.bench.peers import OURS, SCRIPTS
 from devcluster.bench.running import waiting, warm_seconds
 from devcluster.bench.servers import NOBODYS
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from devcluster.bench.servers import OwnServer
     from devcluster.bench.usage import Usage
 
-SCRIPTS: Final = (PODS, LABELS, ORIGINAL)
 NOT_READY: Final = json.dumps({"status": {"state": "notReady"}})
 """What the shell Job waits for the end of. The labels of all nodes say `upgrade-done`, as before an upgrade's first
 reload: the label scripts look each second until that changes."""

@@ -20,7 +20,7 @@ TOP: Final = """\
 # Performance
 
 `make bench` measures all of it again{took}. Each row names the command that measures it alone.
-The latest figures are of {date}, on {cores} cores and {memory} GiB ({system}, Python {python}).
+The latest figures are of {date}, on {cores} cores and {memory} GiB ({system}, Python {python}){commit}.
 
 etcd, API server, controllers, scheduler, kubectl and Helm are the real ones. The GPU operator, drivers and plugins are
 simulated, and the simulator keeps a journal of the truth ([how](dev/decisions/0004-simulate-only-the-gpu.md)). Some
@@ -135,7 +135,9 @@ time and memory go, and what pages and decoder save: [profile](dev/performance-p
 
 The CPU time of one decision of the controller on a fleet at rest, of which some drivers changed since the last one:
 once with every node evaluated, and once with only those that changed ([how](dev/architecture.md#one-decision)). Both
-take turns in one process, and must decide the same; "ratio" is of that one run:
+take turns in one process, and must decide the same; "ratio" is of that one run. Only nodes are evaluated
+incrementally: the counts, the queue of restarts and the conditions for the end are computed again from the statuses of
+all nodes, which takes most of this time. They are not maintained from one decision to the next, so nothing can drift:
 """,
     "waiting": """
 ## Waiting
@@ -208,10 +210,11 @@ def _nodes(result: Result) -> int:
 
 
 def _elsewhere(found: Sequence[Result], first: Result) -> Iterator[str]:
-    """Return which had other cores than the page's first line names."""
+    """Return which are of another commit or machine than the page's first line names."""
     for result in found:
-        if result.machine["cores"] != first.machine["cores"]:
-            yield f"\n`{result.name}` was measured on {result.machine['cores']} cores."
+        if result.source != first.source:
+            where = f"commit {result.commit or '(not recorded)'}, {result.machine['cores']} cores"
+            yield f"\n`{result.name}` was measured apart from the others: {where}, Python {result.machine['python']}."
 
 
 def _top(results: Sequence[Result]) -> str:
@@ -224,6 +227,7 @@ def _top(results: Sequence[Result]) -> str:
         memory=machine["memory_gib"],
         system=machine["system"],
         python=machine["python"],
+        commit=f", commit {results[0].commit}" if results[0].commit else "",
     )
 
 
