@@ -81,7 +81,7 @@ RESTING: Final = {
     "controller-5000": "controller",
     "reaction-5000": "reaction-at-once",
     "two-hours-100": "two-hours",
-    "affected-5000": "affected",
+    **{f"affected-{nodes}": "affected" for nodes in (5000, 15000)},
 }
 """The measures of the page on a fleet at rest, and their kinds."""
 START_UP, DECISION = "start-up", "decision-5000"

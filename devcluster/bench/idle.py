@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster import commands, etcd
@@ -37,8 +38,15 @@ def idle(rest: Rest, minutes: float) -> dict[str, Any]:
     servers = {name: rest.server(name) for name in (NOBODYS, OURS, *(peer.name for peer in SCRIPTS))}
     patch = ("patch", "clusterpolicies", "cluster-policy", "--subresource=status", "--type=merge", "-p", NOT_READY)
     rest.cluster.kubectl("--kubeconfig", str(servers[NOBODYS].kubeconfig), *patch)
+    uid = rest.cluster.kubectl(
+        "--kubeconfig",
+        str(servers[NOBODYS].kubeconfig),
+        *("get", "clusterpolicy", "cluster-policy"),
+        "-ojsonpath={.metadata.uid}",
+    ).stdout
     etcd.put(rest.cluster.files, unready())
-    with Busy(rest.cluster.files, rest.nodes, ONE_BY_ONE):
+    etcd.put(rest.cluster.files, atrest.claims(rest.nodes, rest.nodes))
+    with Busy(rest.cluster.files, rest.nodes, ONE_BY_ONE, list(islice(atrest.fleet(rest.nodes, uid), 2))):
         _begin(servers)
         running = rest.start(servers[OURS], OURS, *waiting())
         time.sleep(warm_seconds(rest.nodes))

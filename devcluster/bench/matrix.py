@@ -32,7 +32,7 @@ PHASES: Final[tuple[tuple[Lane, ...], ...]] = (
             ("no-op-100", "two-hours-100"),
             ("no-op-1000",),
             ("no-op-5000", "waiting-5000", "controller-5000", "reaction-5000", "affected-5000"),
-            ("no-op-15000",),
+            ("no-op-15000", "affected-15000"),
             (DECISION,),
             (START_UP,),
         ),
