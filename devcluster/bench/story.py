@@ -162,6 +162,9 @@ Many drivers are written as ready in the same moment, on a fleet whose objects a
 from the first of these writes until the API server receives the deletions, by its audit log. Nothing replaces the
 deleted plugins. "Written" is how long etcd took for all drivers:
 """,
+    "reaction-controller": """
+The same with a controller, which [large fleets](scale.md) use, instead of a Job:
+""",
     "affected": """
 ## Affected workloads
 
