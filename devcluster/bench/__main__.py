@@ -74,10 +74,12 @@ def play(name: str, plot: Plot, out: Path) -> None:
         scene = Scene(cluster, plot, plot.peers, lambda text: print(f"{name}: {text}", file=sys.stderr, flush=True))  # noqa: T201
         scene.prepare()
         played = scene.compare()
+        sizes = scene.sizes()
     figures = {
         "upgrade_seconds": round(played.seconds, 1),
         "entries": [entry.as_json() for entry in played.entries],
         "reaction": played.reactions.as_json(),
+        "object_bytes": sizes,
     }
     print("\n".join(table(played.entries, plot.nodes)))  # noqa: T201 - this is the command's result
     seconds = round(time.monotonic() - began)

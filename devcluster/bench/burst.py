@@ -11,7 +11,7 @@ from devcluster import etcd
 from devcluster.bench import atrest
 from devcluster.bench.ledger import percentile
 from devcluster.bench.reaction import moments
-from devcluster.bench.running import waiting, warm_seconds
+from devcluster.bench.running import warm_seconds
 from devcluster.patience import TooSlowError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ LONGEST_SECONDS: Final = 120.0
 WRITERS: Final = 8
 
 
-def burst(rest: Rest, at_once: int) -> dict[str, Any]:
+def burst(rest: Rest, at_once: int, arguments: Sequence[str]) -> dict[str, Any]:
     """Measure the deletions from the moment at which the first of the drivers is written as ready.
 
     Nothing replaces the deleted plugins, so nothing but their deletion is measured.
@@ -36,8 +36,10 @@ def burst(rest: Rest, at_once: int) -> dict[str, Any]:
     numbers = range(at_once)
     etcd.put(rest.cluster.files, (atrest.driver_pod(number, ready=False) for number in numbers))
     etcd.put(rest.cluster.files, (atrest.plugin_pod(number, stale=True) for number in numbers))
-    server = rest.server("burst")
-    running = rest.start(server, "burst", *waiting())
+    # Each server has an audit log of its own name.
+    name = f"burst-{arguments[0]}"
+    server = rest.server(name)
+    running = rest.start(server, name, *arguments)
     time.sleep(warm_seconds(rest.nodes))
     ready = [atrest.driver_pod(number) for number in numbers]
     began = time.time()

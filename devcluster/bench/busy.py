@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from devcluster import etcd
-from devcluster.bench.atrest import driver_pod, node
+from devcluster.bench.atrest import device_slice, driver_pod, node, plugin_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from devcluster.client import Object
     from devcluster.layout import State
@@ -39,19 +39,24 @@ class Upgrade:
 
     labels_a_second: float
     pods_a_second: float
+    plugins_a_second: float = 0.0
+    """Statuses of plugin pods."""
+    others_a_second: float = 0.0
+    """ResourceSlices and the objects that count pods: DaemonSets."""
 
 
 TEN_AT_ONCE: Final = Upgrade(labels_a_second=1, pods_a_second=2)
 """Each node takes two minutes."""
-ONE_BY_ONE: Final = Upgrade(labels_a_second=8 / 72, pods_a_second=24 / 72)
-"""100 nodes in two hours, so 72 seconds each; the upgrade state and the paused operands change eight times."""
+ONE_BY_ONE: Final = Upgrade(8 / 72, 24 / 72, plugins_a_second=6 / 72, others_a_second=8 / 72)
+"""100 nodes in two hours, so 72 seconds each; the upgrade state and the paused operands change eight times. The plugin
+is deleted, scheduled, started and ready, its slices go and come, and both DaemonSets count that."""
 
 
 class Busy:
     """Changes objects until it is stopped."""
 
-    def __init__(self, state: State, nodes: int, upgrade: Upgrade = TEN_AT_ONCE) -> None:
-        self._state, self._nodes, self._upgrade = state, nodes, upgrade
+    def __init__(self, state: State, nodes: int, upgrade: Upgrade = TEN_AT_ONCE, shared: Sequence[Object] = ()) -> None:
+        self._state, self._nodes, self._upgrade, self._shared = state, nodes, upgrade, shared
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._until_it_fails, name="busy")
         self._error: Exception | None = None
@@ -102,6 +107,13 @@ class Busy:
             found = driver_pod(count % UPGRADING, ready=False)
             found["status"]["conditions"][0]["message"] = f"report {second}"
             yield found
+        for count in _due(self._upgrade.plugins_a_second, second):
+            found = plugin_pod(count % self._nodes)
+            found["status"]["conditions"][0]["message"] = f"report {second}"
+            yield found
+        for count in _due(self._upgrade.others_a_second, second):
+            each = (device_slice(count % self._nodes), *self._shared)[count % (1 + len(self._shared))]
+            yield {**each, "metadata": {**each["metadata"], "annotations": {"changed": str(second)}}}
 
 
 def _due(rate: float, second: int) -> range:

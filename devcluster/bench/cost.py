@@ -25,7 +25,7 @@ from devcluster.bench.burst import AT_ONCE, burst
 from devcluster.bench.idle import idle
 from devcluster.bench.resting import Rest
 from devcluster.bench.results import FOLDER, Result
-from devcluster.bench.running import CLAIMS_PER_NODE, affected, nothing_to_do, wait
+from devcluster.bench.running import CLAIMS_PER_NODE, affected, controlling, nothing_to_do, wait, waiting
 from devcluster.cluster import Cluster
 from devcluster.layout import CHECKOUT
 
@@ -57,6 +57,14 @@ def _wait(rest: Rest, given: argparse.Namespace, *, controller: bool) -> dict[st
     return wait(rest, given.minutes, controller=controller)
 
 
+def _burst(rest: Rest, given: argparse.Namespace, *, arguments: Callable[[], list[str]]) -> dict[str, Any]:
+    return burst(rest, min(given.at_once, rest.nodes), arguments())
+
+
+def _at_once(nodes: int, given: argparse.Namespace) -> dict[str, Any]:
+    return {"changed": min(given.at_once, nodes)}
+
+
 KINDS: Final = {
     measure.kind: measure
     for measure in (
@@ -65,9 +73,10 @@ KINDS: Final = {
         Measure("controller", partial(_wait, controller=True), _of_minutes),
         Measure(
             "reaction-at-once",
-            lambda rest, given: burst(rest, min(given.at_once, rest.nodes)),
-            lambda nodes, given: {"changed": min(given.at_once, nodes)},
+            partial(_burst, arguments=waiting),
+            _at_once,
         ),
+        Measure("reaction-controller", partial(_burst, arguments=controlling), _at_once),
         Measure("two-hours", lambda rest, given: idle(rest, given.minutes), _of_minutes),
         Measure(
             "affected", lambda rest, _given: affected(rest), lambda nodes, _given: {"claims": CLAIMS_PER_NODE * nodes}
@@ -80,8 +89,9 @@ RESTING: Final = {
     "waiting-5000": "waiting",
     "controller-5000": "controller",
     "reaction-5000": "reaction-at-once",
+    "reaction-controller-5000": "reaction-controller",
     "two-hours-100": "two-hours",
-    "affected-5000": "affected",
+    **{f"affected-{nodes}": "affected" for nodes in (5000, 15000)},
 }
 """The measures of the page on a fleet at rest, and their kinds."""
 START_UP, DECISION = "start-up", "decision-5000"

@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster import commands, etcd
 from devcluster.bench import atrest
 from devcluster.bench.busy import ONE_BY_ONE, Busy, unready
-from devcluster.bench.peers import LABELS, ORIGINAL, OURS, PODS
+from devcluster.bench.peers import OURS, SCRIPTS
 from devcluster.bench.running import waiting, warm_seconds
 from devcluster.bench.servers import NOBODYS
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from devcluster.bench.servers import OwnServer
     from devcluster.bench.usage import Usage
 
-SCRIPTS: Final = (PODS, LABELS, ORIGINAL)
 NOT_READY: Final = json.dumps({"status": {"state": "notReady"}})
 """What the shell Job waits for the end of. The labels of all nodes say `upgrade-done`, as before an upgrade's first
 reload: the label scripts look each second until that changes."""
@@ -38,8 +38,15 @@ def idle(rest: Rest, minutes: float) -> dict[str, Any]:
     servers = {name: rest.server(name) for name in (NOBODYS, OURS, *(peer.name for peer in SCRIPTS))}
     patch = ("patch", "clusterpolicies", "cluster-policy", "--subresource=status", "--type=merge", "-p", NOT_READY)
     rest.cluster.kubectl("--kubeconfig", str(servers[NOBODYS].kubeconfig), *patch)
+    uid = rest.cluster.kubectl(
+        "--kubeconfig",
+        str(servers[NOBODYS].kubeconfig),
+        *("get", "clusterpolicy", "cluster-policy"),
+        "-ojsonpath={.metadata.uid}",
+    ).stdout
     etcd.put(rest.cluster.files, unready())
-    with Busy(rest.cluster.files, rest.nodes, ONE_BY_ONE):
+    etcd.put(rest.cluster.files, atrest.claims(rest.nodes, rest.nodes))
+    with Busy(rest.cluster.files, rest.nodes, ONE_BY_ONE, list(islice(atrest.fleet(rest.nodes, uid), 2))):
         _begin(servers)
         running = rest.start(servers[OURS], OURS, *waiting())
         time.sleep(warm_seconds(rest.nodes))

@@ -43,7 +43,7 @@ class Files:
 
     def results(self) -> list[Result]:
         """Read the figures that are published."""
-        return [Result(**one) for one in json.loads((self.root / DATA).read_text(encoding="utf-8"))]
+        return [Result.of(one) for one in json.loads((self.root / DATA).read_text(encoding="utf-8"))]
 
     def take(self, folder: Path) -> None:
         """Publish the figures of a folder; what was not measured again stays as it was."""

@@ -112,6 +112,8 @@ WITHOUT: Final = Peer(
 
 PEERS: Final = (EVICTION, PODS, LABELS, ORIGINAL, NOTHING)
 """What is tried by default."""
+SCRIPTS: Final = (PODS, LABELS, ORIGINAL)
+"""Those that ask the API server."""
 TITLES: Final = {OURS: "this program", **{peer.name: peer.title for peer in (WITHOUT, *PEERS)}}
 """What a table calls them, in this order."""
 LABELS_OF_BARS: Final = {OURS: OURS, **{peer.name: peer.label for peer in PEERS}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from devcluster.bench.peers import PEERS, WITHOUT, Peer
+from devcluster.bench.peers import PEERS, SCRIPTS, WITHOUT, Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,7 @@ PLOTS: Final = {
     "upgrade-100-1-v26.7": replace(_SERIAL, behaviour="26.7"),
     "upgrade-100-10": Plot(100, 10, requeue=3.0, install=6.0),
     "upgrade-500-10": Plot(500, 10, requeue=0.5, install=2.0, unload=0.2, gap=0.5),
-    # So short that 500 nodes, one after the other, take half an hour.
-    "upgrade-500-1": Plot(500, 1, requeue=0.2, install=1.0, unload=0.1, gap=0.2, stop=0.1),
     "reaction": Plot(500, 50, requeue=1.0, install=5.0, peers=(), told=True),
-    "api-server": Plot(100, 10, requeue=6.0, install=6.0, peers=(WITHOUT, *PEERS), own_servers=True, claims=100),
+    "api-server": Plot(100, 10, requeue=6.0, install=6.0, peers=(WITHOUT, *SCRIPTS), own_servers=True, claims=100),
 }
 """By name: what docs/performance.md shows."""
-LONG: Final = frozenset({"upgrade-500-1"})
-"""Only measured by name."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from devcluster.layout import CHECKOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,6 +34,15 @@ def machine() -> dict[str, Any]:
     }
 
 
+def commit() -> str:
+    """Return the commit that this runs, marked as dirty if files differ from it; empty outside a repository."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(
+        command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
+    )
+    return done.stdout.strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """One measure."""
@@ -47,6 +59,17 @@ class Result:
     figures: Mapping[str, Any]
     machine: Mapping[str, Any] = field(default_factory=machine)
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    commit: str = field(default_factory=commit)
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Result:
+        """Return a result that was written before. Older ones name no commit."""
+        return cls(**{"commit": "", **stored})
+
+    @property
+    def source(self) -> tuple[str, Mapping[str, Any]]:
+        """Return what was measured, and on what. Only figures of one source compare."""
+        return self.commit, self.machine
 
     def write(self, folder: Path) -> Path:
         """Write the file, whole or not at all."""
@@ -59,5 +82,5 @@ class Result:
 
 def read(files: Iterable[Path]) -> list[Result]:
     """Read what was written, in the order of the names."""
-    found = (Result(**json.loads(file.read_text(encoding="utf-8"))) for file in files)
+    found = (Result.of(json.loads(file.read_text(encoding="utf-8"))) for file in files)
     return sorted(found, key=lambda one: one.name)

@@ -126,6 +126,11 @@ class Scene:
         plugins = (1 + len(self.peers)) * self.plot.nodes
         self._until(lambda: self._count("plugin-ready") >= plugins, f"{plugins} plugins run")
 
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of a node and of a driver pod, as the API server sends them."""
+        paths = {"node": "/api/v1/nodes?limit=1", "pod": "/api/v1/namespaces/gpu-operator/pods?limit=1"}
+        return {kind: len(self.cluster.kubectl("get", "--raw", where).stdout) for kind, where in paths.items()}
+
     @property
     def truth(self) -> Truth:
         """The journal so far."""

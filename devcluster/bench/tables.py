@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.bench import goals as wanted
-from devcluster.bench.computed import HOURS, REAL_GAP, REAL_LAG, REAL_TURN, Times, hours
+from devcluster.bench.computed import HOURS, REAL_GAP, REAL_LAG, REAL_MINUTES, REAL_TURN, Times, at_real_times, hours
 from devcluster.bench.peers import LABELS, NOTHING, ORIGINAL, OURS, PODS, TITLES
 
 if TYPE_CHECKING:
@@ -202,8 +202,17 @@ def api_server(result: Result) -> list[str]:
         if found := one.get("api_server"):
             verbs = ", ".join(f"{count} {verb}" for verb, count in found["requests_by_verb"].items() if count > 0)
             size = f"{found['bytes'] / MIB:.1f} MiB"
-            rows.append((name, f"{one['seconds']:.0f} s", f"{found['cpu_seconds']:.1f} s", size, verbs))
-    return markdown((fleet(result), "it ran", "CPU of the API server", "sent to it", "requests"), rows)
+            looks = found["requests_by_verb"].get("LIST", 0) / one["seconds"] * MINUTE
+            cpu, sent = at_real_times(one, "cpu_seconds"), at_real_times(one, "bytes") / MIB
+            computed = f"{cpu:.1f} s, {sent:.1f} MiB"
+            times = f"{one['seconds']:.0f} s", f"{found['cpu_seconds']:.1f} s"
+            rows.append((name, *times, size, verbs, f"{looks:.0f}", computed))
+    head = ("it ran", "CPU of the API server", "sent to it", "requests", "lists per minute")
+    table = markdown((fleet(result), *head, f"computed: the same in {REAL_MINUTES} minutes"), rows)
+    if sizes := result.figures.get("object_bytes"):
+        shown = (f"a {kind} has {_plain('bytes', size)}" for kind, size in sizes.items())
+        table += ["", f"Here {', '.join(shown)}."]
+    return table
 
 
 def two_hours(result: Result) -> list[str]:

@@ -82,7 +82,8 @@ class Context:
     def lasting(self) -> Context:
         """Return the part that the evaluation of a node with all its pods depends on.
 
-        The rest changes with each pod of another node. A `complete` node does not depend on it.
+        The rest changes with each pod of another node. Only `counts` matters to a node, and to a `complete` one it does
+        not.
         """
         plugins = replace(
             self.plugins,
@@ -93,11 +94,11 @@ class Context:
         )
         return replace(
             self,
-            policy=self.policy and _without_times(self.policy),
+            policy=self.policy and _spec_only(self.policy),
             pools=(),
             sources=(),
             drivers={uid: _without_status(ds) for uid, ds in self.drivers.items()},
-            intents={uid: _without_times(intent) for uid, intent in self.intents.items()},
+            intents={uid: _spec_only(intent) for uid, intent in self.intents.items()},
             plugins=plugins,
             prerequisites={
                 prerequisite: {uid: _without_status(ds) for uid, ds in owners.items()}
@@ -108,14 +109,23 @@ class Context:
         )
 
 
+def counts(context: Context) -> tuple[object, ...]:
+    """Return the part of a context that only the evaluation of a node without all its pods depends on."""
+    desired = tuple(ds.desired for ds in context.plugins.named)
+    return context.complete, desired, context.prior and context.prior.complete
+
+
 def _without_status(daemonset: DaemonSet) -> DaemonSet:
     """Return a DaemonSet without the counts of its status."""
     return msgspec.structs.replace(daemonset, observed_generation=0, desired=0, misscheduled=0, updated=0)
 
 
-def _without_times(policy: Policy) -> Policy:
-    """Return a policy without the times of its last changes. Some tools write its metadata every few seconds."""
-    return replace(policy, ready_since=None, changed=None)
+def _spec_only(policy: Policy) -> Policy:
+    """Return a policy without its status, its times and the manifest that it was read from.
+
+    The operator writes the status with each reconcile, and some tools write metadata every few seconds.
+    """
+    return replace(policy, state="", generation=0, ready_since=None, changed=None, spec={}, last_applied="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.decide import breaker
-from hook.decide.fleet import Fleet, NodeView, complete, context_of, placed, plugin_pods
+from hook.decide.fleet import Fleet, NodeView, complete, context_of, counts, placed, plugin_pods
 from hook.decide.nodes import evaluate_node
 from hook.decide.plugins import STEADY_AFTER_CRASHES
 from hook.decide.state import restart_key
@@ -124,6 +124,12 @@ class Memo:
         """Return the fleet as of the last decision."""
         return self._fleet
 
+    def renewed(self) -> Memo:
+        """Return a memo that evaluates all nodes, and shares the statuses that are equal to those of this one."""
+        memo = Memo()
+        memo._statuses = self._statuses
+        return memo
+
     def index(
         self,
         snapshot: Snapshot,
@@ -156,7 +162,7 @@ class Memo:
                 views = dict(sorted(views.items()))
         owners = (*context.plugins.named, *context.drivers.values())
         context = replace(context, complete=complete(owners, map(attrgetter("placed"), views.values())))
-        if before is not None and before.context != context:
+        if before is not None and counts(before.context) != counts(context):
             views |= self._views(_incomplete(views), context)
         self._lasting = lasting
         self._fleet = Fleet(context=context, nodes=views, driver_pods=self._drivers.by_key, snapshot=snapshot)

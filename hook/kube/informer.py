@@ -107,7 +107,8 @@ class Informer:
         self._current: tuple[Any, ...] | None = None
         """The views as `views` returned them last; None once one has changed."""
         self._changes: dict[Key, str] = {}
-        """Versions of the objects that the watch has delivered since the last list."""
+        """Versions of the objects that the watch has delivered since the last list: for a consistent read, which a
+        controller never needs."""
         self._listed = ""
         """Version of that list."""
         self._version = ""
@@ -244,7 +245,8 @@ class Informer:
                 self._changes.pop(key, None)
             else:
                 self._views[key] = before if view == before else view
-                self._changes[key] = version
+                if self._before_sync is not retry.CONTROLLER:
+                    self._changes[key] = version
             self._version = version or self._version
             changed = bool(view != before)
             self._current = None if changed else self._current

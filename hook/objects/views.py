@@ -5,6 +5,7 @@ Times are timezone-aware UTC. ``None`` means that the object does not have the f
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -108,7 +109,8 @@ class DaemonSet(View, frozen=True):
         return bool(self.selector) and all(labels.get(key) == value for key, value in self.selector)
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
+        # The status of each node has it.
+        return sys.intern(f"{self.namespace}/{self.name}")
 
 
 class Template(View, frozen=True):

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.decide import done
-from hook.decide.decide import chosen, decide_all, early_skip, early_skip_of, indexed, succeeded
+from hook.decide.decide import chosen, early_skip, early_skip_of, indexed, succeeded
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, headline
 from hook.decide.state import Timers
@@ -191,7 +191,7 @@ class Runner:
         self._confirm_after = time.monotonic() + CONFIRM_AGAIN_SECONDS
         try:
             again = self._cache.read_consistently(self._left)
-            second, _memories = decide_all(again, self._loop.memories, self._settings, self._api.now())
+            second = self._loop.decide_in_full(again)
         except PermissionDeniedError:
             raise
         except ClusterError as error:

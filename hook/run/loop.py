@@ -332,6 +332,11 @@ class ReconcileLoop:
         self._reporter.report_sync(self._cache.out_of_sync)
         return self.last
 
+    def decide_in_full(self, snapshots: Snapshots) -> Decision:
+        """Evaluate all nodes of a second read. The views of the last decision are freed first: a fleet has many."""
+        self._memos = {stack: memo.renewed() for stack, memo in self._memos.items()}
+        return decide_all(snapshots, self.memories, self._settings, self._api.now(), self._memos)[0]
+
     def act(self, decision: Decision, left: float) -> list[RestartResult]:
         """Execute the restarts, unless the cache is out of sync. Return their results."""
         return self._account(self.restarter.act(decision.actions, left)) if self._cache.out_of_sync is None else []

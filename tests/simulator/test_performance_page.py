@@ -32,16 +32,18 @@ def test_a_goal_is_met_missed_or_not_measured() -> None:
         ({}, ("not measured yet", "at most 15 ms", "")),
     ):
         assert GOALS[0].row(figures)[1:4] == cells
+    (image,) = (goal for goal in GOALS if goal.words == "image to pull")
+    assert image.row({"start-up": {"image_pull_bytes": None}})[1] == "not measured yet", "no image could be built"
     (linear,) = (goal for goal in GOALS if goal.name == "no-op-15000" and goal.goal == 1.1)
     runs = {"no-op-5000": {"cpu_seconds": 4.0}, "no-op-15000": {"cpu_seconds": 12.0}}
+    assert linear.row({**runs, "no-op-5000": {"cpu_seconds": 4.0, "source": "older"}})[1] == "not measured yet"
     assert linear.row(runs)[1:4] == ("1 \N{MULTIPLICATION SIGN}", "at most 1.1 \N{MULTIPLICATION SIGN}", "met")
-    entries = [
-        {"name": name, "cpu_seconds_a_minute": cost} for name, cost in ((OURS, 0.1), ("labels-pods", 5), ("labels", 4))
-    ]
+    costs = {OURS: 0.1, "labels-pods": 5, "labels": 4, "shell-job": 0.5}
+    entries = [{"name": name, "cpu_seconds_a_minute": cost} for name, cost in costs.items()]
     two_hours = {"two-hours-100": {"start": {"cpu_seconds": 12}, "entries": entries}}
-    (share,) = (goal for goal in GOALS if "CPU of the API server in an upgrade of 2 hours" in goal.words)
-    # 12 s once and 120 times 0.1 s, of 120 times 4 s.
-    assert share.value(two_hours) == 24 / 480
+    share, usual = (goal for goal in GOALS if "CPU of the API server in an upgrade of 2 hours" in goal.words)
+    # 12 s once and 120 times 0.1 s, of 120 times 4 s and 0.5 s.
+    assert (share.value(two_hours), usual.value(two_hours)) == (24 / 480, 24 / 60)
 
 
 def test_larger_fleets_are_computed_from_the_measured_ones() -> None:

@@ -17,12 +17,11 @@ from tests.fixtures.objects import merged, plugin_pod, running
 from tests.unit.decide import patches
 
 SETTINGS = ControllerSettings()
+STATUS = {"metadata": {"generation": 9}, "status": {"state": "notReady"}}
 
 
-def shared(before: Snapshot | None, after: Snapshot) -> Snapshot:
+def shared(before: Snapshot, after: Snapshot) -> Snapshot:
     """Return a snapshot with the views of before where they are equal, as a cache has them."""
-    if before is None:
-        return after
     known = (*before.nodes.values(), *before.driver_pods, *before.plugin_pods, *(before.slices or ()))
 
     def again(views: object) -> tuple[object, ...]:
@@ -45,7 +44,9 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
         (cluster("a", "b", "c").change("node", not_ready_since(3600), "c"), {"b", "c"}, 1),
         (cluster("a", "b", "c"), {"c"}, 1),
         (cluster("a", "b", "c").change("daemonset", {"status": {"desiredNumberScheduled": 9}}), set(), 1),
+        (cluster("a", "b", "c").change("policy", STATUS), set(), 1),
         (cluster("a", "b", "c").drop("plugin-pod", "plugin-a"), {"a"}, 1),
+        (cluster("a", "b", "c").drop("plugin-pod", "plugin-a").change("policy", STATUS), set(), 1),
         (cluster("a", "b").change("node", labelled("a", state="upgrade-failed"), "a"), {"a"}, 1),
         (cluster("a", "b", "d"), {"a", "d"}, 1),
         (cluster("a", "b", "d").drop("slice"), {"a", "b", "d"}, 1),
@@ -54,7 +55,7 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
         (cluster("0", "a", "b", "d"), {"0", "a", "b", "d"}, 1),
         (cluster("0", "a", "b", "d"), set(), -600),
     ]
-    memo, memory, now, before = Memo(), Memory(started=LATER), LATER, None
+    memo, memory, now, before = Memo(), Memory(started=LATER), LATER, Snapshot()
     statuses: dict[str, object] = {}
     for number, (found, expected, seconds) in enumerate(events):
         now += timedelta(seconds=seconds)
@@ -64,9 +65,8 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
         evaluated = {status.node: status for status in incremental[0].statuses}
         assert {node for node in evaluated if evaluated[node] is not statuses.get(node)} <= expected, number
         # The same memory once more: what was recorded of restarts and proofs is taken over with the next decision.
-        action = incremental[0].actions[:1]
         memory = incremental[1]
-        for each in action:
+        for each in incremental[0].actions[:1]:
             memory = memory.asked(each.node, each.pod, now)  # type: ignore[union-attr]
         statuses = dict(evaluated)
         assert memo.fleet is not None
