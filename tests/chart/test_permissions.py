@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from hook.kube.requests import CONFIG_MAPS
 from hook.objects.drivers import STACKS
 from tests.chart.needs import OWN, READ, Role, permissions
-from tests.chart.rendering import NAMESPACE, RELEASE, ROOT, Helm, Manifests, Object, Values
+from tests.chart.rendering import NAMESPACE, RELEASE, ROOT, Helm, Object, Values
 from tests.e2e.identity import Right, rights
 
 CONTROLLER: Final = f"{RELEASE}-controller"
@@ -64,16 +64,13 @@ def _needed(values: Values, role: Role) -> dict[str, set[Right]]:
     return {"": everywhere, NAMESPACE: own | events, **dict.fromkeys(values["rbac.namespaces"], namespaced)}
 
 
-def _granted(rendered: Manifests, account: str) -> dict[str, set[Right]]:
-    return {role["metadata"].get("namespace", ""): _rights(role) for role in rendered.roles_of(account)}
-
-
 def test_the_chart_grants_what_the_program_needs_and_nothing_else(helm: Helm) -> None:
     """Each account gets each right where it is needed: in the cluster, in the fleet's namespaces or in its own."""
     for values in COMBINATIONS:
         rendered = helm.render(values)
         for account, role in _accounts(values).items():
-            assert _needed(values, role) == _granted(rendered, account), f"{account} with {values}"
+            granted = {one["metadata"].get("namespace", ""): _rights(one) for one in rendered.roles_of(account)}
+            assert _needed(values, role) == granted, f"{account} with {values}"
 
 
 class Row(NamedTuple):

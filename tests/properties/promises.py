@@ -124,7 +124,8 @@ def restart(run: Run, machine: Machine, pod: PluginPod) -> None:
     limit = run.settings.max_parallel_restarts
     ours = {name for name, when in run.down.items() if when > run.world.plugin_set.made} - {machine.name}
     down = [one for one in run.world.machines.values() if one.name in ours and _still_down(run.world, one)]
-    back = min(1, sum(_used_its_time(run, one) for one in down))
+    patience = run.settings.plugin_timeout.total_seconds() * SECOND
+    back = min(1, sum(run.world.now - run.down[one.name] >= patience for one in down))
     if limit and len(down) - back >= limit:
         raise WrongRestartError(f"{pod.uid} restarted while {down[0].name} is down already, with at most {limit}")
     run.down[machine.name] = run.world.now
@@ -140,10 +141,6 @@ def _is_the_first(run: Run, machine: Machine, pod: PluginPod) -> None:
     drivers = [one for one in machine.drivers if (pod.uid, one.uid, one.restarts) in run.verified]
     if drivers and not machine.stale(pod):
         raise WrongRestartError(f"{pod.uid} restarted although it was verified under this run of {drivers[0].uid}")
-
-
-def _used_its_time(run: Run, machine: Machine) -> bool:
-    return run.world.now - run.down[machine.name] >= run.settings.plugin_timeout.total_seconds() * SECOND
 
 
 def looks(run: Run) -> None:

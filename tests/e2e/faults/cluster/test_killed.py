@@ -40,16 +40,13 @@ def _finished(ground: Ground, *args: str) -> Told:
     return done
 
 
-def _restarted(ground: Ground, plugins: int) -> bool:
-    return len(ground.restarts()) >= plugins
-
-
 def test_at_each_delete(ground: Ground, door: Doorway) -> None:
     """What was deleted stays the only restart of its node, whether or not the run lived to hear of it."""
     ground.spoil()
     for moment, restarted in ((BEFORE, 0), (AFTER, 1), (BEFORE, 1), (AFTER, 2)):
         _killed(ground, door, (DELETE, moment))
-        ground.until(partial(_restarted, ground, restarted), "the deletion is seen", PATIENCE)
+        seen = partial(lambda plugins: len(ground.restarts()) >= plugins, restarted)
+        ground.until(seen, "the deletion is seen", PATIENCE)
         assert len(ground.restarts()) == restarted
     assert _finished(ground).phase == ("Done", "NothingStale", 0)
     ground.assert_clean(ground.nodes)
