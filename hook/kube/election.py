@@ -8,7 +8,6 @@ are for readers and are compared with no clock, so setting a clock loses no Leas
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, RejectedError, UnreachableError
 from hook.kube.requests import LEASES, Request, merge_patch
+from hook.kube.retry import CHANCE
 from hook.objects import decoding, names
 from hook.objects.decoding import Count, MalformedObjectError, Name, Part, Text
 
@@ -170,7 +170,7 @@ class LeaderElector:
         """Acquire the Lease, then renew it until it is lost or released."""
         try:
             while not self.ended and not self._try():
-                self._sleep(self.config.retry_period * (1 + JITTER_FACTOR * random.random()))  # noqa: S311 - jitter
+                self._sleep(self.config.retry_period * (1 + JITTER_FACTOR * CHANCE.random()))
             self._acquired.set()
             while self.leading:
                 self._try()

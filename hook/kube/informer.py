@@ -7,7 +7,6 @@ mostly wait in a read.
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from dataclasses import dataclass
@@ -183,7 +182,7 @@ class Informer:
 
     def _watch(self) -> None:
         """Watch once. After that the version is where the next watch begins, or empty to list again."""
-        seconds = WATCH_SECONDS + random.randrange(WATCH_SPREAD_SECONDS)  # noqa: S311 - jitter, not a secret
+        seconds = WATCH_SECONDS + retry.CHANCE.randrange(WATCH_SPREAD_SECONDS)
         request, version = self._options.watch(self._version, seconds), self._version
         started, why, retry_after = time.monotonic(), ENDED, 0.0
         try:

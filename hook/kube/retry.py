@@ -24,6 +24,8 @@ LONGEST_WAIT_SECONDS: Final = 10.0
 """Longest backoff. A control plane restarts within a minute, and the program must notice that soon."""
 JITTER_SECONDS: Final = 0.5
 """Random part of a wait. Watches that break at the same time must not all reconnect at the same time."""
+CHANCE: Final = random.Random()  # noqa: S311 - jitter, not a secret
+"""A generator of its own, so that a waiting thread does not advance the one of the whole process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def backoff(failures: int) -> float:
     """Return the wait after consecutive failures: exponential, with jitter."""
     longest_power = 10  # beyond the longest wait, and no overflow after a night of failures
     wait = FIRST_WAIT_SECONDS * 2.0 ** min(failures, longest_power)
-    return min(wait, LONGEST_WAIT_SECONDS) + random.uniform(0, JITTER_SECONDS)  # noqa: S311 - jitter, not a secret
+    return min(wait, LONGEST_WAIT_SECONDS) + CHANCE.uniform(0, JITTER_SECONDS)
 
 
 class Failures:
