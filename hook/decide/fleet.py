@@ -94,11 +94,11 @@ class Context:
         )
         return replace(
             self,
-            policy=self.policy and _spec_only(self.policy),
+            policy=self.policy and _as_nodes_read_it(self.policy),
             pools=(),
             sources=(),
             drivers={uid: _without_status(ds) for uid, ds in self.drivers.items()},
-            intents={uid: _spec_only(intent) for uid, intent in self.intents.items()},
+            intents={uid: _as_nodes_read_it(intent) for uid, intent in self.intents.items()},
             plugins=plugins,
             prerequisites={
                 prerequisite: {uid: _without_status(ds) for uid, ds in owners.items()}
@@ -120,7 +120,7 @@ def _without_status(daemonset: DaemonSet) -> DaemonSet:
     return msgspec.structs.replace(daemonset, observed_generation=0, desired=0, misscheduled=0, updated=0)
 
 
-def _spec_only(policy: Policy) -> Policy:
+def _as_nodes_read_it(policy: Policy) -> Policy:
     """Return a policy without its status, its times and the manifest that it was read from.
 
     The operator writes the status with each reconcile, and some tools write metadata every few seconds.
