@@ -58,14 +58,15 @@ def program(*arguments: str) -> list[str]:
 class Running:
     """A command that a launcher started."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     report: Path
+    log: Path
 
     def spent(self) -> dict[str, Any]:
         """Wait for its end, and return what it spent."""
-        said, _ = self.process.communicate()
+        self.process.wait()
         found: dict[str, Any] = json.loads(self.report.read_text())
-        return {**found, "said": said}
+        return {**found, "said": self.log.read_text()}
 
     def pid(self) -> int:
         """Return the command's own process."""
@@ -77,14 +78,16 @@ class Running:
 
 def launch(command: list[str], report: Path, variables: Mapping[str, str]) -> Running:
     """Start a command, and have measured what it spends."""
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(LAUNCHER), str(report), *command],
-        env=dict(variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    return Running(process, report)
+    # Not a pipe: nobody reads while the command runs, and it would wait after 64 KiB.
+    log = report.with_suffix(".log")
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(LAUNCHER), str(report), *command],
+            env=dict(variables),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    return Running(process, report, log)
 
 
 def resident(pid: int) -> int:
