@@ -15,6 +15,7 @@ What is said of plugins holds for every pod that holds the driver, such as a sta
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from devcluster.happening import JOURNAL, Happening
@@ -47,7 +48,7 @@ class Lane:
     """Those restarts that came before the new driver was ready."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Truth:
     """The journal of one driver stack, with the questions that tests ask it.
 
@@ -68,8 +69,8 @@ class Truth:
         file = journal / JOURNAL if journal.is_dir() else journal
         if not file.exists():
             return cls(())
-        with file.open() as lines:
-            return cls.of(lines, stack)
+        seen = file.stat()
+        return _read(file, stack, (seen.st_ino, seen.st_size, seen.st_mtime_ns))
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -84,7 +85,7 @@ class Truth:
 
     def holding_old_files(self) -> tuple[str, ...]:
         """Name the pods whose claims were prepared with files of another driver than the one that is loaded now."""
-        ends = self._replay()
+        ends = self._ends
         prepared = {each.uid: each for each in self.happenings if each.event == "claim-prepared"}
         gone = {each.uid for each in self.happenings if each.event == "claim-released"}
         held = (each for uid, each in prepared.items() if uid not in gone)
@@ -92,22 +93,22 @@ class Truth:
 
     def stale_now(self, daemonset: str | None = None) -> tuple[str, ...]:
         """Name the nodes that have a stale plugin at the journal's end."""
-        ends = self._replay()
+        ends = self._ends
         return tuple(name for name in self.nodes if ends[name].stale(daemonset))
 
     def behind_now(self, daemonset: str | None = None) -> tuple[str, ...]:
         """Name the nodes whose plugin started before the container toolkit was installed or MIG reconfigured last."""
-        ends = self._replay()
+        ends = self._ends
         return tuple(name for name in self.nodes if ends[name].behind(daemonset))
 
     def loaded_now(self) -> dict[str, str]:
         """Return which driver version is loaded on each node; empty where none is."""
-        ends = self._replay()
+        ends = self._ends
         return {name: ends[name].version for name in self.nodes}
 
     def standings(self, daemonset: str | None = None) -> dict[str, Standing]:
         """Return how each node stands, with the plugin of one DaemonSet."""
-        ends = self._replay()
+        ends = self._ends
         return {name: ends[name].standing(daemonset) for name in self.nodes}
 
     def running(self, version: str) -> set[str]:
@@ -183,9 +184,17 @@ class Truth:
             node.take(now)
             yield now, node
 
-    def _replay(self) -> dict[str, Node]:
-        """Replay to the end."""
+    @cached_property
+    def _ends(self) -> dict[str, Node]:
+        """Each node at the journal's end."""
         return {now.node: node for now, node in self._steps()}
+
+
+@lru_cache(maxsize=2)
+def _read(file: Path, stack: str, _as_of: tuple[int, int, int]) -> Truth:
+    """Read a journal once for each of its states: many look at it several times a second."""
+    with file.open() as lines:
+        return Truth.of(lines, stack)
 
 
 def _cured(now: Happening, node: Node, daemonset: str | None) -> bool:
