@@ -29,6 +29,7 @@ from hook.kube.requests import ListOptions
 from hook.objects import readers
 from hook.objects.views import Snapshot
 from hook.run import loop
+from tests.e2e.lab import PLUGIN_NAME
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons
 from tests.fixtures.limits import of
 from tests.fixtures.objects import D, Object, conditions, merged, running, stamp
@@ -324,7 +325,6 @@ MUTANTS: Final[dict[str, tuple[str, object, str, object]]] = {
     "a-clock-never-goes-back": ("done", Memo, "evaluate", _timeless),
     "order-is-ignored": ("done", memo_module, "differences", lambda old, new: [
         each for each in (*old, *new) if (each in old) != (each in new)]),
-    "every-node-is-complete": ("done", memo_module, "_incomplete", lambda *_views: []),
 }  # fmt: skip
 """Memos that ignore one of the inputs of an evaluation, each with the scene that shows it."""
 
@@ -357,3 +357,18 @@ def test_a_memo_that_ignores_the_memory_is_noticed() -> None:
     assert ["PluginStale", "PluginStale"] == forgets()
     with mock.patch.object(Memo, "_recall", _forgetful), pytest.raises(DifferentError):
         forgets()
+
+
+def test_a_memo_that_ignores_the_pods_of_other_nodes_is_noticed() -> None:
+    """Why a node has no plugin depends on how many others should have one."""
+
+    def shrinks() -> list[str]:
+        course = Course(SCENES["done"], SCENES["done"].settings)
+        course.found.drop("plugin-pod", "plugin-b")
+        course.decide()
+        course.found.change("daemonset", {"status": {"desiredNumberScheduled": 1}}, PLUGIN_NAME)
+        return reasons(course.decide().statuses)
+
+    assert shrinks() == ["Verified", "NothingToRefresh"]
+    with mock.patch.object(memo_module, "_incomplete", return_value=[]), pytest.raises(DifferentError):
+        shrinks()
