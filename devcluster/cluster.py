@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from devcluster import binaries, commands, controlplane, machines
 from devcluster.client import MERGE_PATCH, Connection
-from devcluster.components import NEWEST_SLICES
 from devcluster.controlplane import Shape
 from devcluster.kubelet import node as kubelets
 from devcluster.kubelet.names import REAL_NODE
@@ -50,18 +49,15 @@ class Cluster:
     The methods are for code outside of an event loop: tests, the demo, the command line.
     """
 
-    def __init__(
-        self, state: Path, images: Mapping[str, Sequence[str]] | None = None, *, slices: str = NEWEST_SLICES
-    ) -> None:
+    def __init__(self, state: Path, images: Mapping[str, Sequence[str]] | None = None) -> None:
         self.files = State(Path(state).resolve())
         self.audit_statuses = False
         """Whether the audit log is to have each write of a pod's status as well; to be set before `up`."""
-        self._slices = slices
-        """The only version of resource.k8s.io that the API server serves: v1, v1beta2 or v1beta1."""
         self._images = dict(images or {})
         """More images for the pod runner: last part of the repository -> arguments of Python."""
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._adopted: list[subprocess.Popen[str]] = []
+        self._launched: set[str] = set()
         self._owner: int | None = None
         self._connection: Connection | None = None
         self._connecting = threading.Lock()
@@ -106,7 +102,7 @@ class Cluster:
         self._claim()
         try:
             self._start_guard()
-            shape = Shape(nodes, self._slices, real_node, at_rest, self.audit_statuses)
+            shape = Shape(nodes, real_node, at_rest, self.audit_statuses)
             controlplane.boot(self.files, programs, shape, self._running)
             if real_node is not None:
                 self.run(lambda api: machines.create_policy(api, kubelets.pin_policy(real_node.images)))
@@ -151,7 +147,8 @@ class Cluster:
         for process in self._running.values():
             process.wait()
         self._running.clear()
-        self.end_adopted()
+        self._launched.clear()
+        self.end_added()
         kubelets.clean(self.files)
         if self.files.marker.exists():
             shutil.rmtree(self.files.root)
@@ -184,8 +181,9 @@ class Cluster:
         for folder in self.files.pods.glob("*"):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def end_adopted(self) -> None:
-        """End the processes that were adopted."""
+    def end_added(self) -> None:
+        """End the programs that were launched and the processes that were adopted."""
+        self.end(*self._launched)
         for adopted in self._adopted:
             _forget(adopted)
         self._adopted.clear()
@@ -220,6 +218,7 @@ class Cluster:
     def launch(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Start a program that works on this cluster; it ends with the cluster, or by `end`."""
         self._running[name] = start(self.files, name, command, environment)
+        self._launched.add(name)
 
     def end(self, *names: str) -> None:
         """End programs that `launch` started."""
@@ -228,6 +227,7 @@ class Cluster:
         for record in chosen:
             record.forget(self.files.processes)
             self._running.pop(record.name).wait()
+            self._launched.discard(record.name)
 
     def wait_until(self, what: str, done: Callable[[], bool]) -> None:
         """Wait for what the running programs bring about; fail at once when one of them ends."""

@@ -50,18 +50,6 @@ REAL_NODE_ACCESS = ("--authorization-mode=Node,RBAC", "--enable-admission-plugin
 """What a real kubelet may do is its own node's business. Simulated nodes are not held to that: the authorizer would
 follow every pod of a large fleet for nothing."""
 
-NEWEST_SLICES = "v1"
-"""The version of resource.k8s.io that is enabled by default; v1beta1 and v1beta2 can still be served."""
-
-ALLOCATION_GATES = ("DynamicResourceAllocation", "DRAAdminAccess", "DRAPrioritizedList", "DRASchedulerFilterTimeout")
-
-WITHOUT_SLICES = (
-    "--emulated-version=1.34",
-    f"--feature-gates={','.join(f'{gate}=false' for gate in ALLOCATION_GATES)}",
-)
-"""Scheduler and controllers would wait without an end for the newest version. Of the versions that they can emulate,
-1.34 is the only one whose allocation of devices can be turned off."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ports:
@@ -83,18 +71,6 @@ def lease_seconds(nodes: int) -> int:
     return max(NODE_GRACE_SECONDS - 2, nodes * RENEWALS_PER_LEASE // RENEWALS_PER_SECOND)
 
 
-def _only(slices: str) -> list[str]:
-    """Serve one version of resource.k8s.io."""
-    if slices == NEWEST_SLICES:
-        return []
-    return [f"--runtime-config=resource.k8s.io/{NEWEST_SLICES}=false,resource.k8s.io/{slices}=true"]
-
-
-def _before(slices: str) -> list[str]:
-    """Behave like a component that does not know the newest version."""
-    return [] if slices == NEWEST_SLICES else list(WITHOUT_SLICES)
-
-
 def etcd(state: State, ports: Ports) -> list[str]:
     """Spell etcd's arguments."""
     client, peer = (f"http://127.0.0.1:{port}" for port in (ports.etcd, ports.etcd_peer))
@@ -111,11 +87,8 @@ def etcd(state: State, ports: Ports) -> list[str]:
     ]
 
 
-def api_server(state: State, ports: Ports, slices: str, *, real_node: bool = False) -> list[str]:
-    """Spell the API server's arguments: RBAC, and admission as it is by default.
-
-    `slices` is the only version of ResourceSlices, as by an older API server.
-    """
+def api_server(state: State, ports: Ports, *, real_node: bool = False) -> list[str]:
+    """Spell the API server's arguments: RBAC, and admission as it is by default."""
     return [
         *(REAL_NODE_ACCESS if real_node else ["--authorization-mode=RBAC"]),
         *([f"--egress-selector-config-file={state.egress_configuration}"] if real_node else []),
@@ -135,7 +108,6 @@ def api_server(state: State, ports: Ports, slices: str, *, real_node: bool = Fal
         f"--audit-log-path={state.audit}",
         "--kubelet-preferred-address-types=InternalIP",
         "--profiling=false",
-        *_only(slices),
     ]
 
 
@@ -147,10 +119,9 @@ AT_REST = (
 heartbeats."""
 
 
-def controller_manager(state: State, lease: int, slices: str, *, at_rest: bool = False) -> list[str]:
+def controller_manager(state: State, lease: int, *, at_rest: bool = False) -> list[str]:
     """Spell the controller manager's arguments."""
     return [
-        *_before(slices),
         f"--kubeconfig={state.component_kubeconfig('kube-controller-manager')}",
         "--use-service-account-credentials",
         f"--service-account-private-key-file={state.signing_key}",
@@ -164,10 +135,9 @@ def controller_manager(state: State, lease: int, slices: str, *, at_rest: bool =
     ]
 
 
-def scheduler(state: State, slices: str) -> list[str]:
+def scheduler(state: State) -> list[str]:
     """Spell the scheduler's arguments."""
     return [
-        *_before(slices),
         f"--kubeconfig={state.component_kubeconfig('kube-scheduler')}",
         "--leader-elect=false",
         "--secure-port=0",

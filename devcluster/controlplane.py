@@ -65,8 +65,6 @@ class Shape:
 
     nodes: int
     """How many simulated nodes will report; their heartbeats become rarer with their number."""
-    slices: str = components.NEWEST_SLICES
-    """The only version of ResourceSlices."""
     real_node: RealNode | None = None
     at_rest: bool = False
     """Nothing reconciles DaemonSets or misses heartbeats: what is put into storage stays as it is."""
@@ -107,14 +105,14 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
         running[name] = start(state, name, [str(binaries[name]), *arguments], environment)
 
     launch("etcd", *components.etcd(state, ports))
-    launch("kube-apiserver", *components.api_server(state, ports, shape.slices, real_node=shape.real_node is not None))
+    launch("kube-apiserver", *components.api_server(state, ports, real_node=shape.real_node is not None))
     wait_until(state, running, "the API server has made its certificate", lambda: _whole(state.certificate))
     _write_kubeconfigs(state, ports.server, tokens)
     wait_until(state, running, "the API server is ready", Probe(state, ports.server).ready)
     # Only now: each of these gives up after seconds where the API server does not answer, or refuses them because
     # it has not written its own RBAC rules yet.
-    launch("kube-controller-manager", *components.controller_manager(state, lease, shape.slices, at_rest=shape.at_rest))
-    launch("kube-scheduler", *components.scheduler(state, shape.slices))
+    launch("kube-controller-manager", *components.controller_manager(state, lease, at_rest=shape.at_rest))
+    launch("kube-scheduler", *components.scheduler(state))
     launch("kwok", *components.kwok(state, ports.kwok, lease))
     if shape.real_node is not None:
         box = kubelets.command(state, shape.real_node, binaries, ports.server)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster import binaries
 from devcluster.bench.usage import Usage
-from devcluster.components import NEWEST_SLICES, Ports, api_server
+from devcluster.components import Ports, api_server
 from devcluster.controlplane import Probe
 from devcluster.ports import free_ports
 
@@ -45,7 +45,7 @@ class OwnServer:
         """Start it, and give it a kubeconfig."""
         files = self._cluster.files
         etcd = int(files.etcd.read_text().rpartition(":")[2])
-        arguments = api_server(files, Ports(etcd, 0, self.port, 0), NEWEST_SLICES)
+        arguments = api_server(files, Ports(etcd, 0, self.port, 0))
         # The last one of each flag holds: two servers never write into one log.
         own = [f"--audit-log-path={self._audit}"]
         binary = str(binaries.ensure(["kube-apiserver"])["kube-apiserver"])

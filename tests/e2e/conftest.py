@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from devcluster.cluster import Cluster
-from devcluster.components import NEWEST_SLICES
 from tests.e2e.controller.ground import Field
 from tests.e2e.faults.cluster.doorway import Doorway
 from tests.e2e.faults.cluster.ground import Ground
@@ -18,23 +17,17 @@ from tests.pool import Pool
 
 @pytest.fixture
 def boot(pool: Pool, request: pytest.FixtureRequest) -> Iterator[Callable[..., Lab]]:
-    """Return a function that makes a cluster with a fleet; one with older ResourceSlices is booted for the test."""
+    """Return a function that empties the cluster for a fleet of so many nodes."""
     # Set EVIDENCE to a directory to keep the logs and journals of every test.
     used: list[Cluster] = []
-    booted: list[Cluster] = []
 
-    def start(nodes: int, helm: int = 4, slices: str = NEWEST_SLICES) -> Lab:
-        if slices == NEWEST_SLICES:
-            used.append(pool.take(nodes))
-        else:
-            booted.append(pool.boot(nodes, slices))
-        return Lab((used + booted)[-1], helm)
+    def start(nodes: int, helm: int = 4) -> Lab:
+        used.append(pool.take(nodes))
+        return Lab(used[-1], helm)
 
     yield start
-    for cluster in used + booted:
+    for cluster in used:
         keep(cluster, request.node.name)
-    for cluster in booted:
-        cluster.down()
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ class Deployed:
 
 
 Boot = Callable[..., "Lab"]
-"""Makes a laboratory: `boot(nodes, helm=4, slices="v1")`."""
+"""Makes a laboratory: `boot(nodes, helm=4)`."""
 
 
 class Lab:

@@ -198,17 +198,3 @@ def test_what_plugins_publish_and_policies_name(boot: Boot, subtests: pytest.Sub
     acts.post(lab).assert_phase("Done", "NothingStale")
     data = lab.cluster.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}-status")["data"]
     assert (data["phase"], "no devices are published" in data["message"]) == ("Succeeded", True)
-
-
-def test_slices_of_an_older_api_server(boot: Boot) -> None:
-    """ResourceSlices of a cluster with only the oldest version are read too, and must show the new driver."""
-    lab = boot(1, slices="v1beta1")
-    lab.fleet(nodes=1)
-    lab.operator(driver=NEW)
-    acts.refresh(lab, ["gpu-0"])
-    path = "/apis/resource.k8s.io/v1beta1/resourceslices"
-    (shown,) = lab.cluster.list(path, fieldSelector="spec.driver=gpu.nvidia.com")
-    lab.cluster.kubectl("scale", "deployment", "gpu-operator", "-n", NAMESPACE, "--replicas=0")
-    shown["spec"]["devices"] = []
-    lab.cluster.patch(f"{path}/{shown['metadata']['name']}", {"spec": shown["spec"]})
-    assert acts.run(lab, timeout="20s").assert_phase("Deadline", "TimeUp").reasons() == {"gpu-0": "SliceMissing"}

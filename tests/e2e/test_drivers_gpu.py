@@ -140,24 +140,6 @@ def test_gpu_cluster(boot: Boot) -> None:
     lab.assert_clean([])
 
 
-def test_several_policies(boot: Boot) -> None:
-    """The oldest policy is the operator's; what a younger one asks for, or says, does not count."""
-    lab = boot(1)
-    lab.fleet(nodes=1)
-    policies = "/apis/nvidia.com/v1/clusterpolicies"
-    spec = lab.cluster.get(f"{policies}/cluster-policy")["spec"]
-    spec["driver"]["version"] = "1.2.3"
-    second = int(time.time())
-    lab.until(lambda: int(time.time()) > second, "another second has begun: creation times carry whole ones")
-    kind = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy"}
-    lab.cluster.create(policies, {**kind, "metadata": {"name": "a-second-one"}, "spec": spec})
-    lab.cluster.patch(f"{policies}/a-second-one/status", {"status": {"state": "ignored", "namespace": NAMESPACE}})
-    lab.operator(driver=NEW)
-    acts.run(lab).assert_phase("Done", "Refreshed")
-    assert lab.truth.loaded_now() == {"gpu-0": NEW}
-    lab.assert_clean(["gpu-0"])
-
-
 @pytest.mark.parametrize("label", LABELS)
 def test_evicted_by_the_driver_manager(boot: Boot, label: str) -> None:
     """The driver manager takes the plugin away before the reload: found fresh, nothing restarted, and that is said."""
