@@ -158,7 +158,7 @@ image-tools: ## Install what `test-image` needs on Debian (as root)
 	apt-get install --yes --no-install-recommends buildah debootstrap containernetworking-plugins gcc iproute2 libc6-dev \
 	  libseccomp-dev pkg-config
 
-# The second: what takes minutes of a whole machine (the image built twice).
+# The second: what takes minutes of a whole machine (the image built twice, a fleet of a thousand nodes).
 test-image: binaries ## Test the image on a real kubelet, or show why it cannot
 	$(PY) -m pytest -n $(WORKERS) --durations=10 -m "not large" tests/image
 	$(PY) -m pytest --durations=10 -m large tests/image

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
+import pytest
+
 from devcluster import etcd
 from devcluster.bench import atrest
 from devcluster.kubelet import cgroups
@@ -32,6 +34,7 @@ PLUGIN_PODS: Final = f"/api/v1/namespaces/{atrest.DRA}/pods"
 POLICIES: Final = "/apis/nvidia.com/v1/clusterpolicies"
 
 
+@pytest.mark.large
 def test_a_thousand_nodes_within_the_default_limit(boot: Callable[..., NodeLab]) -> None:
     """The pod survives: it reads nodes, driver pods, plugins and slices of real size, and judges all."""
     # It restarts what is stale while every node and pod changes, reads all of it again, and is done. The limit is the
