@@ -1,7 +1,8 @@
 """A base image from Debian packages, for machines that reach no container registry.
 
 Two of them: one with Python, and one for the build stage that can also make virtual environments. They hold what
-the slim images of Debian hold: neither documentation nor translations nor the package manager's caches.
+the slim images of Debian hold: neither documentation nor translations nor the package manager's caches. In addition
+they lack what the program does not use: time zones, because it writes UTC, completions of a shell, and Python's tests.
 """
 
 from __future__ import annotations
@@ -23,18 +24,21 @@ BASE = f"localhost/gpu-operator-post-base:{SUITE}"
 BUILD_BASE = f"localhost/gpu-operator-post-build-base:{SUITE}"
 
 LEFT_OUT = (
+    "usr/lib/python3.11/test",
+    "usr/share/bash-completion",
     "usr/share/doc",
     "usr/share/info",
     "usr/share/lintian",
     "usr/share/linda",
     "usr/share/locale",
     "usr/share/man",
+    "usr/share/zoneinfo",
     "var/cache/apt",
     "var/cache/debconf",
     "var/lib/apt/lists",
     "var/log",
 )
-"""Emptied, as debuerreotype's slim variant does. Licences stay: they are `copyright` files below usr/share/doc."""
+"""Emptied, most of it as debuerreotype's slim variant does. Licences stay: `copyright` files below usr/share/doc."""
 
 CONVERTERS = "usr/lib/*/gconv"
 """Character sets of the C library, which Python does not use. In Debian 13 they are a package of their own, which its
