@@ -111,7 +111,7 @@ reloads. A script asks for all nodes at each look: its cost grows with the time.
 wrong early. In an upgrade as short as this one, the scripts ask for less than this program does. The last column is
 **computed** for an upgrade that takes {REAL_MINUTES} minutes, as 100 nodes do in reality: what scripts ask at each look
 grows with the time, and the changes stay as many. The reports of real kubelets come in addition. A real node has 28 kB
-and a real pod 24 kB. kubectl asks for compressed lists; this program does not, and watches are never compressed:
+and a real pod 24 kB. kubectl and this program ask for compressed lists, and watches are never compressed:
 """
 TWO_HOURS: Final = f"""
 ## An upgrade of {HOURS} hours
