@@ -78,7 +78,7 @@ class Running:
 
 def launch(command: list[str], report: Path, variables: Mapping[str, str]) -> Running:
     """Start a command, and have measured what it spends."""
-    # Not a pipe: nobody reads while the command runs, and it would wait after 64 KiB.
+    # Not a pipe: nothing reads it while the command runs, which would wait after 64 KiB.
     log = report.with_suffix(".log")
     with log.open("wb") as output:
         process = subprocess.Popen(
