@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from devcluster.cluster import Cluster
@@ -12,3 +14,12 @@ def keep(cluster: Cluster, name: str) -> None:
     """Keep a cluster's logs and journals under a name, if anybody wants them."""
     if target := os.environ.get("EVIDENCE"):
         cluster.save_evidence(Path(target) / name)
+
+
+@contextmanager
+def booted(folder: Path, nodes: int, name: str) -> Iterator[Cluster]:
+    """Run a cluster with a fleet, and keep what is left of it."""
+    with Cluster(folder) as cluster:
+        cluster.up(nodes=nodes, fleet=True)
+        yield cluster
+        keep(cluster, name)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -16,9 +15,8 @@ from devcluster.cluster import Cluster
 from devcluster.deployers.release import Outcome, Release, Values
 from devcluster.layout import CHECKOUT
 from devcluster.settings import tree
+from tests import evidence
 from tests.e2e.lab import CHART, IMAGE, NAMESPACE, OLD, OLD_CHART, OPERATOR, PLUGIN, QUICK, RELEASE, Lab
-from tests.evidence import keep
-from tests.pool import Pool
 from tests.promises import promised
 
 NODES: Final = ["gpu-0", "gpu-1", "gpu-2"]
@@ -59,18 +57,9 @@ class Wanted:
         return [operator, ours, *([plugin] if self.plugin else [])]
 
 
-@contextmanager
-def emptied(pool: Pool, name: str) -> Iterator[Cluster]:
-    """Run an empty cluster with GPU nodes. Its logs stay under a name; programs and folders of a tool go."""
-    cluster = pool.take(len(NODES))
-    before = set(cluster.state.iterdir())
-    try:
-        yield cluster
-    finally:
-        keep(cluster, name)
-        cluster.end_added()
-        for each in set(cluster.state.iterdir()) - before:
-            shutil.rmtree(each, ignore_errors=True)
+def booted(folder: Path, name: str) -> AbstractContextManager[Cluster]:
+    """Run a cluster with a fleet, and keep its logs under a name."""
+    return evidence.booted(folder / "state", len(NODES), name)
 
 
 class Bench(Lab):

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.deployers.stage import Stage
-from tests.pool import Pool
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,11 +21,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module")
-def stage(pool: Pool, request: pytest.FixtureRequest) -> Iterator[Stage[Any]]:
+def stage(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stage[Any]]:
     """Prepare for the story that the module begins with its `begin`; a parameter of the module is handed to it."""
     parameters = [request.param] if hasattr(request, "param") else []
     name = "-".join([Path(request.node.name).stem, *map(str, parameters)])
-    with Stage(partial(request.module.begin, pool, name, *parameters)) as stage:
+    with Stage(partial(request.module.begin, tmp_path_factory, name, *parameters)) as stage:
         yield stage
 
 

@@ -15,12 +15,11 @@ from devcluster.deployers.argocd import APPLICATIONS
 from devcluster.deployers.flux import HELM_RELEASES
 from devcluster.deployers.release import Outcome
 from tests.bundler.kit import NAME
-from tests.deployers.bench import NODES, Bench, Chapter, emptied
+from tests.deployers.bench import NODES, Bench, Chapter, booted
 from tests.deployers.bundles import ANNOTATION, Stack, carrier_of, healthy
 from tests.deployers.stage import Chapters, chapter
 from tests.deployers.story import BROKEN, SOON, assert_cause_reported, assert_reported_on_target, assert_stale_reported
 from tests.e2e.lab import NAMESPACE, PLUGIN_NAME, PLUGIN_NAMESPACE, RELEASE
-from tests.pool import Pool
 from tests.promises import promised
 
 FIRST: Final = Stack("v26.3.3", "580.105.08")
@@ -126,9 +125,9 @@ each = on(*SHOWN)
 
 
 @contextmanager
-def begin(pool: Pool, name: str, tool: str) -> Iterator[BundleStory]:
+def begin(folders: pytest.TempPathFactory, name: str, tool: str) -> Iterator[BundleStory]:
     """Begin with an empty cluster."""
-    with emptied(pool, name) as cluster:
+    with booted(folders.mktemp("cluster"), name) as cluster:
         yield BundleStory(Bench(cluster, own=OWN.get(tool, "")), tool)
 
 

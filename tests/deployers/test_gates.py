@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 
 from devcluster import binaries, commands
@@ -24,10 +25,9 @@ from devcluster.deployers.flux import HELM_RELEASES, KUSTOMIZATIONS, Flux
 from devcluster.deployers.manifests import RETRIES, Object, application, helm_release, helm_repository, oci_repository
 from devcluster.deployers.release import Release
 from devcluster.layout import CHECKOUT
-from tests.deployers.bench import NODES, QUICK_JOB, Bench, emptied
+from tests.deployers.bench import NODES, QUICK_JOB, Bench, booted
 from tests.deployers.story import NEXT, SOON, WITH_CONTROLLER
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, NEW, OLD, RELEASE
-from tests.pool import Pool
 from tests.promises import promised
 
 EXAMPLES: Final = CHECKOUT / "examples"
@@ -89,17 +89,17 @@ class Platform(Bench):
 
 
 @contextmanager
-def platform(pool: Pool, name: str) -> Iterator[Platform]:
+def platform(folders: pytest.TempPathFactory, name: str) -> Iterator[Platform]:
     """Run a cluster whose fleet has the old driver."""
-    with emptied(pool, f"test_gates-{name}") as cluster:
+    with booted(folders.mktemp("cluster"), f"test_gates-{name}") as cluster:
         lab = Platform(cluster)
         lab.fleet(nodes=len(NODES), **ALL_AT_ONCE)
         yield lab
 
 
-def test_gates_of_a_pipeline(pool: Pool) -> None:
+def test_gates_of_a_pipeline(tmp_path_factory: pytest.TempPathFactory) -> None:
     """kubectl, Chainsaw and `helm test`, next to a Helm that waits for all objects of the release."""
-    with platform(pool, "pipeline") as lab:
+    with platform(tmp_path_factory, "pipeline") as lab:
         waits = ("--wait", "--wait-for-jobs")
         assert lab.post(helm=waits).code == 0
         assert lab.gates(OLD, 30) == [True, True]
@@ -240,9 +240,9 @@ def _ready(found: Object) -> bool:
     return status.get("observedGeneration") == generation and [each["status"] for each in ready] == ["True"]
 
 
-def test_gates_of_flux(pool: Pool) -> None:
+def test_gates_of_flux(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A HelmRelease that runs `helm test`, and a Kustomization with `healthCheckExprs`."""
-    with platform(pool, "flux") as lab:
+    with platform(tmp_path_factory, "flux") as lab:
         flux, closed = ByFlux(lab), {RELEASE: False, WORKLOADS: False, GATE: False}
         flux.commit(OLD, WITH_CONTROLLER)
         flux.await_open()
@@ -342,9 +342,9 @@ class ByArgoCd:
         return status.get("operationState", {}).get("phase", ""), status.get("health", {}).get("status", "")
 
 
-def test_gates_of_argo_cd(pool: Pool) -> None:
+def test_gates_of_argo_cd(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Sync waves of a parent, with the health of the status object in our own Application."""
-    with platform(pool, "argocd") as lab:
+    with platform(tmp_path_factory, "argocd") as lab:
         argocd = ByArgoCd(lab)
         argocd.commit(OLD, {})
         argocd.await_reached(OLD)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Final
 
+import pytest
+
 from devcluster.layout import SYSTEM_NODE
 from tests.bundler.kit import KIT, NAME, scheduling
-from tests.deployers.bench import emptied
+from tests.deployers.bench import booted
 from tests.deployers.bundles import healthy
 from tests.e2e.lab import CHART, IMAGE, NAMESPACE, Lab
-from tests.pool import Pool
 
 LANE_SECONDS: Final = 300
 """The time that AICR's lanes have for all components (KWOK_ARGOCD_SYNC_TIMEOUT). Helm fails when it is over."""
@@ -27,12 +28,12 @@ def _install(lab: Lab, values: str, *more: str) -> None:
     )  # fmt: skip
 
 
-def test_kwok_lane(pool: Pool) -> None:
+def test_kwok_lane(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The Job ends well, in time, on a node whose taint only the flags tolerate; the controller does as well there.
 
     The health check passes for each, and not before the first.
     """
-    with emptied(pool, "test_kit") as cluster:
+    with booted(tmp_path_factory.mktemp("cluster"), "test_kit") as cluster:
         lab = Lab(cluster)
         cluster.patch(f"/api/v1/nodes/{SYSTEM_NODE}", {"spec": {"taints": [TAINT]}})
         assert not healthy(cluster, 1)
