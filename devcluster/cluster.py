@@ -57,7 +57,6 @@ class Cluster:
         """More images for the pod runner: last part of the repository -> arguments of Python."""
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._adopted: list[subprocess.Popen[str]] = []
-        self._launched: set[str] = set()
         self._owner: int | None = None
         self._connection: Connection | None = None
         self._connecting = threading.Lock()
@@ -147,8 +146,7 @@ class Cluster:
         for process in self._running.values():
             process.wait()
         self._running.clear()
-        self._launched.clear()
-        self.end_added()
+        self.end_adopted()
         kubelets.clean(self.files)
         if self.files.marker.exists():
             shutil.rmtree(self.files.root)
@@ -181,9 +179,8 @@ class Cluster:
         for folder in self.files.pods.glob("*"):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def end_added(self) -> None:
-        """End the programs that were launched and the processes that were adopted."""
-        self.end(*self._launched)
+    def end_adopted(self) -> None:
+        """End the processes that were adopted."""
         for adopted in self._adopted:
             _forget(adopted)
         self._adopted.clear()
@@ -218,7 +215,6 @@ class Cluster:
     def launch(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Start a program that works on this cluster; it ends with the cluster, or by `end`."""
         self._running[name] = start(self.files, name, command, environment)
-        self._launched.add(name)
 
     def end(self, *names: str) -> None:
         """End programs that `launch` started."""
@@ -227,7 +223,6 @@ class Cluster:
         for record in chosen:
             record.forget(self.files.processes)
             self._running.pop(record.name).wait()
-            self._launched.discard(record.name)
 
     def wait_until(self, what: str, done: Callable[[], bool]) -> None:
         """Wait for what the running programs bring about; fail at once when one of them ends."""

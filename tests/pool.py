@@ -19,7 +19,6 @@ from devcluster.access import ApiError
 from devcluster.client import Api, Object
 from devcluster.cluster import Cluster
 from devcluster.fleet import knobs
-from devcluster.layout import SYSTEM_NODE
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
 
@@ -46,8 +45,7 @@ THEN: Final = (
     "/apis/coordination.k8s.io/v1/leases",
     *(f"/apis/resource.k8s.io/v1/{kind}" for kind in ("resourceclaims", "resourceslices")),
 )
-DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-LAST: Final = (NAMESPACES, DEFINITIONS)
+LAST: Final = (NAMESPACES, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
 """What is empty by now; custom resources go with their definitions."""
 OF_THE_CONTROL_PLANE: Final = ("kube-system", "kube-node-lease", "kube-public")
 """Namespaces in which it keeps and creates what it likes, but no pods."""
@@ -106,13 +104,11 @@ def empty(cluster: Cluster, kept: set[str]) -> None:
             raise TooSlowError(f"still there after {EMPTY_SECONDS} s: {sorted(left)}")
         time.sleep(LOOK_SECONDS)
 
-    cluster.end_added()
+    cluster.end_adopted()
     cluster.patch(KNOBS, {"data": {knobs.KEY: "{}"}})
-    cluster.patch(f"/api/v1/nodes/{SYSTEM_NODE}", {"spec": {"taints": None}})
     for kinds in (FIRST, THEN, LAST):
         if kinds is LAST:
             cluster.run(_delete_events)
-            cluster.run(_release)
         while left := cluster.run(partial(_delete, collections=kinds, kept=kept)):
             until_gone(left)
     while nodes := Truth.read(cluster.state).nodes:
@@ -156,18 +152,6 @@ async def _delete(api: Api, collections: tuple[str, ...], kept: set[str]) -> set
 async def _delete_events(api: Api) -> None:
     names = [namespace["metadata"]["name"] for namespace in await api.list(NAMESPACES)]
     await asyncio.gather(*(api.delete(f"{NAMESPACES}/{name}/events") for name in names))
-
-
-async def _release(api: Api) -> None:
-    """Drop the finalizers of custom resources: what they wait for has ended."""
-    for definition in await api.list(DEFINITIONS):
-        group, kind = definition["spec"]["group"], definition["spec"]["names"]["plural"]
-        version = next(each["name"] for each in definition["spec"]["versions"] if each["served"])
-        collection = f"/apis/{group}/{version}/{kind}"
-        for each in await api.list(collection):
-            if each["metadata"].get("finalizers"):
-                (url,) = _concerning(collection, each["metadata"])
-                await api.patch(url, {"metadata": {"finalizers": None}})
 
 
 async def _delete_one(api: Api, url: str, metadata: Object) -> None:
