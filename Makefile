@@ -177,7 +177,7 @@ soak: binaries ## Upgrade NODES=200 for CYCLES=4 with faults drawn from SEED=1; 
 # Options that keep a machine's own package index and paths out of the lock.
 lock: ## Lock the Python requirements anew after an edit of requirements/*.in (needs pip-tools)
 	cd requirements && for name in runtime dev mutation docs; do \
-	  pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
+	  pip-compile --quiet --generate-hashes --allow-unsafe --no-strip-extras \
 	    --no-header --no-emit-find-links --no-emit-index-url $$name.in || exit 1; done
 
 scan: ## Fail where the image has a severe vulnerability that has a fix (needs grype)
