@@ -111,16 +111,41 @@ def api_server(state: State, ports: Ports, *, real_node: bool = False) -> list[s
     ]
 
 
-AT_REST = (
-    "--controllers=*,-daemonset-controller,-garbage-collector-controller",
-    "--node-monitor-grace-period=1h",
+IDLE_CONTROLLERS = (
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner-controller",
+    "certificatesigningrequest-signing-controller",
+    "endpointslice-mirroring-controller",
+    "ephemeral-volume-controller",
+    "horizontal-pod-autoscaler-controller",
+    "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+    "legacy-serviceaccount-token-cleaner-controller",
+    "node-ipam-controller",
+    "persistentvolume-attach-detach-controller",
+    "persistentvolume-binder-controller",
+    "persistentvolume-expander-controller",
+    "persistentvolume-protection-controller",
+    "persistentvolumeclaim-protection-controller",
+    "podcertificaterequest-cleaner-controller",
+    "podgroup-protection-controller",
+    "replicationcontroller-controller",
+    "resourcepoolstatusrequest-controller",
+    "resourcequota-controller",
+    "statefulset-controller",
+    "storage-version-migrator-controller",
+    "storageversion-garbage-collector-controller",
+    "volumeattributesclass-protection-controller",
 )
-"""For a fleet that was put into storage whole: nothing replaces its pods, looks for their owners, or misses its nodes'
-heartbeats."""
+"""What no cluster here has a use for: certificates, volumes, autoscalers, quotas and StatefulSets. They take most of what
+an idle controller manager costs."""
+
+RESTING_CONTROLLERS = ("daemonset-controller", "garbage-collector-controller")
+"""For a fleet that was put into storage whole: nothing replaces its pods or looks for their owners."""
 
 
 def controller_manager(state: State, lease: int, *, at_rest: bool = False) -> list[str]:
     """Spell the controller manager's arguments."""
+    idle = (*IDLE_CONTROLLERS, *(RESTING_CONTROLLERS if at_rest else ()))
     return [
         f"--kubeconfig={state.component_kubeconfig('kube-controller-manager')}",
         "--use-service-account-credentials",
@@ -128,8 +153,9 @@ def controller_manager(state: State, lease: int, *, at_rest: bool = False) -> li
         f"--root-ca-file={state.certificate}",
         "--leader-elect=false",
         "--secure-port=0",
+        f"--controllers={','.join(['*', *(f'-{name}' for name in idle)])}",
         "--node-monitor-period=1s",
-        *(AT_REST if at_rest else [f"--node-monitor-grace-period={lease + 2}s"]),
+        f"--node-monitor-grace-period={'1h' if at_rest else f'{lease + 2}s'}",  # at rest there are no heartbeats
         f"--kube-api-qps={CLIENT_QPS}",
         f"--kube-api-burst={2 * CLIENT_QPS}",
     ]
