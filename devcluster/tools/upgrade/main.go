@@ -17,6 +17,7 @@ import (
 
 	"github.com/NVIDIA/k8s-operator-libs/pkg/upgrade"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -61,6 +62,11 @@ func (s settings) config() *rest.Config {
 		BearerTokenFile: filepath.Join(s.account, "token"),
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(s.account, "ca.crt")},
 		QPS:             -1, // As in the operators: the API server limits.
+		// As their clients choose for what Kubernetes itself defines.
+		ContentConfig: rest.ContentConfig{
+			ContentType:        runtime.ContentTypeProtobuf,
+			AcceptContentTypes: runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON,
+		},
 	}
 }
 
