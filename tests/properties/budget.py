@@ -26,16 +26,16 @@ ONCE: Final = (Phase.generate,)
 """A failing example is not made smaller where that would take minutes."""
 
 PROMISES: Final = {
-    "anything": 250,
-    "by_hand_in_place": 50,
-    "rolling_by_hand": 50,
-    "policy_gone": 50,
-    "place_given_back": 50,
+    "anything": 125,
+    "by_hand_in_place": 25,
+    "rolling_by_hand": 25,
+    "policy_gone": 25,
+    "place_given_back": 25,
 }
-"""Histories of a family; the others get 100. Runs that often last until their time is up take four times as long."""
-ENDLESS: Final = 20
+"""Histories of a family; the others get 50. Runs that often last until their time is up take four times as long."""
+ENDLESS: Final = 10
 """Histories of a family for the controller: the Job, which has the same loop, gets the others."""
-OBJECTS: Final = 100
+OBJECTS: Final = 50
 """Mutations of a scene. Thousands were tried while this was written; these are for what changes later."""
 MUTANTS: Final = 400
 """Histories until a broken rule must have shown. Measured over 20 seeds, the most that any of them took is in the table

@@ -42,9 +42,9 @@ from tools.verified import DifferentError, verified
 
 pytestmark = pytest.mark.usefixtures("_quiet")
 
-WORLDS: Final = 4
+WORLDS: Final = 2
 """Histories of a family, for the Job and for the controller."""
-HISTORIES: Final = 30
+HISTORIES: Final = 15
 """Histories of a scene."""
 EVENTS: Final = 12
 TIMES: Final = (0, 0, 1, 5, 31, 61, 130, 400, -20)
@@ -334,7 +334,7 @@ def test_a_memo_that_ignores_an_input_is_noticed(name: str) -> None:
     """Otherwise nothing above would hold that input."""
     where, owner, member, rule = MUTANTS[name]
 
-    @examples(20 * HISTORIES, ONCE)
+    @examples(40 * HISTORIES, ONCE)
     @given(data=st.data())
     def holds(data: st.DataObject) -> None:
         tell(data, SCENES[where])
