@@ -137,9 +137,10 @@ site: $(SITE) ## Build the web site into build/site (needs npm); a broken link i
 test-site: $(SITE) ## Test the web site and the page of `status -o html` in a headless Chromium (make site-tools)
 	$(PY) -m pytest -q tests/release/test_site.py tests/process/test_page.py
 
+# Node.js of another source brings npm, and conflicts with Debian's.
 site-tools: ## Install what `test-site` needs on Debian (as root)
 	apt-get update -qq
-	apt-get install --yes --no-install-recommends chromium npm
+	apt-get install --yes --no-install-recommends $$(for tool in chromium npm; do command -v $$tool >/dev/null || echo $$tool; done)
 
 # mike commits the site of this version to the branch gh-pages, and pushes nothing.
 site-version: $(SITE) ## Add the site of VERSION=1.2.3 to the local branch gh-pages, as the latest one
