@@ -136,8 +136,8 @@ IDLE_CONTROLLERS = (
     "storageversion-garbage-collector-controller",
     "volumeattributesclass-protection-controller",
 )
-"""What no cluster here has a use for: certificates, volumes, autoscalers, quotas and StatefulSets. They take most of what
-an idle controller manager costs."""
+"""What no cluster here has a use for: certificates, volumes, autoscalers, quotas and StatefulSets. They take most of
+what an idle controller manager costs."""
 
 RESTING_CONTROLLERS = ("daemonset-controller", "garbage-collector-controller")
 """For a fleet that was put into storage whole: nothing replaces its pods or looks for their owners."""
