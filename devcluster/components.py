@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 NODE_STAGES = Path(__file__).with_name("node-stages.yaml")
 """What KWOK does to nodes; it has no stages for pods."""
 
-NODE_GRACE_SECONDS = 10
-"""How long a node may be silent before it is NotReady. Kubernetes' 50 s would make tests of an outage
-slow; much less would take a stalled test machine for a node outage."""
+NODE_GRACE_SECONDS = 20
+"""How long a node may be silent before it is NotReady. Kubernetes' 50 s would make tests of an outage slow; much less
+would take a stalled test machine for a node outage, and half of it renews leases twice as often."""
 
 ETCD_BYTES = 8 * 2**30
 """The largest quota that etcd recommends. 15,000 nodes with two pods each exceed its default of 2 GiB."""
@@ -130,14 +130,13 @@ IDLE_CONTROLLERS = (
     "podgroup-protection-controller",
     "replicationcontroller-controller",
     "resourcepoolstatusrequest-controller",
-    "resourcequota-controller",
     "statefulset-controller",
     "storage-version-migrator-controller",
     "storageversion-garbage-collector-controller",
     "volumeattributesclass-protection-controller",
 )
-"""What no cluster here has a use for: certificates, volumes, autoscalers, quotas and StatefulSets. They take most of
-what an idle controller manager costs."""
+"""What no cluster here has a use for: certificates, volumes, autoscalers and StatefulSets. They take most of what an
+idle controller manager costs."""
 
 RESTING_CONTROLLERS = ("daemonset-controller", "garbage-collector-controller")
 """For a fleet that was put into storage whole: nothing replaces its pods or looks for their owners."""

@@ -18,7 +18,7 @@ from devcluster.programs import KUBERNETES
 
 logger = logging.getLogger(__name__)
 
-RENEW_SECONDS = 2.0
+RENEW_SECONDS = 4.0
 """A fifth of the shortest grace period: three renewals may get lost on a busy machine."""
 
 LEASE_SECONDS = 40
