@@ -20,7 +20,7 @@ SEED ?= 1
 # Tests start the program and the simulators a thousand times: compiling their sources each time takes as long as the rest.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-programs try bench profile soak test test-unit test-quick model mutants test-cluster test-simulator test-deployers test-image test-visit lint type format chart binaries deployers \
+.PHONY: help setup demo demo-programs try bench profile soak test test-unit test-quick model mutants test-cluster test-simulator test-deployers test-nightly test-image test-visit lint type format chart binaries deployers \
 	image image-tools scan docs golden site test-site site-tools site-version lock release-check release-chart clean
 
 ##@ Set up
@@ -64,9 +64,9 @@ profile: binaries ## Measure where the time and memory of a run go, and what pag
 
 ##@ Test
 # Those that need no cluster come first: its programs may be built meanwhile, by another process. One worker more than
-# usual begins with what only computes, while the others wait. Deployment tools wait twice as much: one more again.
+# usual begins with what only computes, while the others wait.
 test: test-unit binaries ## Run the tests but what takes a whole machine; those with real deployment tools with DEPLOYERS=1 only
-	$(PY) -m pytest -n $$(($(WORKERS) + $(if $(DEPLOYERS),2,1))) --ignore=tests/unit $(if $(DEPLOYERS),,--ignore=tests/deployers) --durations=10 -m "not large" tests
+	$(PY) -m pytest -n $$(($(WORKERS) + 1)) --ignore=tests/unit $(if $(DEPLOYERS),,--ignore=tests/deployers) --durations=10 -m "not large and not nightly" tests
 
 test-unit: $(READY) ## Run the unit tests, and check that they cover the core
 	$(PY) -m pytest -q -n $(CORES) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
@@ -76,7 +76,10 @@ test-simulator: binaries ## Run the tests of the simulated cluster and fleet, ch
 	SIMULATOR=1 $(PY) -m pytest -n $(WORKERS) --durations=10 tests/simulator
 
 test-deployers: binaries deployers ## Run the tests with real Flux, Argo CD, helmfile and Helm
-	$(PY) -m pytest -n $(WORKERS) --durations=10 tests/deployers
+	$(PY) -m pytest -n $(WORKERS) --durations=10 -m "not nightly" tests/deployers
+
+test-nightly: binaries deployers ## Run what takes minutes and few changes touch: the soak, gates of Flux and Argo CD
+	$(PY) -m pytest -n $(WORKERS) --durations=10 -m nightly tests
 
 test-quick: $(READY) ## Run the tests that need no cluster, properties with a few examples (a minute)
 	MODEL_EXAMPLES=3 $(PY) -m pytest -n $(CORES) --ignore=tests/chart/cluster tests/unit tests/properties tests/chart

@@ -157,6 +157,7 @@ def test_failure_is_visible(story: BundleStory) -> None:
     assert story.left_at == NEXT.chart
 
 
+@pytest.mark.nightly
 @each
 def test_component_of_aicr(story: BundleStory) -> None:
     """With the values of examples/aicr the tool waits for a plain Job, which stays, and the health check passes."""

@@ -240,6 +240,7 @@ def _ready(found: Object) -> bool:
     return status.get("observedGeneration") == generation and [each["status"] for each in ready] == ["True"]
 
 
+@pytest.mark.nightly
 def test_gates_of_flux(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A HelmRelease that runs `helm test`, and a Kustomization with `healthCheckExprs`."""
     with platform(tmp_path_factory, "flux") as lab:
@@ -342,6 +343,7 @@ class ByArgoCd:
         return status.get("operationState", {}).get("phase", ""), status.get("health", {}).get("status", "")
 
 
+@pytest.mark.nightly
 def test_gates_of_argo_cd(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Sync waves of a parent, with the health of the status object in our own Application."""
     with platform(tmp_path_factory, "argocd") as lab:

@@ -214,6 +214,7 @@ def test_plain_failure_is_visible(story: Story) -> None:
         assert story.name != "flux" or "Ready=False UpgradeFailed" in outcome.said
 
 
+@pytest.mark.nightly
 @each
 def test_delegated(story: Story) -> None:
     """The tool returns before the last plugin can be restarted, and the controller restarts it."""

@@ -57,7 +57,6 @@ def _assert_reported(lab: Lab, output: str) -> None:
     assert lab.events("Job", "StalePluginRestarted") == []
 
 
-@pytest.mark.slow
 def test_default_settings(boot: Boot) -> None:
     """With the chart's real values: done only after the operator was quiet for 15 s; the next run restarts nothing."""
     lab = boot(1)

@@ -152,6 +152,7 @@ def test_compute_domains_alone(gpu_node: GpuNodeLab) -> None:
     assert ["delete pods"] == lab.writes()
 
 
+@pytest.mark.nightly
 def test_the_demo_shows_it(real_node: None, tmp_path: Path) -> None:
     """`make demo REAL=1`: the same upgrade, seen from three pods."""
     assert real_node is None

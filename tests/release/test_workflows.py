@@ -14,7 +14,9 @@ from tests.chart.rendering import CHART, ROOT
 from tests.release.commands import WORKFLOWS, commands, defined_verbs, scripts, steps, verbs, workflow
 from tools import release
 
-TEST, IMAGE, RELEASE = (ROOT / ".github" / "workflows" / f"{name}.yaml" for name in ("test", "image", "release"))
+TEST, IMAGE, RELEASE, NIGHTLY = (
+    ROOT / ".github" / "workflows" / f"{name}.yaml" for name in ("test", "image", "release", "nightly")
+)
 
 
 def test_every_target_that_is_called_exists() -> None:
@@ -26,12 +28,14 @@ def test_every_target_that_is_called_exists() -> None:
 
 
 def test_every_check_runs_for_a_change() -> None:
-    """What a developer can check, CI checks as well."""
+    """What a developer can check, CI checks as well; what takes long or rarely changes, every night."""
     called = {verb for path in (TEST, IMAGE) for step in steps(path) for verb in verbs(step.get("run", ""))}
     wanted = {"lint", "type", "chart", "release-check", "image", "scan"}
     tests = {verb for verb in defined_verbs() if verb.startswith("test")}
-    parts_of_test = {"test-quick", "test-unit", "test-simulator"}
-    assert (wanted | tests) - parts_of_test - called == set()
+    parts_of_test = {"test-quick", "test-unit"}
+    nightly = {verb for step in steps(NIGHTLY) for verb in verbs(step.get("run", ""))}
+    assert nightly == {"test-simulator", "test-nightly", "mutants", "model", "profile"}
+    assert (wanted | tests) - parts_of_test - called - nightly == set()
 
 
 def test_every_step_of_a_release_exists() -> None:

@@ -6,6 +6,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from devcluster.happening import encode
 from devcluster.soak import plan
 from devcluster.soak.controlled import CONTROLLER, ControllerSoak
@@ -28,6 +30,7 @@ SEED = 29
 """Drivers that cannot start, a run that is killed, a silent API server."""
 
 
+@pytest.mark.nightly
 def test_a_short_soak_breaks_no_promise(pool: Pool) -> None:
     """Four cycles of upgrades and faults, and three with a controller that compares each decision with a full one."""
     stage = Stage(pool.take(NODES), NODES)
