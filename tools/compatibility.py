@@ -72,7 +72,7 @@ TESTED: Final = (
     Tested(
         "kustomize-controller",
         "Flux: kustomize-controller",
-        _TOOLS,
+        "`make test-nightly`",
         "v1.10.1",
         "1.10 needs `github.com/fluxcd/pkg/spiffe` 0.2.0, which the proxy does not serve, like 1.8. The checksum "
         "database does not know 1.9.0.",
