@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -92,13 +91,12 @@ def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:
     def wrote(line: str, body: bytes) -> Said:
         if "DELETE" in line:
             deleted.append(json.loads(body))
+            run._job = Job(JOB, server.api.now() - timedelta(seconds=PASSED))  # which ends it
         return shown.dated(told(kind="Status"))
 
     with serving(shown, wrote) as server:
         run = runner(server)
-        threading.Thread(target=run.run, daemon=True).start()
-        until(lambda: deleted, "the pod is deleted")
-        run._cache.stop()
+        assert ended(run).exit_code == EXIT_DEADLINE
     assert deleted[0]["preconditions"] == {key: pod["metadata"][key] for key in ("uid", "resourceVersion")}
 
 
