@@ -117,8 +117,10 @@ OWN: Final = {"flux": f"{HELM_RELEASES}/{RELEASE}", "argocd": APPLICATION, "argo
 
 
 def on(*names: str) -> pytest.MarkDecorator:
-    """Run with these tools, each on a cluster of its own."""
-    return pytest.mark.parametrize("stage", names, indirect=True, scope="module")
+    """Run with these tools, each on a cluster of its own; Argo CD with a parent chart every night."""
+    nightly = pytest.param("argocd-helm", marks=pytest.mark.nightly)
+    tools = [nightly if name == "argocd-helm" else name for name in names]
+    return pytest.mark.parametrize("stage", tools, indirect=True, scope="module")
 
 
 each = on(*SHOWN)
