@@ -65,7 +65,7 @@ profile: binaries ## Measure where the time and memory of a run go, and what pag
 ##@ Test
 # Those that need no cluster come first: its programs may be built meanwhile, by another process. One worker more than
 # usual begins with what only computes, while the others wait.
-test: test-unit binaries ## Run the tests but what takes a whole machine; those with real deployment tools with DEPLOYERS=1 only
+test: test-unit binaries ## Run the tests but what takes a whole machine or runs every night; those with real deployment tools with DEPLOYERS=1 only
 	$(PY) -m pytest -n $$(($(WORKERS) + 1)) --ignore=tests/unit $(if $(DEPLOYERS),,--ignore=tests/deployers) --durations=10 -m "not large and not nightly" tests
 
 test-unit: $(READY) ## Run the unit tests, and check that they cover the core

@@ -116,14 +116,9 @@ OWN: Final = {"flux": f"{HELM_RELEASES}/{RELEASE}", "argocd": APPLICATION, "argo
 """The object that shows it, whose Events then name the node."""
 
 
-def on(*names: str) -> pytest.MarkDecorator:
-    """Run with these tools, each on a cluster of its own; Argo CD with a parent chart every night."""
-    nightly = pytest.param("argocd-helm", marks=pytest.mark.nightly)
-    tools = [nightly if name == "argocd-helm" else name for name in names]
-    return pytest.mark.parametrize("stage", tools, indirect=True, scope="module")
-
-
-each = on(*SHOWN)
+TOOLS: Final = ("helm", "helmfile", "flux", "argocd", pytest.param("argocd-helm", marks=pytest.mark.nightly))
+each = pytest.mark.parametrize("stage", TOOLS, indirect=True, scope="module")
+"""Run with each tool, on a cluster of its own."""
 
 
 @contextmanager

@@ -282,7 +282,7 @@ class Lab:
 
     def helm_install(self, release: str, chart: str, namespace: str, values: dict[str, Any]) -> None:
         """Install or upgrade the chart of something else; `a__b` in the name of a value stands for `a.b`."""
-        # To validate it in the client as well would take half of Helm's time.
+        # To validate it in the client as well would take two fifths of Helm's time.
         self.cluster.helm(
             "upgrade", "--install", release, chart, "-n", namespace, "--create-namespace", "--reset-values",
             "--disable-openapi-validation", *_sets(values), version=self.helm,
