@@ -4,6 +4,13 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpu-operator-post
+PIP := $(PY) -m pip --quiet --disable-pip-version-check
+# From packages in the cache, if it has them all: pip takes most of a minute to read all that an index offers. Python
+# compiles a module when it is imported first.
+WHEELS := $(CACHE)/wheels
+unpack = $(PIP) install --require-hashes --no-compile --no-index --find-links "$(WHEELS)" -r $(1)
+install = $(call unpack,$(1)) 2>/dev/null || { $(PIP) download --require-hashes --dest "$(WHEELS)" -r $(1) && $(call unpack,$(1)); }
 READY := $(VENV)/.ready
 SITE := $(VENV)/.site
 # Tests side by side: one a core, and five at least, for most of them wait; a cluster takes a core only while it boots.
@@ -30,7 +37,7 @@ help: ## Show this help
 $(READY): requirements/dev.txt pyproject.toml
 	@echo "Setting up Python packages in $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(call install,requirements/dev.txt)
 	@touch $@
 
 setup: $(READY) ## Set up the Python packages, which every other target does by itself
@@ -88,7 +95,7 @@ model: $(READY) ## Run the model test on many new histories: EXAMPLES=2000 of ea
 	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(CORES) --durations=3 tests/properties/test_promises.py
 
 mutants: $(READY) ## Break hook/decide in SAMPLE=500 places drawn from SEED=1; fails where no unit test notices (half an hour)
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/mutation.txt
+	@$(call install,requirements/mutation.txt)
 	$(PY) -m tools.mutants --sample $(SAMPLE) --seed $(SEED)
 
 test-cluster: $(READY) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
@@ -103,7 +110,7 @@ lint: $(READY) ## Check style, imports and workflows
 	$(VENV)/bin/zizmor --offline --quiet --persona pedantic .github
 
 type: $(READY) ## Check types
-	$(PY) -m mypy
+	$(PY) -m mypy --cache-dir "$(CACHE)/mypy"
 
 format: $(READY) ## Format the sources
 	$(PY) -m ruff check --fix .
@@ -129,7 +136,7 @@ docs: $(READY) ## Write the generated documents: chart README, schema, reasons, 
 	$(PY) -m tools.samples
 
 $(SITE): requirements/docs.txt $(READY)
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@$(call install,requirements/docs.txt)
 	@touch $@
 
 site: $(SITE) ## Build the web site into build/site (needs npm); a broken link is an error
