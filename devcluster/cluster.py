@@ -49,12 +49,10 @@ class Cluster:
     The methods are for code outside of an event loop: tests, the demo, the command line.
     """
 
-    def __init__(self, state: Path, images: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(self, state: Path) -> None:
         self.files = State(Path(state).resolve())
         self.audit_statuses = False
         """Whether the audit log is to have each write of a pod's status as well; to be set before `up`."""
-        self._images = dict(images or {})
-        """More images for the pod runner: last part of the repository -> arguments of Python."""
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._adopted: list[subprocess.Popen[str]] = []
         self._owner: int | None = None
@@ -123,8 +121,7 @@ class Cluster:
 
     def _simulate(self, nodes: int, nics: int, *, fleet: bool) -> None:
         """Bring the system node and the GPU nodes into the cluster; KWOK is there already."""
-        images = [f"--image={name}={json.dumps(list(args))}" for name, args in self._images.items()]
-        self._start(POD_RUNNER, "devcluster.podrunner", *images)
+        self._start(POD_RUNNER, "devcluster.podrunner")
         if fleet:
             self._start(FLEET, "devcluster.fleet")
         self.add_gpu_nodes(nodes, nics)

@@ -17,7 +17,7 @@ from devcluster.bench.ledger import table
 from devcluster.bench.peers import PEERS
 from devcluster.bench.plots import MODES, PLOTS, Plot
 from devcluster.bench.results import FOLDER, Result
-from devcluster.bench.scene import IMAGES, Scene
+from devcluster.bench.scene import Scene
 from devcluster.cluster import Cluster
 
 OWN, UPGRADE = "own", "upgrade"
@@ -70,7 +70,7 @@ def play(name: str, plot: Plot, out: Path) -> None:
     """Play one comparison: a table for people, and its figures into a file."""
     began = time.monotonic()
     prefix = "gpu-operator-post-bench-"
-    with tempfile.TemporaryDirectory(prefix=prefix) as folder, Cluster(Path(folder) / "cluster", IMAGES) as cluster:
+    with tempfile.TemporaryDirectory(prefix=prefix) as folder, Cluster(Path(folder) / "cluster") as cluster:
         scene = Scene(cluster, plot, plot.peers, lambda text: print(f"{name}: {text}", file=sys.stderr, flush=True))  # noqa: T201
         scene.prepare()
         played = scene.compare()

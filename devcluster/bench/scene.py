@@ -35,9 +35,6 @@ OLD, NEW = ("580.105.08", "v26.3.3"), ("580.126.20", "v26.3.4")
 DAEMONSET: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 SELECTOR: Final = "dra-driver-nvidia-gpu-component=kubelet-plugin"
 OUR_NAMESPACE: Final = "nvidia-dra-driver-gpu"
-SHELL: Final = ("-I", "-S", str(CHECKOUT / "devcluster/bench/shell.py"))
-"""What stands for the image of the scripts: arguments of Python."""
-IMAGES: Final = {"script-job": SHELL}
 OPERATOR, PLUGIN, SCRIPT, POST = (
     str(CHECKOUT / folder)
     for folder in (

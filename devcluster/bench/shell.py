@@ -1,7 +1,7 @@
-"""The image of the scripts: ``python -I -S shell.py SCRIPT`` runs a script of ``sh`` with kubectl, as in a pod.
+"""The image of the scripts: it runs a script of ``sh`` with kubectl, as in a pod.
 
 A pod has its ServiceAccount in a place that kubectl finds by itself; here it is elsewhere, so kubectl gets a
-kubeconfig. It needs the standard library only, so that it starts as fast as a shell in an image does.
+kubeconfig.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from devcluster.podrunner import environment, images, probes, status
 from devcluster.podrunner.ports import addressed
-from devcluster.podrunner.process import ContainerProcess, Files
+from devcluster.podrunner.process import Command, ContainerProcess, Files
 
 if TYPE_CHECKING:
     from devcluster.client import Object
@@ -108,7 +108,7 @@ class ContainerLife:
     async def _run_once(self) -> bool:
         """Run it to its end; False if it could not be started."""
         try:
-            command = images.entry_point(self._spec, self._pod.host.images)
+            program, command = images.entry_point(self._spec)
             probing = probes.Probes.of(self._spec, self._ports)
             variables = await self._variables()
         except tuple(WAITING_REASONS) as error:
@@ -122,13 +122,14 @@ class ContainerLife:
         mounted = images.MOUNTED.get(images.repository_name(self._spec["image"]), {})
         places = {images.ACCOUNT: self._pod.service_account, images.MESSAGE: self.files.message}
         arguments += [f"--{flag}={places[flag]}" for flag in mounted.get("".join(arguments[:1]), ())]
-        await self._execute([*command, *arguments], variables, probing)
+        await self._execute(Command(program, [*command, *arguments], variables), probing)
         return True
 
-    async def _execute(self, command: list[str], variables: dict[str, str], probing: probes.Probes) -> None:
+    async def _execute(self, command: Command, probing: probes.Probes) -> None:
         """Run a command to its end and keep what a runtime would report of it."""
         record = f"pod-{self._pod.folder.name}-{self.state.name}"
-        process = await ContainerProcess.start(record, command, variables, self.files, self._pod.host.state.processes)
+        records = self._pod.host.state.processes
+        process = ContainerProcess.start(record, command, self.files, records)
         self._process = process
         (self._pod.folder / "pid").write_text(str(process.pid))
         (self._pod.folder / "ports.json").write_text(json.dumps(self._ports))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from devcluster.podrunner.ports import Ports
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from devcluster.client import Api, Object
@@ -21,7 +21,6 @@ class Host:
     """What all pods of the node share."""
 
     state: State
-    images: Mapping[str, Sequence[str]]
     authority: str
     """Certificate that the API server is verified by."""
     variables: Mapping[str, str]

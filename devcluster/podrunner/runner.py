@@ -18,8 +18,6 @@ from devcluster.podrunner.server import LogServer
 from devcluster.watching import follow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from devcluster.layout import State
     from devcluster.watching import Event
 
@@ -95,7 +93,7 @@ class Runner:
         return next((life for life in reversed(self._lives.values()) if life.name == wanted), None)
 
 
-async def serve(state: State, images: Mapping[str, Sequence[str]]) -> None:
+async def serve(state: State) -> None:
     """Be the system node until SIGTERM."""
     async with Api.from_kubeconfig(state.component_kubeconfig("podrunner")) as api:
         server = urlsplit(api.access.server)
@@ -108,7 +106,7 @@ async def serve(state: State, images: Mapping[str, Sequence[str]]) -> None:
             # A part of the simulated operators' images.
             "DEVCLUSTER_UPGRADE_PROGRAM": str(binaries.ensure(["upgrade"])["upgrade"]),
         }
-        runner = Runner(api, Host(state, images, state.certificate.read_text(), variables))
+        runner = Runner(api, Host(state, state.certificate.read_text(), variables))
         task = asyncio.create_task(runner.run())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         try:

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from devcluster.machines import gpu_node
 from tests.e2e.lab import NAMESPACE, NEW, QUICK, Lab
-from tests.process.program import Logged, start_logged
+from tests.process.program import Logged, as_pod, start_logged
 
 NODES: Final = "/api/v1/nodes"
 PATIENCE: Final = 120
@@ -67,7 +67,8 @@ def begin(lab: Lab, *args: str, kubeconfig: Path | None = None, timeout: str = "
     log, message = files.with_suffix(".log"), files.with_suffix(".message")
     message.touch()
     flags = (f"--timeout={timeout}", *QUICK, f"--termination-log={message}", *args)
-    process = start_logged(log, "run", *flags, f"--kubeconfig={kubeconfig or lab.cluster.kubeconfig}")
+    flag, variables = as_pod(kubeconfig or lab.cluster.kubeconfig)
+    process = start_logged(log, "run", *flags, flag, **variables)
     return Run(lab.cluster.adopt(process), log, message)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 from devcluster.cluster import Cluster
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
-from tests.process.program import Ended, ended, start
+from tests.process.program import Ended, as_pod, ended, start
 from tests.promises import promised
 
 CHART: Final = "charts/gpu-operator-post"
@@ -111,12 +111,13 @@ class Lab:
         return done
 
     def run(self, *args: str, kubeconfig: Path | None = None) -> Ended:
-        """Run the program from a shell with a kubeconfig."""
+        """Run the program from a shell, with what a kubeconfig allows."""
         return ended(self.start(*args, kubeconfig=kubeconfig))
 
     def start(self, *args: str, kubeconfig: Path | None = None) -> subprocess.Popen[str]:
         """Start the same without waiting."""
-        return self.cluster.adopt(start(*args, f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}"))
+        flag, variables = as_pod(kubeconfig or self.cluster.kubeconfig)
+        return self.cluster.adopt(start(*args, flag, **variables))
 
     def fleet(self, *, nodes: int, **values: Any) -> None:  # noqa: ANN401 - chart values
         """Bring a fleet up on the old driver, with a fresh plugin on every node."""

@@ -9,10 +9,12 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
+from urllib.parse import urlsplit
 
 import yaml
 from jsonschema import Draft202012Validator
@@ -131,6 +133,24 @@ def write_kubeconfig(file: Path, server: str) -> Path:
     }
     file.write_text(yaml.safe_dump(config))
     return file
+
+
+def as_pod(kubeconfig: Path) -> tuple[str, dict[str, str]]:
+    """Return the flag and the variables by which a pod would connect as this kubeconfig does.
+
+    The program then does not import the client library, which takes more time than the rest of its start.
+    """
+    config = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    if "tls-server-name" in cluster:
+        return f"--kubeconfig={kubeconfig}", {}
+    folder = kubeconfig.with_suffix(".account")
+    folder.mkdir(exist_ok=True)
+    (folder / "token").write_text(user["token"])
+    (folder / "ca.crt").write_bytes(b64decode(cluster["certificate-authority-data"]))
+    server = urlsplit(cluster["server"])
+    variables = {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
+    return f"--service-account-dir={folder}", variables
 
 
 def _variables(more: Mapping[str, str]) -> dict[str, str]:

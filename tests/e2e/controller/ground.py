@@ -22,7 +22,7 @@ from hook.run.status import ControllerStatus
 from tests.e2e.acts import PATIENCE
 from tests.e2e.faults.cluster.ground import Ground
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE
-from tests.process.program import Logged, http, start_logged
+from tests.process.program import Logged, as_pod, http, run, start_logged
 
 PREFIX: Final = "gpu_operator_post_"
 
@@ -96,10 +96,10 @@ class Field(Ground):
         """Start a controller from a shell."""
         log = self.cluster.files.log(f"controller-{next(_COUNT)}-{identity}")
         (port,) = free_ports(1)
+        flag, variables = as_pod(kubeconfig or self.cluster.kubeconfig)
         process = start_logged(
             log, "controller", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",
-            f"--listen=127.0.0.1:{port}", f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}",
-            "controller.maxUnavailable=100%", *args,
+            f"--listen=127.0.0.1:{port}", flag, "controller.maxUnavailable=100%", *args, **variables,
         )  # fmt: skip
         controller = Controller(self.cluster.adopt(process), log, identity, port)
         self._controllers.append(controller)
@@ -158,7 +158,7 @@ class Field(Ground):
 
     def status(self) -> dict[str, Any]:
         """Ask `status` from a laptop."""
-        done = self.run("status", "-o", "json")
+        done = run("status", "-o", "json", f"--kubeconfig={self.cluster.kubeconfig}")
         assert done.code == 0, done.said
         told: dict[str, Any] = json.loads(done.out)
         return told
