@@ -1,4 +1,4 @@
-"""A fleet of fifty: reloaded all at once, and made to look stale all at once by nothing but its times."""
+"""A fleet of twenty: reloaded all at once, and made to look stale all at once by nothing but its times."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from tests.e2e.controller.ground import STOPPED, Field
 from tests.e2e.lab import NEW, OLD
 from tests.promises import promised
 
-NODES = 50
-QUARTER: Final = 13
-"""A quarter of fifty, rounded up."""
+NODES = 20
+QUARTER: Final = 5
 
 
 def test_all_at_once_and_a_quarter_down(field: Field) -> None:
-    """Fifty drivers reload together: each plugin once, never more than a quarter of them down, and no breaker opens."""
+    """Twenty drivers reload together: each plugin once, at most a quarter of them down, and no breaker opens."""
     one = field.leading("one", "controller.maxUnavailable=25%")
     field.patch_driver(OLD)
     field.await_refreshed(OLD)
@@ -32,7 +31,7 @@ def test_times_that_jump(field: Field) -> None:
     """Most of the fleet looks stale within seconds, but nothing reloaded: nothing is restarted, and it is reported."""
     # The circuit breaker stays open for as long as its process runs, also for plugins that become really stale
     # meanwhile. A new process begins with a closed one and restarts these.
-    jumped, crashed = field.nodes[:30], field.nodes[10:]
+    jumped, crashed = field.nodes[:12], field.nodes[4:]
     one = field.leading("one", "controller.circuitBreaker.reset=0s")
     field.jump(jumped, 3600)
     field.until(lambda: bool(field.record().breakers), "the breaker opens", PATIENCE)
@@ -41,7 +40,7 @@ def test_times_that_jump(field: Field) -> None:
     field.jump(jumped, None)
     field.await_stale(one, 0)
     field.crash(*crashed)
-    field.until(lambda: set(field.truth.stale_now()) == set(crashed), "forty are really stale", PATIENCE)
+    field.until(lambda: set(field.truth.stale_now()) == set(crashed), "these are really stale", PATIENCE)
     field.await_stale(one, len(crashed))
     assert one.asked("/readyz")[0] == 503
     assert field.record().breakers
@@ -51,6 +50,6 @@ def test_times_that_jump(field: Field) -> None:
 
     two = field.leading("two", "controller.circuitBreaker.threshold=25%", "controller.circuitBreaker.reset=0s")
     field.await_refreshed(NEW)
-    field.assert_clean(crashed)
+    field.assert_clean(sorted(crashed))
     assert not field.record().breakers
     two.assert_ends(STOPPED)
