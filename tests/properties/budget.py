@@ -26,13 +26,13 @@ ONCE: Final = (Phase.generate,)
 """A failing example is not made smaller where that would take minutes."""
 
 PROMISES: Final = {
-    "anything": 125,
-    "by_hand_in_place": 25,
-    "rolling_by_hand": 25,
-    "policy_gone": 25,
-    "place_given_back": 25,
+    "anything": 75,
+    "by_hand_in_place": 15,
+    "rolling_by_hand": 15,
+    "policy_gone": 15,
+    "place_given_back": 15,
 }
-"""Histories of a family; the others get 50. Runs that often last until their time is up take four times as long."""
+"""Histories of a family; the others get 30. Runs that often last until their time is up take four times as long."""
 ENDLESS: Final = 10
 """Histories of a family for the controller: the Job, which has the same loop, gets the others."""
 OBJECTS: Final = 50

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("_quiet")
 
 WORLDS: Final = 2
 """Histories of a family, for the Job and for the controller."""
-HISTORIES: Final = 15
+HISTORIES: Final = 10
 """Histories of a scene."""
 EVENTS: Final = 12
 TIMES: Final = (0, 0, 1, 5, 31, 61, 130, 400, -20)

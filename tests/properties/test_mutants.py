@@ -18,7 +18,7 @@ from tests.properties.story import History, Story
 
 pytestmark = pytest.mark.usefixtures("_quiet")
 
-SEED: Final = 7
+SEED: Final = 5
 """Of the histories; any would do."""
 EVERY: Final = {**FAMILIES, **ENDLESS}
 TRIED: Final = budget.sample(MUTANTS)

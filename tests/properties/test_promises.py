@@ -23,7 +23,7 @@ def test_the_promises_are_kept(family: str) -> None:
     def controller(history: History) -> None:
         Story(history._replace(controller=True)).tell()
 
-    @examples(PROMISES.get(family, 50))
+    @examples(PROMISES.get(family, 30))
     @given({**ENDLESS, **FAMILIES}[family])
     def job(history: History) -> None:
         Story(history).tell()

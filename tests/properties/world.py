@@ -355,10 +355,11 @@ class World:
         return pod is not None and pod.noticed
 
     def kept(self, machine: Machine) -> DriverPod | None:
-        """Return the one driver pod of a node if it is outdated and no controller replaces it."""
+        """Return the one driver pod of a node if it is outdated and the policy has no controller replace it."""
         pods = [pod for pod in machine.drivers if not pod.deleting]
         daemons = self.driver_set
-        if not self.by_hand or daemons is None or daemons.rolling or len(pods) != 1:
+        by_hand = self.by_hand and self.policy is not None
+        if not by_hand or daemons is None or daemons.rolling or len(pods) != 1:
             return None
         pod = pods[0]
         return pod if pod.owner == daemons.uid and pod.template != self.newest else None
