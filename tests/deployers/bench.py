@@ -19,7 +19,7 @@ from tests import evidence
 from tests.e2e.lab import CHART, IMAGE, NAMESPACE, OLD, OLD_CHART, OPERATOR, PLUGIN, QUICK, RELEASE, Lab
 from tests.promises import promised
 
-NODES: Final = ["gpu-0", "gpu-1", "gpu-2"]
+NODES: Final = ["gpu-0", "gpu-1"]
 OPERATOR_RELEASE: Final = "gpu-operator"
 PLUGIN_RELEASE: Final = "nvidia-dra-driver-gpu"
 """Also its namespace."""
