@@ -47,7 +47,7 @@ func newController(s settings) (*controller, error) {
 	}
 	// Errors alone: the library records the rest as Events.
 	logger := funcr.New(func(prefix, args string) { log.Print(prefix, args) }, funcr.Options{Verbosity: -1})
-	recorder := newRecorder(kube, s.driver)
+	recorder := newRecorder(s.driver)
 	manager, err := upgrade.NewClusterUpgradeStateManager(logger, s.config(), recorder, upgrade.StateOptions{})
 	if err != nil {
 		return nil, err

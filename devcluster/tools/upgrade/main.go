@@ -18,8 +18,6 @@ import (
 	"github.com/NVIDIA/k8s-operator-libs/pkg/upgrade"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 )
@@ -99,13 +97,13 @@ func run(ctx context.Context, s settings) error {
 	return nil
 }
 
-// newRecorder returns a recorder that writes events and logs them: each change of a node's state is one.
-func newRecorder(kube kubernetes.Interface, driver string) record.EventRecorder {
+// newRecorder returns a recorder that logs events: each change of a node's state is one. In the cluster, where the
+// operators write them, nothing reads them, and they would be one of twenty writes to the API server.
+func newRecorder(driver string) record.EventRecorder {
 	component := map[string]string{"gpu": "nvidia-gpu-operator", "ofed": "nvidia-network-operator"}[driver]
 	broadcaster := record.NewBroadcaster()
 	broadcaster.StartEventWatcher(func(event *corev1.Event) {
 		log.Printf("%s %s: %s", event.InvolvedObject.Kind, event.InvolvedObject.Name, event.Message)
 	})
-	broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	return broadcaster.NewRecorder(upgrade.Scheme, corev1.EventSource{Component: component})
 }

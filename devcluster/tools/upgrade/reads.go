@@ -26,6 +26,16 @@ type reads struct {
 	revisions map[string]*appsv1.ControllerRevisionList
 }
 
+// keep has the next read of a node return it as a write left it: the library reads each node that it has written, until
+// the operator's cache shows the change.
+func (r *reads) keep(node *corev1.Node) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.nodes != nil {
+		r.nodes[node.Name] = *node.DeepCopy()
+	}
+}
+
 // begin forgets what the last look read.
 func (r *reads) begin() {
 	r.mutex.Lock()
@@ -34,7 +44,7 @@ func (r *reads) begin() {
 	r.revisions = make(map[string]*appsv1.ControllerRevisionList)
 }
 
-// take returns a node once per look. A second read of the node goes to the API server, because it follows a write.
+// take returns a node once per look, and once after each write. Any other read of it goes to the API server.
 //
 // The list is read when the first node is asked for: after the pods, as the library reads its nodes.
 func (r *reads) take(ctx context.Context, name string) (corev1.Node, bool, error) {
@@ -81,6 +91,15 @@ func (c nodeReader) Get(ctx context.Context, key client.ObjectKey, into client.O
 		}
 	}
 	return c.Client.Get(ctx, key, into, opts...)
+}
+
+// Patch writes one object.
+func (c nodeReader) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	err := c.Client.Patch(ctx, object, patch, opts...)
+	if node, wanted := object.(*corev1.Node); wanted && err == nil {
+		c.reads.keep(node)
+	}
+	return err
 }
 
 type kubeReader struct {
