@@ -83,6 +83,7 @@ def etcd(state: State, ports: Ports) -> list[str]:
         f"--initial-cluster=default={peer}",
         "--unsafe-no-fsync",  # the data does not outlive the cluster
         f"--quota-backend-bytes={ETCD_BYTES}",
+        "--backend-batch-interval=1s",  # writes its file ten times less often, for a tenth less processor time
         "--log-level=warn",
     ]
 
