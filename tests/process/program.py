@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
-from urllib.parse import urlsplit
 
 import yaml
 from jsonschema import Draft202012Validator
@@ -25,7 +24,6 @@ from devcluster.settings import separated
 ROOT: Final = Path(__file__).parents[2]
 ENOUGH_SECONDS: Final = 150.0
 """Longer than any run of a test; one that hangs fails instead of blocking the others."""
-
 
 CAPITALS: Final = re.compile("[A-Z_]+=")
 FORKING: Final = """
@@ -148,9 +146,8 @@ def as_pod(kubeconfig: Path) -> tuple[str, dict[str, str]]:
     folder.mkdir(exist_ok=True)
     (folder / "token").write_text(user["token"])
     (folder / "ca.crt").write_bytes(b64decode(cluster["certificate-authority-data"]))
-    server = urlsplit(cluster["server"])
-    variables = {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
-    return f"--service-account-dir={folder}", variables
+    host, _, port = cluster["server"].removeprefix("https://").partition(":")
+    return f"--service-account-dir={folder}", {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
 
 
 def _variables(more: Mapping[str, str]) -> dict[str, str]:

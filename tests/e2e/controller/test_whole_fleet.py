@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from typing import Final
 
 from tests.e2e.acts import PATIENCE
 from tests.e2e.controller.ground import STOPPED, Field
@@ -11,7 +10,6 @@ from tests.e2e.lab import NEW, OLD
 from tests.promises import promised
 
 NODES = 12
-QUARTER: Final = 3
 
 
 def test_all_at_once_and_a_quarter_down(field: Field) -> None:
@@ -21,7 +19,7 @@ def test_all_at_once_and_a_quarter_down(field: Field) -> None:
     field.await_refreshed(OLD)
     field.assert_clean(sorted(field.nodes))
     with promised():
-        assert field.most_down() <= QUARTER
+        assert field.most_down() <= NODES // 4
     assert field.most_down() >= 1
     assert one.asked("/readyz")[0] == 200
     one.assert_ends(STOPPED)
