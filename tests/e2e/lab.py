@@ -18,6 +18,7 @@ from typing import Any, Final
 from devcluster.cluster import Cluster
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
+from tests.pool import KNOBS
 from tests.process.program import Ended, as_pod, ended, start
 from tests.promises import promised
 
@@ -143,10 +144,7 @@ class Lab:
 
     def knobs(self, **knobs: float) -> None:
         """Set the durations of the simulation, in seconds."""
-        self.cluster.kubectl(
-            "patch", "configmap", "fleet", "-n", "devcluster", "--type=merge",
-            "-p", json.dumps({"data": {"knobs": json.dumps(knobs)}}),
-        )  # fmt: skip
+        self.cluster.patch(KNOBS, {"data": {"knobs": json.dumps(knobs)}})
 
     # What is true.
 

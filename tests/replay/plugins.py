@@ -64,6 +64,7 @@ class Plugins:
         self._loads = recording.loads()
         self._versions = versions
         """Driver revision hash to driver version."""
+        self._read: tuple[dict[str, list[Object] | None], Snapshot] = ({}, Snapshot())
         self._published: dict[str, tuple[str, float]] = {}
         """Node to the version in its slice, and the moment since which no pod stands behind it."""
         self.pods = {node: self._first(node) for node in recording.gpu_nodes}
@@ -104,7 +105,9 @@ class Plugins:
         parts.put("daemonset", obj("plugin-daemonset", {"status": status}))
         parts.put("plugin-pod", *(self._pod(pod, now) for pod in self.pods.values()))
         parts.put("slice", *(self._slice(node) for node, (_, until) in self._published.items() if now < until))
-        return parts.seen()
+        if parts.parts != self._read[0]:
+            self._read = parts.parts, parts.seen()
+        return self._read[1]
 
     def _first(self, node: str) -> Plugin:
         """Return the pod that an earlier run left: started after the driver of before the recording was ready."""
