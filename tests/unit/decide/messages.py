@@ -183,7 +183,7 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "policy expected": (cluster().drop("policy"), EXPECTED),
     "other chart": (cluster(), Settings(expect=Expect("v26.7.0"))),
     "other driver": (cluster(), Settings(expect=Expect(driver_version="590.1.2"))),
-    "other driver in pools": (pooled(Pool("a", ("x",)), Pool("b", ("y",))), Settings(
+    "other driver in pools": (pooled(Pool("a", ("x",)), Pool("b", ("y",), "570.124.06"), Pool("c", ("z",))), Settings(
         expect=Expect(driver_version="590.1.2"))),
     "driver disabled": (cluster().change("policy", "spec: {driver: {enabled: false}}"), JOB),
     "no node": (cluster().drop("node").drop("driver-pod").drop("plugin-pod"), JOB),

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from hook.config import ControllerSettings
 from hook.decide.decide import decide
-from hook.decide.memo import Groups, Memo, differences, index
+from hook.decide.memo import Groups, Memo, _differing, differences, index
 from hook.decide.state import Memory
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Snapshot
@@ -39,8 +39,10 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
         (cluster("a", "b", "c"), {"a", "b", "c"}, 0),
         (cluster("a", "b", "c"), set(), 1),
         (cluster("a", "b", "c").put("plugin-pod", stale_plugin("b")), {"b"}, 1),
+        (cluster("a", "b", "c").put("plugin-pod", stale_plugin("b")), {"b"}, 1),
         (cluster("a", "b", "c").put("plugin-pod", merged(plugin_pod("b"), crashed)), {"b"}, 1),
         (cluster("a", "b", "c").put("plugin-pod", merged(plugin_pod("b"), crashed)), {"b"}, 90),
+        (cluster("a", "b", "c").put("plugin-pod", merged(plugin_pod("b"), crashed)), {"b"}, -90),
         (cluster("a", "b", "c").change("node", not_ready_since(3600), "c"), {"b", "c"}, 1),
         (cluster("a", "b", "c"), {"c"}, 1),
         (cluster("a", "b", "c").change("daemonset", {"status": {"desiredNumberScheduled": 9}}), set(), 1),
@@ -94,6 +96,7 @@ def test_what_moved_counts_as_changed() -> None:
     assert {a, b} <= set(differences([a, b, c], [b, a]))
     assert [many[0]] == list(differences(many, many[1:])), "all others only moved up"
     assert [many[0], a] == list(differences(many, [*many[1:], a])), "as where a pod was replaced"
+    assert {"b", "c"} == _differing({"a": 1, "b": 2}, {"a": 1, "c": 3})
     assert [a, a, b, a] == list(differences([a, a, b], [a])), "with one object twice, everything counts"
 
 
