@@ -98,7 +98,7 @@ func run(ctx context.Context, s settings) error {
 }
 
 // newRecorder returns a recorder that logs events: each change of a node's state is one. In the cluster, where the
-// operators write them, nothing reads them, and they would be one of twenty writes to the API server.
+// operators write them, nothing reads them, and they would be one in twenty requests.
 func newRecorder(driver string) record.EventRecorder {
 	component := map[string]string{"gpu": "nvidia-gpu-operator", "ofed": "nvidia-network-operator"}[driver]
 	broadcaster := record.NewBroadcaster()

@@ -39,7 +39,6 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
         (cluster("a", "b", "c"), {"a", "b", "c"}, 0),
         (cluster("a", "b", "c"), set(), 1),
         (cluster("a", "b", "c").put("plugin-pod", stale_plugin("b")), {"b"}, 1),
-        (cluster("a", "b", "c").put("plugin-pod", stale_plugin("b")), {"b"}, 1),
         (cluster("a", "b", "c").put("plugin-pod", merged(plugin_pod("b"), crashed)), {"b"}, 1),
         (cluster("a", "b", "c").put("plugin-pod", merged(plugin_pod("b"), crashed)), {"b"}, 90),
         (cluster("a", "b", "c").put("plugin-pod", merged(plugin_pod("b"), crashed)), {"b"}, -90),
