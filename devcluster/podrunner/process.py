@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 FORK = multiprocessing.get_context("fork")
 
+ENDING = (signal.SIGTERM, signal.SIGINT)
+"""Signals that this process handles itself. One for a container must not meet it before it has its own handlers: the
+loop, which both share until then, would take it for one for this process."""
+
 FIRST_FREE = 3
 """The first file descriptor after the standard streams."""
 
@@ -100,7 +104,11 @@ class ContainerProcess:
         importlib.import_module(command.program.imports)
         with files.log.open("ab") as output:
             process = FORK.Process(target=_become, args=(command, output.fileno()), daemon=True)
-            process.start()
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+            try:
+                process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         pid = process.pid or 0  # which a process that was started has
         _lead_group(pid)
         record = Record.of(name, pid)
@@ -149,6 +157,7 @@ def _become(command: Command, output: int) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     os.dup2(output, sys.stdout.fileno())
     os.dup2(output, sys.stderr.fileno())
     os.closerange(FIRST_FREE, os.sysconf("SC_OPEN_MAX"))
