@@ -1,29 +1,33 @@
-"""Free loopback ports, chosen so that clusters that start side by side rarely want the same."""
+"""Free loopback ports for programs that are about to start."""
 
 from __future__ import annotations
 
-import contextlib
-import os
+import itertools
 import random
 import socket
+from typing import Final
 
 LOWEST, HIGHEST = 20000, 32000
 """Below the range that kernels give to outgoing connections (32768 and up on Linux), any of which
 could take a port between our choice and its use."""
-SHARE = 100
-"""Each process chooses within a share of its own, by its process id: between choice and use a port is free
-for anybody, and clusters boot side by side."""
+
+_FIRST: Final = random.SystemRandom().randrange(LOWEST, HIGHEST)
+_CANDIDATES: Final = itertools.cycle([*range(_FIRST, HIGHEST), *range(LOWEST, _FIRST)])
 
 
 def free_ports(count: int) -> list[int]:
-    """Choose different ports on which nothing listens."""
-    first = LOWEST + os.getpid() % ((HIGHEST - LOWEST) // SHARE) * SHARE
-    with contextlib.ExitStack() as held:
-        ports: list[int] = []
-        while len(ports) < count:
-            # Outside the `with`, so that all stay taken until all are chosen.
-            candidate = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-            with contextlib.suppress(OSError):
-                candidate.bind(("127.0.0.1", random.randrange(first, first + SHARE)))
-                ports.append(candidate.getsockname()[1])
-        return ports
+    """Choose different ports on which nothing listens.
+
+    Until its program listens, a port looks free to everybody. So a process chooses none a second time before all
+    others, and each process begins somewhere else.
+    """
+    return list(itertools.islice(filter(_is_free, _CANDIDATES), count))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as candidate:
+        try:
+            candidate.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

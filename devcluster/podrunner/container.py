@@ -10,8 +10,7 @@ import signal
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from devcluster.podrunner import environment, images, probes, status
-from devcluster.podrunner.ports import addressed
+from devcluster.podrunner import environment, images, ports, probes, status
 from devcluster.podrunner.process import Command, ContainerProcess, Files
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class ContainerLife:
         self.files = Files.of(pod.folder, spec["name"])
         self._pod = pod
         self._spec = spec
-        self._ports = pod.host.ports.give(spec)
+        self._ports = ports.assign(spec)
         self._process: ContainerProcess | None = None
         self._stops: set[asyncio.Task[None]] = set()
 
@@ -118,7 +117,7 @@ class ContainerLife:
             await self._sleep(CONFIG_RETRY_SECONDS if isinstance(error, environment.ConfigError) else None)
             return False
         expanded = (environment.expand(argument, variables) for argument in self._spec.get("args", []))
-        arguments = [addressed(argument, self._ports) for argument in expanded]
+        arguments = [ports.addressed(argument, self._ports) for argument in expanded]
         mounted = images.MOUNTED.get(images.repository_name(self._spec["image"]), {})
         places = {images.ACCOUNT: self._pod.service_account, images.MESSAGE: self.files.message}
         arguments += [f"--{flag}={places[flag]}" for flag in mounted.get("".join(arguments[:1]), ())]
@@ -157,7 +156,7 @@ class ContainerLife:
         return {
             # As a runtime has it; the machine's own name is that of all pods here.
             "HOSTNAME": pod.manifest["metadata"]["name"],
-            **{name: addressed(value, self._ports) for name, value in made.items()},
+            **{name: ports.addressed(value, self._ports) for name, value in made.items()},
             "HOME": str(pod.folder / "tmp"),
             "TMPDIR": str(pod.folder / "tmp"),
             "DEVCLUSTER_SERVICE_ACCOUNT_DIR": service_account,

@@ -6,8 +6,6 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from devcluster.podrunner.ports import Ports
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
@@ -25,7 +23,6 @@ class Host:
     """Certificate that the API server is verified by."""
     variables: Mapping[str, str]
     """What every container's environment begins with."""
-    ports: Ports = field(default_factory=Ports)
 
 
 @dataclass(slots=True)

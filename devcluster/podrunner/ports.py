@@ -8,7 +8,6 @@ in its place.
 from __future__ import annotations
 
 import re
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from devcluster.ports import free_ports
@@ -23,26 +22,11 @@ LOOPBACK: Final = "127.0.0.1"
 EVERY_ADDRESS: Final = re.compile(r"((?:.*=)?)(?:0\.0\.0\.0|\[::\])?:(\d+)")
 """A port on all addresses, alone or as the value of a flag."""
 
-REMEMBERED: Final = 50
-"""A port is free for anybody until its program listens there: so many others are given out before it is again.
-Half of what one process may choose from."""
 
-
-class Ports:
-    """Assigns ports to the containers of one node."""
-
-    def __init__(self) -> None:
-        self._given: deque[int] = deque(maxlen=REMEMBERED)
-
-    def give(self, container: Object) -> dict[int, int]:
-        """Choose one for each port that a container declares."""
-        return {each["containerPort"]: self._one() for each in container.get("ports", [])}
-
-    def _one(self) -> int:
-        while (port := free_ports(1)[0]) in self._given:
-            pass
-        self._given.append(port)
-        return port
+def assign(container: Object) -> dict[int, int]:
+    """Choose a free port for each one that a container declares."""
+    declared = [each["containerPort"] for each in container.get("ports", [])]
+    return dict(zip(declared, free_ports(len(declared)), strict=True))
 
 
 def addressed(text: str, ports: Mapping[int, int]) -> str:
