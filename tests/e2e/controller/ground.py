@@ -84,7 +84,6 @@ class Field(Ground):
         super().__init__(*args)
         # Helm 4 applies on the server, which refuses to change what kubectl patched.
         self.helm = 3
-        self._controllers: list[Controller] = []
 
     def rest(self, driver: str = NEW) -> None:
         """Come to rest by kubectl: Helm does not revert what was patched without it."""
@@ -101,9 +100,7 @@ class Field(Ground):
             log, "controller", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",
             f"--listen=127.0.0.1:{port}", flag, "controller.maxUnavailable=100%", *args, **variables,
         )  # fmt: skip
-        controller = Controller(self.cluster.adopt(process), log, identity, port)
-        self._controllers.append(controller)
-        return controller
+        return Controller(self.cluster.adopt(process), log, identity, port)
 
     def leading(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Controller:
         """Start a controller and wait until it leads."""
@@ -143,12 +140,8 @@ class Field(Ground):
         )
 
     def tidy(self) -> None:
-        """Kill the controllers that a test has left, uninstall the chart, and delete Leases."""
-        for each in self._controllers:
-            if not each.over:
-                each.signal(signal.SIGKILL)
-                each.ended()
-        self._controllers.clear()
+        """End the controllers, too, uninstall the chart, and delete Leases."""
+        super().tidy()
         self.cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found")
         component = "app.kubernetes.io/component=controller"
         pods = f"/api/v1/namespaces/{NAMESPACE}/pods"

@@ -32,7 +32,8 @@ class Ground(Lab):
         self.nodes = [f"gpu-{number}" for number in range(nodes)]
 
     def tidy(self) -> None:
-        """End what a test has left running."""
+        """End what a test has left running: it would act on the next one's fleet."""
+        self.cluster.end_adopted()
 
     def rest(self, driver: str = NEW) -> None:
         """Let every node have this driver and a fresh plugin, and begin to count from here."""
