@@ -6,8 +6,10 @@ import atexit
 import json
 import os
 import shutil
+import subprocess
 import sys
 import threading
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -21,7 +23,6 @@ from devcluster.processes import Record, end, records, start
 from devcluster.programs import ON_DEMAND
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from types import TracebackType
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from devcluster.kubelet.node import RealNode
 
 T = TypeVar("T")
+P = TypeVar("P", subprocess.Popen[str], BaseProcess)
 
 SIMULATOR_GRACE = 5.0
 """The fleet closes its journal and the pod runner ends its pods; none needs longer."""
@@ -54,7 +56,7 @@ class Cluster:
         self.audit_statuses = False
         """Whether the audit log is to have each write of a pod's status as well; to be set before `up`."""
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._adopted: list[subprocess.Popen[str]] = []
+        self._adopted: list[subprocess.Popen[str] | BaseProcess] = []
         self._owner: int | None = None
         self._connection: Connection | None = None
         self._connecting = threading.Lock()
@@ -265,7 +267,7 @@ class Cluster:
         """Start Helm and return at once; the caller waits for it."""
         return self.adopt(commands.launch(self.files, [f"helm{version}", *arguments]))
 
-    def adopt(self, process: subprocess.Popen[str]) -> subprocess.Popen[str]:
+    def adopt(self, process: P) -> P:
         """Let a process that a test started, and does not end if it fails, end with the cluster."""
         self._adopted.append(process)
         return process
@@ -295,10 +297,12 @@ def _json_lines(file: Path, begin: int = 0) -> list[dict[str, Any]]:
     return [json.loads(line) for line in complete if line]
 
 
-def _forget(process: subprocess.Popen[str]) -> None:
+def _forget(process: subprocess.Popen[str] | BaseProcess) -> None:
     """End a process whose output is not needed any more."""
-    if process.poll() is None:
-        process.kill()
+    process.kill()
+    if isinstance(process, BaseProcess):
+        process.join()
+        return
     for stream in filter(None, (process.stdout, process.stderr)):
         stream.close()
     process.wait()

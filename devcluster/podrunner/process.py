@@ -103,7 +103,7 @@ class ContainerProcess:
         files.rotate()
         importlib.import_module(command.program.imports)
         with files.log.open("ab") as output:
-            process = FORK.Process(target=_become, args=(command, output.fileno()), daemon=True)
+            process = FORK.Process(target=become, args=(command, output.fileno(), output.fileno()), daemon=True)
             before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
             try:
                 process.start()
@@ -150,16 +150,16 @@ class ContainerProcess:
             os.killpg(self.pid, number)
 
 
-def _become(command: Command, output: int) -> None:
-    """Run a program as ``python -m`` does, in a process that was forked for it."""
+def become(command: Command, out: int, err: int) -> None:
+    """Run a program as ``python -m`` does, in a process that was forked for it, with these file descriptors."""
     _lead_group(0)
     gc.freeze()  # so that no object of the parent closes its file again, which may be another one by then
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-    os.dup2(output, sys.stdout.fileno())
-    os.dup2(output, sys.stderr.fileno())
+    os.dup2(out, sys.stdout.fileno())
+    os.dup2(err, sys.stderr.fileno())
     os.closerange(FIRST_FREE, os.sysconf("SC_OPEN_MAX"))
     os.environ.clear()
     os.environ.update(command.variables)

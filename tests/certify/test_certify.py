@@ -138,14 +138,14 @@ def test_a_controller_becomes_ready_and_restarts_nothing(site: Site, subtests: p
     assert before == _plugins(site)
 
 
-def test_status_evaluates_every_node(site: Site) -> None:
+def test_status_evaluates_every_node(site: Site, tmp_path: Path) -> None:
     """From here, with the user's own credentials."""
-    done = run("status", f"--kubeconfig={site.kubeconfig}", "--output=json")
+    done = run(tmp_path, "status", f"--kubeconfig={site.kubeconfig}", "--output=json")
     assert done.code == 0, done.said
     assert json.loads(done.out)["phase"]
 
 
-def test_stale_plugins_are_restarted(site: Site, may_restart: bool, embedded: Lab | None) -> None:
+def test_stale_plugins_are_restarted(site: Site, may_restart: bool, embedded: Lab | None, tmp_path: Path) -> None:
     """Only if asked for: the real thing, at whose end no plugin is stale."""
     if not may_restart:
         pytest.skip("restarts stale plugins: ask for it with --test_extra_info restart=yes")
@@ -155,7 +155,7 @@ def test_stale_plugins_are_restarted(site: Site, may_restart: bool, embedded: La
         assert done.returncode == 0, f"{done.stdout}{done.stderr}{report}"
     restarted = set(before.items()) - set(_plugins(site).items())
     assert report["restarted"] == len(restarted)
-    status = json.loads(run("status", f"--kubeconfig={site.kubeconfig}", "--output=json").out)
+    status = json.loads(run(tmp_path, "status", f"--kubeconfig={site.kubeconfig}", "--output=json").out)
     assert [node for node in status["nodes"] if "Stale" in node["reason"]] == []
     if embedded is not None:
         assert len(restarted) == 1

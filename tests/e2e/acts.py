@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from devcluster.machines import gpu_node
 from tests.e2e.lab import NAMESPACE, NEW, QUICK, Lab
-from tests.process.program import Logged, as_pod, start_logged
+from tests.process.program import Logged
 
 NODES: Final = "/api/v1/nodes"
 PATIENCE: Final = 120
@@ -57,19 +57,17 @@ class Run(Logged):
 
     def told(self) -> Told:
         """Wait for its end. One that was killed leaves no story."""
-        code = self.ended()
-        return Told(code, json.loads(self.message.read_text() or "{}"), self.said)
+        done = self.ended()
+        return Told(done.code, json.loads(self.message.read_text() or "{}"), done.said)
 
 
 def begin(lab: Lab, *args: str, kubeconfig: Path | None = None, timeout: str = "110s") -> Run:
     """Start a run that hurries where simulated operators do."""
-    files = lab.cluster.state / f"run-{next(_FILES)}"
-    log, message = files.with_suffix(".log"), files.with_suffix(".message")
+    message = lab.cluster.state / f"message-{next(_FILES)}"
     message.touch()
     flags = (f"--timeout={timeout}", *QUICK, f"--termination-log={message}", *args)
-    flag, variables = as_pod(kubeconfig or lab.cluster.kubeconfig)
-    process = start_logged(log, "run", *flags, flag, **variables)
-    return Run(lab.cluster.adopt(process), log, message)
+    started = lab.start("run", *flags, kubeconfig=kubeconfig)
+    return Run(started.process, started.log, message)
 
 
 def run(lab: Lab, *args: str, timeout: str = "110s") -> Told:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from devcluster.cluster import Cluster
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
 from tests.pool import KNOBS
-from tests.process.program import Ended, as_pod, ended, start
+from tests.process.program import Ended, Logged, as_pod, start
 from tests.promises import promised
 
 CHART: Final = "charts/gpu-operator-post"
@@ -47,6 +48,7 @@ UNCHECKED: Final = "--disable-openapi-validation"
 
 LOOK_SECONDS: Final = 0.2
 """Between two looks at the cluster."""
+_SHELLS: Final = count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +118,14 @@ class Lab:
 
     def run(self, *args: str, kubeconfig: Path | None = None) -> Ended:
         """Run the program from a shell, with what a kubeconfig allows."""
-        return ended(self.start(*args, kubeconfig=kubeconfig))
+        return self.start(*args, kubeconfig=kubeconfig).ended()
 
-    def start(self, *args: str, kubeconfig: Path | None = None) -> subprocess.Popen[str]:
+    def start(self, *args: str, kubeconfig: Path | None = None) -> Logged:
         """Start the same without waiting."""
         flag, variables = as_pod(kubeconfig or self.cluster.kubeconfig)
-        return self.cluster.adopt(start(*args, flag, **variables))
+        started = start(self.cluster.files.log(f"shell-{next(_SHELLS)}"), *args, flag, **variables)
+        self.cluster.adopt(started.process)
+        return started
 
     def fleet(self, *, nodes: int, **values: Any) -> None:  # noqa: ANN401 - chart values
         """Bring a fleet up on the old driver, with a fresh plugin on every node."""

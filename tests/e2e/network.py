@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from devcluster.truth import NETWORK, Truth
 from tests.e2e.identity import Right, kubeconfig
 from tests.e2e.lab import NAMESPACE as HOOKS
 from tests.e2e.lab import QUICK, RELEASE, Lab
-from tests.process.program import Ended, ended
+from tests.process.program import Ended, Logged
 from tests.promises import promised
 
 CHART: Final = "devcluster/charts/network-operator"
@@ -71,7 +70,7 @@ class Net:
         self.own_plugin()
         self.lab.until(lambda: self.holding() == 3 * len(self.names), "three plugins run on each node", 120)
 
-    def start(self, *args: str) -> subprocess.Popen[str]:
+    def start(self, *args: str) -> Logged:
         """Start the program for this driver, with an account whose writes are in the audit log."""
         served = ("--driver=network", FURTHER)
         # An excluded node keeps this policy notReady for good, and a run waits for it.
@@ -80,7 +79,7 @@ class Net:
 
     def run(self, *args: str) -> Ended:
         """Run the program to its end."""
-        return ended(self.start(*args))
+        return self.start(*args).ended()
 
     def status(self, *args: str) -> Ended:
         """Ask how this stack stands."""

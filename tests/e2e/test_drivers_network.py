@@ -6,7 +6,6 @@ import json
 
 from tests.e2e import lab as gpu
 from tests.e2e.network import FURTHER_VALUE, MISSED, NEW, OWN, PARALLEL, RDMA, SRIOV, Net, nodes_of
-from tests.process.program import ended
 
 THREE = ["gpu-0", "gpu-1", "gpu-2"]
 
@@ -42,7 +41,7 @@ def test_a_driver_that_is_rotated_by_hand(boot: gpu.Boot) -> None:
 
     hook = net.start("onManualUpgrade=wait")
     net.delete_drivers()
-    done = ended(hook)
+    done = hook.ended()
     assert done.code == 0, done.said
     net.until_loaded(NEW)
     net.assert_clean({RDMA: net.names, SRIOV: net.names, OWN: net.names})
@@ -66,7 +65,7 @@ def test_both_drivers_on_the_same_nodes(boot: gpu.Boot) -> None:
     status = ("status", "--driver=gpu", "-o", "json")
     lab.until(lambda: nodes_of(json.loads(lab.run(*status).out))["gpu-1"] == "PriorDriverUnsettled", "it waits")
     net.fault("gpu-1", None)
-    done = ended(hook)
+    done = hook.ended()
     assert done.code == 0, done.said
     net.until_loaded(NEW)
     net.assert_clean({RDMA: net.names, SRIOV: net.names, OWN: net.names})

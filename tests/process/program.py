@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import multiprocessing
 import os
 import re
-import subprocess
-import sys
+import signal
 import urllib.error
 import urllib.request
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import yaml
 from jsonschema import Draft202012Validator
 
 from devcluster.patience import TooSlowError
+from devcluster.podrunner.images import IMAGES
+from devcluster.podrunner.process import Command, become
 from devcluster.settings import separated
 
 ROOT: Final = Path(__file__).parents[2]
@@ -26,22 +31,9 @@ ENOUGH_SECONDS: Final = 150.0
 """Longer than any run of a test; one that hangs fails instead of blocking the others."""
 
 CAPITALS: Final = re.compile("[A-Z_]+=")
-FORKING: Final = """
-import gc, json, os, runpy, sys
-import hook.cli, hook.run.controller, kubernetes.client.rest, kubernetes.config, yaml
-gc.freeze()
-for number, (arguments, environment) in enumerate(json.load(sys.stdin)):
-    child = os.fork()
-    if not child:
-        for stream, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(f"{sys.argv[1]}/{number}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
-        os.environ.clear()
-        os.environ.update(environment)
-        sys.argv = ["hook", *arguments]
-        runpy.run_module("hook", run_name="__main__", alter_sys=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-"""Imports the program once, and runs it in a process of its own for each command."""
+FORKING: Final = multiprocessing.get_context("forkserver")
+FORKING.set_forkserver_preload([__name__, "hook.run.controller", "kubernetes.client.rest", "kubernetes.config"])
+_FILES: Final = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,61 +54,65 @@ class Ended:
 class Logged:
     """The program as a process with a log that can be read meanwhile."""
 
-    process: subprocess.Popen[str]
+    process: BaseProcess
     log: Path
+    """Its standard output."""
 
     @property
     def said(self) -> str:
-        """Its whole output so far."""
-        return self.log.read_text()
+        """Both streams so far, as a terminal shows them."""
+        return self.log.read_text() + self._err.read_text()
 
     @property
     def over(self) -> bool:
         """Whether it has ended."""
-        return self.process.poll() is not None
+        return not self.process.is_alive()
 
-    def ended(self) -> int:
-        """Wait for its end; return its exit code."""
-        try:
-            return self.process.wait(ENOUGH_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise TooSlowError(f"{self.log.stem} did not end within {ENOUGH_SECONDS:.0f} s:\n{self.said}") from None
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, as a kubelet or the kernel does."""
+        assert self.process.pid
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
+
+    def ended(self, seconds: float = ENOUGH_SECONDS) -> Ended:
+        """Wait for its end."""
+        self.process.join(seconds)
+        if self.process.exitcode is None:
+            raise TooSlowError(f"{self.log.stem} did not end within {seconds:.0f} s:\n{self.said}")
+        return Ended(self.process.exitcode, self.log.read_text(), self._err.read_text())
+
+    @property
+    def _err(self) -> Path:
+        return self.log.with_suffix(".err")
 
 
-def start(*words: str, **environment: str) -> subprocess.Popen[str]:
-    """Start the program with nothing of the user's own configuration; words like ``stallTimeout=3s`` are settings."""
-    return _started(words, environment, subprocess.PIPE)
+def start(log: Path, *words: str, **environment: str) -> Logged:
+    """Start the program with nothing of the user's own configuration.
 
-
-def start_logged(log: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
-    """Start the same with both streams in a file, which can be read while it is written."""
-    with log.open("w", encoding="utf-8") as both:
-        return _started(words, environment, both)
-
-
-def _started(words: Iterable[str], environment: Mapping[str, str], stream: int | IO[str]) -> subprocess.Popen[str]:
+    Words like ``stallTimeout=3s`` are settings, those like ``NAME=value`` variables. The process is forked from one
+    that has imported the program: a new interpreter takes half a second of processor time for that.
+    """
     arguments, settings = separated(words)
-    return subprocess.Popen(
-        [sys.executable, "-m", "hook", *arguments], cwd=ROOT, env=_variables({**settings, **environment}),
-        stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, text=True,
-    )  # fmt: skip
+    variables = dict(word.split("=", 1) for word in arguments if CAPITALS.match(word))
+    command = Command(
+        IMAGES["gpu-operator-post"],
+        [word for word in arguments if not CAPITALS.match(word)],
+        _variables({**settings, **variables, **environment}),
+    )
+    log.touch()
+    log.with_suffix(".err").touch()
+    process = FORKING.Process(target=_become, args=(command, log), daemon=True)
+    process.start()
+    return Logged(process, log)
 
 
-def run_each(folder: Path, commands: Iterable[Iterable[str]]) -> list[Ended]:
-    """Run the program to its end for each of these words, one after the other: faster than `run`."""
-    # A word like ``NAME=value`` in capitals is an environment variable.
-    wanted = []
-    for words in commands:
-        arguments, settings = separated(words)
-        variables = dict(word.split("=", 1) for word in arguments if CAPITALS.match(word))
-        wanted.append(([word for word in arguments if not CAPITALS.match(word)], _variables({**settings, **variables})))
-    done = subprocess.run(
-        [sys.executable, "-c", FORKING, str(folder)],
-        cwd=ROOT, input=json.dumps(wanted), capture_output=True, text=True, timeout=ENOUGH_SECONDS, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    texts = ([(folder / f"{number}.{name}").read_text() for name in ("out", "err")] for number in range(len(wanted)))
-    return [Ended(int(code), *streams) for code, streams in zip(done.stdout.split(), texts, strict=True)]
+def _become(command: Command, log: Path) -> None:
+    become(command, *(os.open(file, os.O_WRONLY) for file in (log, log.with_suffix(".err"))))
+
+
+def run(folder: Path, *words: str, **environment: str) -> Ended:
+    """Run the program to its end."""
+    return start(folder / f"program-{next(_FILES)}.log", *words, **environment).ended()
 
 
 def write_kubeconfig(file: Path, server: str) -> Path:
@@ -154,22 +150,6 @@ def _variables(more: Mapping[str, str]) -> dict[str, str]:
     ours = ("KUBECONFIG", "KUBERNETES_", "GPU_OPERATOR_POST_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return {**inherited, "HOME": "/nonexistent", **more}
-
-
-def ended(process: subprocess.Popen[str], who: str = "it", seconds: float = ENOUGH_SECONDS) -> Ended:
-    """Wait for a process that was started."""
-    try:
-        out, err = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        out, err = process.communicate()
-        raise TooSlowError(f"{who} did not end within {seconds:.0f} s:\n{out}{err}") from None
-    return Ended(process.returncode, out, err)
-
-
-def run(*arguments: str, **environment: str) -> Ended:
-    """Run the program to its end."""
-    return ended(start(*arguments, **environment))
 
 
 def documented(schema: str, text: str) -> Any:  # noqa: ANN401 - JSON

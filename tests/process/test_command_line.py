@@ -13,7 +13,7 @@ import pytest
 
 from devcluster.settings import VARIABLE
 from tests.client.server import Said, serving
-from tests.process.program import ENOUGH_SECONDS, documented, ended, run, run_each, start, write_kubeconfig
+from tests.process.program import ENOUGH_SECONDS, documented, run, start, write_kubeconfig
 
 
 @pytest.fixture
@@ -97,8 +97,8 @@ def test_a_usage_error_names_what_is_wrong(tmp_path: Path, kubeconfig: str) -> N
         cases |= {f"{command} --kubeconfig={file}": str(file) for command in ("run", "status")}
     for text in ("{", "[]", '{"timeout":25}', "{" * 100_000):
         cases |= {f"{command} {VARIABLE}={text}": "Error: " for command in ("run", "controller", "status", "plan")}
-    found = run_each(tmp_path, ([*line.split(), "KUBERNETES_SERVICE_HOST=127.0.0.1"] for line in cases))
-    for (line, named), done in zip(cases.items(), found, strict=True):
+    for line, named in cases.items():
+        done = run(tmp_path, *line.split(), "KUBERNETES_SERVICE_HOST=127.0.0.1")
         assert (done.code, named in done.err, done.out) == (2, True, ""), (line, done.said)
         assert "Traceback" not in done.said, line
         assert "secret" not in done.said, line
@@ -113,7 +113,7 @@ def test_flags_override_the_file_which_replaces_the_variable(kubeconfig: str, tm
         ("run", kubeconfig, *flags, "stallTimeout=nonsense"),
         ("run", kubeconfig, "advanced.apiPatience=1s", "logFormat=json", "dryRun=true"),
     )
-    for done in run_each(tmp_path, commands):
+    for done in (run(tmp_path, *words) for words in commands):
         assert done.code == 1, done.said
         assert all(documented("log", line)["level"] for line in done.out.splitlines())
 
@@ -127,11 +127,11 @@ def test_an_unreachable_server_is_worth_another_try(kubeconfig: str, nowhere: st
         ("run", kubeconfig, "advanced.apiPatience=1s", f"--termination-log={file}"),
         ("status", kubeconfig, "--exit-code"),
     )
-    for done in run_each(tmp_path, commands):
+    for done in (run(tmp_path, *words) for words in commands):
         assert (done.code, server in done.said) == (1, True), done.said
     message = documented("termination-message", file.read_text())
     assert ("ApiUnreachable", 1, True) == (message["reason"], message["exitCode"], server in message["message"])
-    done = run("run", "--kubeconfig=/nonexistent", f"--termination-log={file}")
+    done = run(tmp_path, "run", "--kubeconfig=/nonexistent", f"--termination-log={file}")
     message = documented("termination-message", file.read_text())
     assert (done.code, "/nonexistent" in message["message"]) == (2, True), done.said
 
@@ -149,8 +149,8 @@ def test_whatever_answers_in_the_servers_place(tmp_path: Path) -> None:
     with contextlib.ExitStack() as servers:
         hosts = {name: servers.enter_context(serving(said)).api.host for name, said in HOSTILE.items()}
         files = {name: write_kubeconfig(tmp_path / name, host) for name, host in hosts.items()}
-        commands = [("run", f"--kubeconfig={file}", "advanced.apiPatience=1s") for file in files.values()]
-        for name, done in zip(files, run_each(tmp_path, commands), strict=True):
+        for name, file in files.items():
+            done = run(tmp_path, "run", f"--kubeconfig={file}", "advanced.apiPatience=1s")
             assert done.code in (1, 3), (name, done.said)
             assert "Traceback" not in done.said, name
             assert "\x1b" not in done.said, name
@@ -163,12 +163,12 @@ def test_a_signal_ends_it(tmp_path: Path) -> None:
             with socket.create_server(("127.0.0.1", 0)) as silent:
                 silent.settimeout(ENOUGH_SECONDS)
                 file = write_kubeconfig(tmp_path / "kubeconfig", f"http://127.0.0.1:{silent.getsockname()[1]}")
-                process = start("run", f"--kubeconfig={file}", *arguments)
+                process = start(tmp_path / "log", "run", f"--kubeconfig={file}", *arguments)
                 connection, _address = silent.accept()
                 with connection:
                     connection.recv(1)
-                    process.send_signal(number)
-                    done = ended(process, seconds=30)  # a request has a minute
+                    process.signal(number)
+                    done = process.ended(seconds=30)  # a request has a minute
             assert (done.code, "Terminated" in done.out) == (code, True), done.said
 
 
@@ -184,8 +184,8 @@ def test_what_needs_no_cluster_works_without_one(tmp_path: Path) -> None:
             "0 otherwise, also while nodes wait or restart",
         ),
     }
-    found = run_each(tmp_path, (command.split() for command in cases))
-    for (command, words), done in zip(cases.items(), found, strict=True):
+    for command, words in cases.items():
+        done = run(tmp_path, *command.split())
         assert done.code == 0, (command, done.said)
         shown = " ".join(done.out.split())
         assert [word for word in words if word not in shown] == [], command

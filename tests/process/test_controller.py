@@ -18,7 +18,8 @@ from hook.run.status import ControllerStatus
 from tests.client.controller import exposition
 from tests.client.leases import NAME, NAMESPACE, PATH, keeping
 from tests.client.server import SILENT, Said, Server, refused, until
-from tests.process.program import Logged, http, start_logged, write_kubeconfig
+from tests.process import program
+from tests.process.program import Logged, http, write_kubeconfig
 
 PORT: Final = re.compile(r"metrics and health on http://127\.0\.0\.1:(\d+)")
 STOPPED: Final = 128 + signal.SIGTERM
@@ -40,8 +41,8 @@ class Process(Logged):
 
     def stopped(self) -> int:
         """Stop it and return its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.ended()
+        self.signal(signal.SIGTERM)
+        return self.ended().code
 
     @property
     def reason(self) -> str:
@@ -57,18 +58,18 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     def begin(server: Server, identity: str = "a") -> Process:
         log = tmp_path / f"{identity}.log"
         log.with_suffix(".message").touch()
-        process = start_logged(
+        logged = program.start(
             log, "controller", f"--kubeconfig={write_kubeconfig(tmp_path / 'kubeconfig', server.api.host)}",
             f"--lease-name={NAME}", f"--lease-namespace={NAMESPACE}", f"--identity={identity}",
             "--listen=127.0.0.1:0", f"--termination-log={log.with_suffix('.message')}",
         )  # fmt: skip
-        started.append(Process(process, log))
+        started.append(Process(logged.process, log))
         return started[-1]
 
     yield begin
     for each in started:
         each.process.kill()
-        each.process.wait()
+        each.process.join()
 
 
 def test_a_signal_ends_it_while_requests_hang(start: Callable[..., Process]) -> None:
@@ -108,12 +109,12 @@ def test_it_ends_where_only_a_new_process_helps(start: Callable[..., Process]) -
         controller = start(server)
         until(lambda: kept.annotation(names.STATUS_ANNOTATION), "it writes its status")
         kept.change({"spec": {"holderIdentity": "b", "renewTime": LATER}})
-        assert (controller.ended(), kept.holder, controller.reason) == (1, "b", "LeaseLost")
+        assert (controller.ended().code, kept.holder, controller.reason) == (1, "b", "LeaseLost")
         assert lost_its_lease(controller.said), controller.said
     with keeping() as (kept, server):
         kept.instead = lambda line: refused(400) if "clusterpolicies" in line else None
         controller = start(server)
-        assert controller.ended() == 1
+        assert controller.ended().code == 1
         assert "clusterpolicies" in controller.log.with_suffix(".message").read_text()
         assert kept.holder == ""
 

@@ -12,7 +12,7 @@ from tests.browser import browsing, need
 from tests.client.fixtured import showing
 from tests.client.test_workloads import held
 from tests.fixtures.cluster import cluster, stale_plugin
-from tests.process.program import run_each, write_kubeconfig
+from tests.process.program import run, write_kubeconfig
 
 DRAWN: Final = """
 (selector => [...document.querySelectorAll(selector)].filter(each => {
@@ -29,7 +29,7 @@ def test_a_browser_draws_it(tmp_path: Path) -> None:
     found = cluster("gpu-0", "gpu-1").put("plugin-pod", stale_plugin("gpu-1"))
     with showing(found, held) as server:
         file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
-        (status,) = run_each(tmp_path, [["status", f"--kubeconfig={file}", "--output=html"]])
+        status = run(tmp_path, "status", f"--kubeconfig={file}", "--output=html")
     assert status.code == 0, status.said
     page = tmp_path / "status.html"
     page.write_text(status.out)

@@ -9,7 +9,7 @@ from typing import Final
 from tests.client.fixtured import showing
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.objects import obj
-from tests.process.program import Ended, documented, run_each, write_kubeconfig
+from tests.process.program import Ended, documented, run, write_kubeconfig
 
 UNTOLERATED: Final = {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}
 OUTDATED: Final = {"metadata": {"labels": {"controller-revision-hash": "old"}}}
@@ -20,12 +20,12 @@ STARTING: Final = {"status": {"conditions": [{"type": "Ready", "status": "False"
 def statuses(folder: Path, *cases: tuple[Cluster, str]) -> list[Ended]:
     """Look at each of these clusters, with these words."""
     with contextlib.ExitStack() as servers:
-        commands: list[list[str]] = []
+        looks: list[Ended] = []
         for number, (found, words) in enumerate(cases):
             server = servers.enter_context(showing(found))
             file = write_kubeconfig(folder / f"kubeconfig-{number}", server.api.host)
-            commands.append(["status", f"--kubeconfig={file}", *words.split()])
-        return run_each(folder, commands)
+            looks.append(run(folder, "status", f"--kubeconfig={file}", *words.split()))
+        return looks
 
 
 def test_the_exit_code_shows_whether_something_is_wrong(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from hook import __version__
 from tests.client.fixtured import Shown, showing
 from tests.client.server import events, refused, serving, until
 from tests.fixtures.cluster import cluster, stale
-from tests.process.program import ENOUGH_SECONDS, ROOT, documented, run_each, start_logged, write_kubeconfig
+from tests.process.program import ENOUGH_SECONDS, ROOT, documented, run, start, write_kubeconfig
 
 EVIL: Final = "<script>alert(1)</script>"
 INTERRUPTED: Final = 130
@@ -44,9 +44,9 @@ def test_the_outputs_are_as_documented(tmp_path: Path) -> None:
         file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
         words = ["status", f"--kubeconfig={file}"]
         outputs = [[*words, f"--output={each}"] for each in ("html", "json", "yaml", "wide")]
-        run = ["run", *words[1:], "--dry-run", "--log-format=json"]
-        commands = [*outputs, run, [*words, "--watch", "--exit-code"]]
-        page, as_json, as_yaml, wide, ran, watched = run_each(tmp_path, commands)
+        dry = ["run", *words[1:], "--dry-run", "--log-format=json"]
+        commands = [*outputs, dry, [*words, "--watch", "--exit-code"]]
+        page, as_json, as_yaml, wide, ran, watched = (run(tmp_path, *each) for each in commands)
     assert page.code == 0, page.said
     assert re.findall('<a href="([^"]*)"', page.out) == ["#b", "#a"]
     assert re.findall('<tr id="([^"]*)"', page.out) == ["b", "a"]
@@ -65,7 +65,7 @@ def test_a_file_gets_a_table_whenever_the_fleet_changes(tmp_path: Path) -> None:
     shown, log = Shown(stale("a")), tmp_path / "log"
     with serving(shown) as server:
         file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
-        program = start_logged(log, "status", f"--kubeconfig={file}", "--watch")
+        program = start(log, "status", f"--kubeconfig={file}", "--watch")
         try:
             looks: list[str] = []
             shown.instead = lambda line: looks.append(line) if "/leases?" in line and "labelSelector" in line else None
@@ -78,8 +78,8 @@ def test_a_file_gets_a_table_whenever_the_fleet_changes(tmp_path: Path) -> None:
             shown.instead = lambda _line: refused(403)
             until(lambda: "WARNING cannot read" in log.read_text(), "the refusal is shown")
         finally:
-            program.send_signal(signal.SIGINT)
-            code = program.wait(ENOUGH_SECONDS)
+            program.signal(signal.SIGINT)
+            code = program.ended().code
     assert (code, "\x1b" in log.read_text()) == (INTERRUPTED, False), log.read_text()
 
 

@@ -6,7 +6,6 @@ one warning, and no failure.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -16,7 +15,7 @@ import pytest
 from devcluster.cluster import Cluster
 from tests.e2e.identity import Right, charted, kubeconfig
 from tests.e2e.lab import NAMESPACE, PLUGIN_NAMESPACE, Lab
-from tests.process.program import Ended, ended
+from tests.process.program import Ended, Logged
 
 pytestmark = pytest.mark.e2e
 
@@ -39,7 +38,7 @@ def lab(cluster: Cluster) -> Lab:
     return started
 
 
-def _start(lab: Lab, name: str, allowed: Iterable[Right], *args: str) -> subprocess.Popen[str]:
+def _start(lab: Lab, name: str, allowed: Iterable[Right], *args: str) -> Logged:
     return lab.start(*args, kubeconfig=kubeconfig(lab.cluster, name, allowed))
 
 
@@ -60,7 +59,7 @@ def test_without_one_read(lab: Lab, subtests: pytest.Subtests) -> None:
     assert len(lists) == 9
     reads = [*lists, lists[0]._replace(verb="watch")]
 
-    def attempt(number: int) -> subprocess.Popen[str]:
+    def attempt(number: int) -> Logged:
         without = {reads[number], reads[number]._replace(verb="watch")}
         return _start(lab, f"without-{number}", granted - without, *WAITING)
 
@@ -70,9 +69,9 @@ def test_without_one_read(lab: Lab, subtests: pytest.Subtests) -> None:
     scoped = _start(lab, "scoped", cluster_wide, *WAITING, f"--namespace={PLUGIN_NAMESPACE}")
     for right, process in zip(reads, processes, strict=True):
         with subtests.test(_named(right)):
-            _assert_missing(ended(process), f"{_named(right)} in the whole cluster")
+            _assert_missing(process.ended(), f"{_named(right)} in the whole cluster")
     with subtests.test("one namespace"):
-        _assert_missing(ended(scoped), f"in namespace {PLUGIN_NAMESPACE}")
+        _assert_missing(scoped.ended(), f"in namespace {PLUGIN_NAMESPACE}")
     lab.assert_clean([])
 
 
@@ -87,15 +86,15 @@ def test_without_one_write(lab: Lab, subtests: pytest.Subtests) -> None:
     patching = _start(lab, "without-patch", rollout - {patch}, *quick, "strategy=rollout-restart")
     reading = _start(lab, "without-job", stale_pods - {OWN_JOB}, *quick, *job, "--dry-run")
     with subtests.test(_named(delete)):
-        _assert_missing(ended(deleting), f"{_named(delete)} in namespace {PLUGIN_NAMESPACE}")
+        _assert_missing(deleting.ended(), f"{_named(delete)} in namespace {PLUGIN_NAMESPACE}")
     with subtests.test(_named(patch)):
-        _assert_missing(ended(patching), f"{_named(patch)} in namespace {PLUGIN_NAMESPACE}")
+        _assert_missing(patching.ended(), f"{_named(patch)} in namespace {PLUGIN_NAMESPACE}")
     with subtests.test(_named(OWN_JOB)):
-        _assert_warned(ended(reading), f"{_named(OWN_JOB)} in namespace {NAMESPACE}")
+        _assert_warned(reading.ended(), f"{_named(OWN_JOB)} in namespace {NAMESPACE}")
     lab.assert_untouched()
     reporting = _start(lab, "without-events", stale_pods - {EVENTS}, *quick)
     with subtests.test(_named(EVENTS)):
-        _assert_warned(ended(reporting), f"{_named(EVENTS)} in namespace {PLUGIN_NAMESPACE}")
+        _assert_warned(reporting.ended(), f"{_named(EVENTS)} in namespace {PLUGIN_NAMESPACE}")
     lab.assert_clean(["gpu-0"])
 
 

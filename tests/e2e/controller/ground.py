@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +20,7 @@ from hook.run.status import ControllerStatus
 from tests.e2e.acts import PATIENCE
 from tests.e2e.faults.cluster.ground import Ground
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE
-from tests.process.program import Logged, as_pod, http, run, start_logged
+from tests.process.program import Logged, http
 
 PREFIX: Final = "gpu_operator_post_"
 
@@ -49,7 +47,6 @@ POLICY: Final = "cluster-policy"
 STOPPED: Final = 143
 LOST: Final = 1
 """The exit code of a controller that lost its Lease."""
-_COUNT = count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +56,10 @@ class Controller(Logged):
     identity: str
     port: int
 
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal, as a kubelet or the kernel does."""
-        os.kill(self.process.pid, number)
-
     def assert_ends(self, code: int) -> None:
         """Stop it, and assert its exit code."""
         self.signal(signal.SIGTERM)
-        assert self.ended() == code, self.said
+        assert self.ended().code == code, self.said
 
     def scrape(self) -> Scrape:
         """Scrape it, as Prometheus does."""
@@ -93,14 +86,12 @@ class Field(Ground):
 
     def start_controller(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Controller:
         """Start a controller from a shell."""
-        log = self.cluster.files.log(f"controller-{next(_COUNT)}-{identity}")
         (port,) = free_ports(1)
-        flag, variables = as_pod(kubeconfig or self.cluster.kubeconfig)
-        process = start_logged(
-            log, "controller", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",
-            f"--listen=127.0.0.1:{port}", flag, "controller.maxUnavailable=100%", *args, **variables,
+        started = self.start(
+            "controller", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",
+            f"--listen=127.0.0.1:{port}", "controller.maxUnavailable=100%", *args, kubeconfig=kubeconfig,
         )  # fmt: skip
-        return Controller(self.cluster.adopt(process), log, identity, port)
+        return Controller(started.process, started.log, identity, port)
 
     def leading(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Controller:
         """Start a controller and wait until it leads."""
@@ -151,7 +142,7 @@ class Field(Ground):
 
     def status(self) -> dict[str, Any]:
         """Ask `status` from a laptop."""
-        done = run("status", "-o", "json", f"--kubeconfig={self.cluster.kubeconfig}")
+        done = self.run("status", "-o", "json")
         assert done.code == 0, done.said
         told: dict[str, Any] = json.loads(done.out)
         return told

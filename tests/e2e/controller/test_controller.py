@@ -83,7 +83,7 @@ def test_killed_between_a_restart_and_its_answer(field: Field, door: Doorway) ->
     field.knobs(plugin_start_seconds=1.5)
     try:
         field.crash()
-        assert one.ended() == -signal.SIGKILL, one.said
+        assert one.ended().code == -signal.SIGKILL, one.said
         _all_refreshed(field, NEW, two)
     finally:
         field.knobs()
@@ -99,14 +99,14 @@ def test_partitioned_then_asleep(field: Field, door: Doorway) -> None:
     door.cut()
     field.crash()
     _all_refreshed(field, NEW, two)
-    assert one.ended() == LOST, one.said
+    assert one.ended().code == LOST, one.said
 
     three = _stand_by(field, "three")
     two.signal(signal.SIGSTOP)
     field.patch_driver(OLD)
     field.until(lambda: field.leader().startswith("three"), "another one leads", PATIENCE)
     two.signal(signal.SIGCONT)
-    assert two.ended() == LOST, two.said
+    assert two.ended().code == LOST, two.said
     field.await_refreshed(OLD)
     field.assert_clean(sorted(field.nodes * 2))
     three.assert_ends(STOPPED)

@@ -6,7 +6,6 @@ plugin is restarted twice, and nothing is called done that is not.
 
 from __future__ import annotations
 
-import os
 import signal
 from functools import partial
 
@@ -24,7 +23,7 @@ def _killed(ground: Ground, door: Doorway, stop: Stop, *args: str) -> None:
 
     def stops(now: Stop) -> bool:
         if now == stop:
-            os.kill(hook.process.pid, signal.SIGKILL)
+            hook.signal(signal.SIGKILL)
         return now == stop
 
     door.stops = stops
