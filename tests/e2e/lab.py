@@ -46,8 +46,9 @@ QUICK: Final = ("advanced.operatorQuiet=3s", "advanced.unknownOperatorQuiet=5s",
 UNCHECKED: Final = "--disable-openapi-validation"
 """The API server validates each object: to do so in the client as well takes two fifths of Helm's time."""
 
-LOOK_SECONDS: Final = 0.2
-"""Between two looks at the cluster."""
+SOONEST: Final = 0.1
+LATEST: Final = 0.5
+"""Seconds between two looks at the cluster, each of which costs 10 ms of CPU: a tenth of what was waited so far."""
 _SHELLS: Final = count()
 
 
@@ -266,11 +267,12 @@ class Lab:
 
     def until(self, holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
         """Wait for a condition of the world."""
-        end = time.monotonic() + seconds
+        began = time.monotonic()
         while not holds():
-            if time.monotonic() > end:
+            waited = time.monotonic() - began
+            if waited > seconds:
                 raise TooSlowError(f"not within {seconds} s: {what}")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(min(LATEST, max(SOONEST, waited / 10)))
 
     def assert_clean(self, restarted: list[str]) -> None:
         """Assert the promises: nothing stale, nothing early, nothing needless, and exactly these restarts."""
