@@ -123,8 +123,8 @@ class Lab:
 
     def start(self, *args: str, kubeconfig: Path | None = None) -> Logged:
         """Start the same without waiting."""
-        flag, variables = as_pod(kubeconfig or self.cluster.kubeconfig)
-        started = start(self.cluster.files.log(f"shell-{next(_SHELLS)}"), *args, flag, **variables)
+        log = self.cluster.files.log(f"shell-{next(_SHELLS)}")
+        started = start(log, *args, *as_pod(kubeconfig or self.cluster.kubeconfig))
         self.cluster.adopt(started.process)
         return started
 

@@ -86,7 +86,7 @@ class Logged:
         return self.log.with_suffix(".err")
 
 
-def start(log: Path, *words: str, **environment: str) -> Logged:
+def start(log: Path, *words: str) -> Logged:
     """Start the program with nothing of the user's own configuration.
 
     Words like ``stallTimeout=3s`` are settings, those like ``NAME=value`` variables. The process is forked from one
@@ -97,7 +97,7 @@ def start(log: Path, *words: str, **environment: str) -> Logged:
     command = Command(
         IMAGES["gpu-operator-post"],
         [word for word in arguments if not CAPITALS.match(word)],
-        _variables({**settings, **variables, **environment}),
+        _variables({**settings, **variables}),
     )
     log.touch()
     log.with_suffix(".err").touch()
@@ -110,9 +110,9 @@ def _become(command: Command, log: Path) -> None:
     become(command, *(os.open(file, os.O_WRONLY) for file in (log, log.with_suffix(".err"))))
 
 
-def run(folder: Path, *words: str, **environment: str) -> Ended:
+def run(folder: Path, *words: str) -> Ended:
     """Run the program to its end."""
-    return start(folder / f"program-{next(_FILES)}.log", *words, **environment).ended()
+    return start(folder / f"program-{next(_FILES)}.log", *words).ended()
 
 
 def write_kubeconfig(file: Path, server: str) -> Path:
@@ -129,21 +129,21 @@ def write_kubeconfig(file: Path, server: str) -> Path:
     return file
 
 
-def as_pod(kubeconfig: Path) -> tuple[str, dict[str, str]]:
-    """Return the flag and the variables by which a pod would connect as this kubeconfig does.
+def as_pod(kubeconfig: Path) -> list[str]:
+    """Return the words by which a pod would connect as this kubeconfig does.
 
     The program then does not import the client library, which takes more time than the rest of its start.
     """
     config = yaml.safe_load(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     if "tls-server-name" in cluster:
-        return f"--kubeconfig={kubeconfig}", {}
+        return [f"--kubeconfig={kubeconfig}"]
     folder = kubeconfig.with_suffix(".account")
     folder.mkdir(exist_ok=True)
     (folder / "token").write_text(user["token"])
     (folder / "ca.crt").write_bytes(b64decode(cluster["certificate-authority-data"]))
     host, _, port = cluster["server"].removeprefix("https://").partition(":")
-    return f"--service-account-dir={folder}", {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+    return [f"--service-account-dir={folder}", f"KUBERNETES_SERVICE_HOST={host}", f"KUBERNETES_SERVICE_PORT={port}"]
 
 
 def _variables(more: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +18,12 @@ STARTING: Final = {"status": {"conditions": [{"type": "Ready", "status": "False"
 
 def statuses(folder: Path, *cases: tuple[Cluster, str]) -> list[Ended]:
     """Look at each of these clusters, with these words."""
-    with contextlib.ExitStack() as servers:
-        looks: list[Ended] = []
-        for number, (found, words) in enumerate(cases):
-            server = servers.enter_context(showing(found))
-            file = write_kubeconfig(folder / f"kubeconfig-{number}", server.api.host)
+    looks: list[Ended] = []
+    for found, words in cases:
+        with showing(found) as server:
+            file = write_kubeconfig(folder / "kubeconfig", server.api.host)
             looks.append(run(folder, "status", f"--kubeconfig={file}", *words.split()))
-        return looks
+    return looks
 
 
 def test_the_exit_code_shows_whether_something_is_wrong(tmp_path: Path) -> None:

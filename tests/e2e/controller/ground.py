@@ -141,7 +141,7 @@ class Field(Ground):
             self.cluster.delete(f"{LEASES}/{lease['metadata']['name']}")
 
     def status(self) -> dict[str, Any]:
-        """Ask `status` from a laptop."""
+        """Ask `status` from a shell."""
         done = self.run("status", "-o", "json")
         assert done.code == 0, done.said
         told: dict[str, Any] = json.loads(done.out)
