@@ -99,7 +99,7 @@ def own_job(
 ) -> Job | None:
     """Return the own Job, read within `seconds`, or None. Without it, the timeout counts from the start of the process.
 
-    Raises UnreachableError.
+    Raises UnreachableError if the policy's time ends before `seconds`.
     """
     found = _own(api, Request("get", JOBS, namespace, name), policy, seconds)
     if found is None:
@@ -124,7 +124,7 @@ def own_deployment(api: Api, namespace: str, name: str) -> ObjectReference | Non
 
 
 def _own(api: Api, request: Request, policy: retry.RetryPolicy, seconds: float) -> wire.Job | None:
-    """Read the object that runs this program. Raises UnreachableError."""
+    """Read the object that runs this program. Raises UnreachableError unless `seconds` are over."""
     if not request.name:
         return None
     end = time.monotonic() + seconds
@@ -134,9 +134,9 @@ def _own(api: Api, request: Request, policy: retry.RetryPolicy, seconds: float) 
             lambda: api.send(request, min(timeout, end - time.monotonic()))
         )
         return decoding.read(wire.Job, answer)
-    except UnreachableError:
-        raise
     except (ClusterError, MalformedObjectError) as error:
+        if isinstance(error, UnreachableError) and time.monotonic() < end:
+            raise
         where = f"{request.resource.kind} {request.namespace}/{request.name}"
         log.warning("cannot read the own %s, continuing without it: %s", where, error)
         return None

@@ -221,14 +221,22 @@ def test_the_first_nodes_that_fail_are_events_on_the_target() -> None:
 
 
 def test_reading_the_own_job_has_the_time_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No try begins that would come too late, whatever the trouble. A run that waits for no server asks once."""
+    """No try begins that would come too late, whatever the trouble, and the time is up without an error.
+
+    A run that waits for no server asks once.
+    """
     for name in ("FIRST_WAIT_SECONDS", "LONGEST_WAIT_SECONDS"):
-        monkeypatch.setattr(retry, name, 9.0)
-    for said, seconds in ((refused(401), 5.0), (refused(403), 5.0), (Said(503), 5.0), (SILENT, 0.5)):
+        monkeypatch.setattr(retry, name, 9 * PATIENCE)
+    patience, early = retry.starting(9 * PATIENCE), pytest.raises(UnreachableError)
+    for said, seconds in ((refused(401), PATIENCE), (refused(403), PATIENCE), (Said(503), PATIENCE), (SILENT, 0.5)):
         with serving(said) as server, bounded():
-            with nullcontext() if said.status in (401, 403) else pytest.raises(UnreachableError):
-                assert own_job(server.api, "gpu-operator", "post", retry.starting(60), seconds) is None
+            with early if said.status == 503 else nullcontext():
+                assert own_job(server.api, "gpu-operator", "post", patience, seconds) is None
             assert len(server.asked) <= 1, said
+    for said in (refused(401), Said(503)):
+        with serving(said) as server:
+            assert own_job(server.api, "gpu-operator", "post", patience, 0.0) is None
+            assert server.asked == []
     with serving(Said(503)) as server, pytest.raises(UnreachableError):
         own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
     assert len(server.asked) == 1

@@ -131,7 +131,7 @@ def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
         shown.dated = lambda said: said  # type: ignore[method-assign]
         mine = {**values, "termination_log": str(message), "job_name": "" if part else "post"}
         with serving(shown) as server:
-            settings = Settings(timeout=Duration(seconds=5))
+            settings = Settings(timeout=Duration(seconds=2))
             assert cli._run(server.api, settings, mine) == EXIT_DEADLINE, (part, said)
         told = json.loads(message.read_text())
         assert (told["phase"], told["reason"]) == (Phase.DEADLINE, Reason.TIME_UP), (part, said)
