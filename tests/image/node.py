@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from devcluster.access import ApiError
 from devcluster.cluster import Cluster
 from devcluster.kubelet import cgroups
 from devcluster.kubelet.names import REAL_NODE, Files
@@ -23,7 +22,8 @@ HOME: Final = "post"
 PODS: Final = f"/api/v1/namespaces/{HOME}/pods"
 PYTHON: Final = "/opt/gpu-operator-post/bin/python"
 HOLD: Final = "devcluster/hold"
-JSON_PATCH: Final = "application/json-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+"""A patch that adds to a list of finalizers, or takes from it (Kubernetes' strategic merge patch)."""
 KEPT: Final = {"image__repository": IMAGE, "hook__deletePolicy": "before-hook-creation"}
 """The Job of a run that succeeded stays, so that its pods can be asked how they ended."""
 DEFAULT: Final = object()
@@ -92,9 +92,9 @@ class NodeLab(Lab):
         pods = self.pods()
         return self.log_of(pods[-1]["metadata"]["name"]) if pods else ""
 
-    def ends(self) -> dict[str, dict[str, Any]]:
-        """Return how containers ended, by their pods' names, oldest first."""
-        statuses = ((pod, each) for pod in self.pods() for each in pod["status"].get("containerStatuses", []))
+    def ends(self, pods: list[dict[str, Any]] | None = None) -> dict[str, dict[str, Any]]:
+        """Return how containers of these pods, or of the Job's, ended, by their pods' names, oldest first."""
+        statuses = ((pod, each) for pod in pods or self.pods() for each in pod["status"].get("containerStatuses", []))
         found = ((pod["metadata"]["name"], each["state"].get("terminated")) for pod, each in statuses)
         return {name: end for name, end in found if end}
 
@@ -116,24 +116,10 @@ class NodeLab(Lab):
     @contextmanager
     def kept(self, pod: str) -> Iterator[None]:
         """Keep a pod's object while it is deleted, so that its last status can be read."""
-        self.cluster.patch(
-            f"{PODS}/{pod}", [{"op": "add", "path": "/metadata/finalizers/-", "value": HOLD}], JSON_PATCH
-        )
+        self.cluster.patch(f"{PODS}/{pod}", {"metadata": {"finalizers": [HOLD]}}, STRATEGIC)
         yield
-        self.until(lambda: self._released(pod), "the pod's object may go")
-
-    def _released(self, pod: str) -> bool:
-        """Take our finalizer away; not done if the Job controller took its own away at the same moment."""
-        held = self.cluster.get(f"{PODS}/{pod}")["metadata"]["finalizers"]
-        path = f"/metadata/finalizers/{held.index(HOLD)}"
-        release = [{"op": "test", "path": path, "value": HOLD}, {"op": "remove", "path": path}]
-        try:
-            self.cluster.patch(f"{PODS}/{pod}", release, JSON_PATCH)
-        except ApiError as error:
-            if error.reason != "Invalid":
-                raise
-            return False
-        return True
+        release = {"metadata": {"$deleteFromPrimitiveList/finalizers": [HOLD]}}
+        self.cluster.patch(f"{PODS}/{pod}", release, STRATEGIC)
 
     def job(self) -> dict[str, Any]:
         """Return our Job."""
