@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from devcluster.client import Api, Object
     from devcluster.kubelet.node import RealNode
+    from devcluster.patience import What
 
 T = TypeVar("T")
 P = TypeVar("P", subprocess.Popen[str], BaseProcess)
@@ -207,7 +208,9 @@ class Cluster:
             return expected <= await machines.usable_nodes(api) and await machines.accepts_pods(api)
 
         step = 0.05 + len(expected) / 500  # looking at 500 nodes keeps the API server from making them Ready
-        controlplane.wait_until(self.files, self._running, "all nodes are Ready", lambda: self.run(complete), step)
+        controlplane.wait_until(
+            self.files, self._running, "all nodes are Ready", lambda: self.run(complete), soonest=step
+        )
 
     # Programs in addition
 
@@ -223,9 +226,9 @@ class Cluster:
             record.forget(self.files.processes)
             self._running.pop(record.name).wait()
 
-    def wait_until(self, what: str, done: Callable[[], bool]) -> None:
-        """Wait for what the running programs bring about; fail at once when one of them ends."""
-        controlplane.wait_until(self.files, self._running, what, done)
+    def wait_until(self, what: What, look: Callable[[], T | None], seconds: float = controlplane.START_SECONDS) -> T:
+        """Wait for what the running programs bring about, and return it; fail at once when one of them ends."""
+        return controlplane.wait_until(self.files, self._running, what, look, seconds)
 
     # Using it
 

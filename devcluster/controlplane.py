@@ -9,17 +9,15 @@ from __future__ import annotations
 import json
 import os
 import ssl
-import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from devcluster import certificates, components
+from devcluster import certificates, components, patience
 from devcluster.kubelet import node as kubelets
 from devcluster.kubelet.names import SERVICE_ADDRESS
-from devcluster.patience import TooSlowError
 from devcluster.ports import free_ports
 from devcluster.processes import ProcessError, start, tail
 
@@ -35,8 +33,7 @@ if TYPE_CHECKING:
 START_SECONDS = 120.0
 """Five to six seconds on an idle machine; generous for one that runs several clusters and a build."""
 
-STEP_SECONDS = 0.1
-"""Between two looks at something that is waited for. Each is a TLS handshake, which both ends pay for."""
+T = TypeVar("T")
 
 SMALL = 100
 """Up to so many nodes the control plane's heaps stay small: 250 MB of the API server's while it idles."""
@@ -160,14 +157,26 @@ class Probe:
             return False
 
 
-def wait_until(state: State, running: Running, what: str, done: Callable[[], bool], step: float = STEP_SECONDS) -> None:
-    """Wait for what the running processes bring about; fail at once when one of them ends."""
-    deadline = time.monotonic() + START_SECONDS
-    while not done():
-        for name, process in running.items():
+def wait_until(  # noqa: PLR0913, PLR0917 - who must live, what is waited for, and how
+    state: State,
+    running: Running,
+    what: patience.What,
+    look: Callable[[], T | None],
+    seconds: float = START_SECONDS,
+    soonest: float = patience.SOONEST,
+) -> T:
+    """Wait for what the running processes bring about, and return it; fail at once when one of them ends."""
+
+    def looked() -> T | None:
+        found = look()
+        for name, process in () if found else running.items():
             if process.poll() is not None:
-                raise ProcessError(f"{name} ended with {process.returncode} before {what}:\n{tail(state.log(name))}")
-        if time.monotonic() > deadline:
-            tails = "\n".join(f"  {name}:\n{tail(state.log(name), 5)}" for name in running)
-            raise TooSlowError(f"waited {START_SECONDS:.0f} s without success until {what}; the logs end with\n{tails}")
-        time.sleep(step)
+                log = tail(state.log(name))
+                raise ProcessError(f"{name} ended with {process.returncode} before {patience.told(what)}:\n{log}")
+        return found
+
+    def so_far() -> str:
+        tails = (f"  {name}:\n{tail(state.log(name), 5)}" for name in running)
+        return "\n".join((f"{patience.told(what)}; the logs end with", *tails))
+
+    return patience.until(looked, so_far, seconds, soonest)

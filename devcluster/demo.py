@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from devcluster import patience
 from devcluster.access import ApiError
 from devcluster.client import path
 from devcluster.cluster import Cluster, ClusterError
@@ -263,12 +264,11 @@ class Demo:
 
     def _await_fleet(self) -> None:
         """Wait until both plugins are up on every node."""
-        deadline = time.monotonic() + SERVED_WITHIN_SECONDS
-        wanted = 2 * self.nodes
-        while sum(each.event == "plugin-ready" for each in self.truth.happenings) < wanted:
-            if time.monotonic() > deadline:
-                raise DemoError("the fleet did not come up")
-            time.sleep(0.2)
+
+        def all_ready() -> bool:
+            return sum(each.event == "plugin-ready" for each in self.truth.happenings) >= 2 * self.nodes
+
+        patience.until(all_ready, "both plugins are up on every node", SERVED_WITHIN_SECONDS)
 
 
 def main() -> None:

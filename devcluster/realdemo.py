@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.table import Table
 
-from devcluster import binaries
+from devcluster import binaries, patience
 from devcluster.cluster import Cluster
 from devcluster.demo import FAILURES, HOOK_TIMEOUT, IMAGE, NEW, OLD, OPERATOR, POST, DemoError, finish
 from devcluster.demoview import Show
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 180.0
 """Seconds for what a kubelet, a container runtime and NVIDIA's programs do on a busy machine."""
-LOOK_SECONDS: Final = 0.5
 LIBRARY: Final = "libnvidia-ml.so."
 GREETING: Final = "Driver Version: "
 
@@ -153,11 +152,7 @@ class RealDemo(GpuNode):
         self.cluster.helm("upgrade", "--install", release, chart, *place, *sets)
 
     def _until(self, holds: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + PATIENCE
-        while not holds():
-            if time.monotonic() > end:
-                raise DemoError(f"not within {PATIENCE:.0f} s: {what}")
-            time.sleep(LOOK_SECONDS)
+        patience.until(holds, what, PATIENCE)
 
 
 def main() -> None:

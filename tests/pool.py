@@ -8,22 +8,20 @@ booted: ``BOOTS_LOG=$PWD/boots make test; wc -l boots``.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from devcluster import patience
 from devcluster.access import ApiError
 from devcluster.client import Api, Object
 from devcluster.cluster import Cluster
 from devcluster.fleet import knobs
-from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
 
 EMPTY_SECONDS: Final = 90.0
-LOOK_SECONDS: Final = 0.1
 ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 NAMESPACES: Final = "/api/v1/namespaces"
@@ -97,22 +95,17 @@ class Pool:
 
 def empty(cluster: Cluster, kept: set[str]) -> None:
     """Delete everything but what is kept, and assert that it is gone, from the fleet's journal too."""
-    end = time.monotonic() + EMPTY_SECONDS
 
-    def until_gone(left: Iterable[str]) -> None:
-        if time.monotonic() > end:
-            raise TooSlowError(f"still there after {EMPTY_SECONDS} s: {sorted(left)}")
-        time.sleep(LOOK_SECONDS)
+    def until_gone(left: Callable[[], Iterable[str]]) -> None:
+        patience.until(lambda: not left(), lambda: f"these are gone: {sorted(left())}", EMPTY_SECONDS)
 
     cluster.end_adopted()
     cluster.patch(KNOBS, {"data": {knobs.KEY: "{}"}})
     for kinds in (FIRST, THEN, LAST):
         if kinds is LAST:
             cluster.run(_delete_events)
-        while left := cluster.run(partial(_delete, collections=kinds, kept=kept)):
-            until_gone(left)
-    while nodes := Truth.read(cluster.state).nodes:
-        until_gone(nodes)
+        until_gone(partial(cluster.run, partial(_delete, collections=kinds, kept=kept)))
+    until_gone(lambda: Truth.read(cluster.state).nodes)
     assert cluster.run(lambda api: _objects(api, (*FIRST, *THEN, *LAST))).keys() <= kept
     cluster.forget()
 

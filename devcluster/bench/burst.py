@@ -7,12 +7,11 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-from devcluster import etcd
+from devcluster import etcd, patience
 from devcluster.bench import atrest
 from devcluster.bench.ledger import percentile
 from devcluster.bench.reaction import moments
 from devcluster.bench.running import warm_seconds
-from devcluster.patience import TooSlowError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,9 +78,9 @@ def _write(state: State, objects: Sequence[Object]) -> None:
 
 def _deletions(server: OwnServer, wanted: int) -> Mapping[tuple[str, str], float]:
     """Wait until the API server has received that many deletions, and return when it received each."""
-    deadline = time.monotonic() + LONGEST_SECONDS
-    while len(found := moments(server.audit())[0]) < wanted:
-        if time.monotonic() > deadline:
-            raise TooSlowError(f"{len(found)} of {wanted} stale plugins were deleted")
-        time.sleep(1.0)
-    return found
+
+    def all_deleted() -> Mapping[tuple[str, str], float] | None:
+        found = moments(server.audit())[0]
+        return found if len(found) >= wanted else None
+
+    return patience.until(all_deleted, f"{wanted} stale plugins are deleted", LONGEST_SECONDS, soonest=1.0)

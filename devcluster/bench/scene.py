@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from devcluster import binaries, commands, etcd
+from devcluster import binaries, commands, etcd, patience
 from devcluster.bench import atrest
 from devcluster.bench.ledger import Ran, account, over
 from devcluster.bench.peers import EVICTION_ENV, EVICTION_LABEL, OURS
@@ -176,11 +176,7 @@ class Scene:
         return sum(each.event == event for each in self.truth.happenings)
 
     def _until(self, holds: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + FLEET_SECONDS + self.plot.nodes
-        while not holds():
-            if time.monotonic() > deadline:
-                raise TooSlowError(f"not in time: {what}")
-            time.sleep(self.plot.look_seconds)
+        patience.until(holds, what, FLEET_SECONDS + self.plot.nodes, soonest=self.plot.look_seconds)
 
     def _script(self, peer: Peer) -> subprocess.Popen[str]:
         """Run a script as people do: as a Helm hook Job with kubectl."""

@@ -10,7 +10,6 @@ import json
 import os
 import secrets
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ from devcluster.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.deployers import crds
 from devcluster.deployers.gitrepo import GitRepository
 from devcluster.deployers.release import Outcome
-from devcluster.patience import TooSlowError
 from devcluster.ports import free_ports
 
 if TYPE_CHECKING:
@@ -43,8 +41,6 @@ SELF_HEAL_SECONDS = 5
 
 PATIENCE_SECONDS = 300.0
 """For an operation to end on a busy machine."""
-
-STEP_SECONDS = 0.25
 
 FOLDERS = ("home", "gpg-keys", "gpg-source", "tls", "ssh", "plugins", "tmp")
 """What is mounted into Argo CD's containers."""
@@ -177,14 +173,15 @@ class ArgoCd:
         return self._await(name, lambda application: _began(application) > since and _idle(application))
 
     def _await(self, name: str, done: Callable[[dict[str, Any]], bool]) -> Outcome:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < end:
+        def outcome() -> Outcome | None:
             application = self.application(name)
-            if done(application):
-                phase = application["status"]["operationState"]["phase"]
-                return Outcome(succeeded=phase == "Succeeded", said=_shown(application))
-            time.sleep(STEP_SECONDS)
-        raise TooSlowError(f"{name} is not through in time:\n{_shown(self.application(name))}")
+            if not done(application):
+                return None
+            return Outcome(succeeded=_state(application)["phase"] == "Succeeded", said=_shown(application))
+
+        return self.cluster.wait_until(
+            lambda: f"{name} is through:\n{_shown(self.application(name))}", outcome, PATIENCE_SECONDS
+        )
 
 
 def _state(application: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from devcluster.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.deployers import crds
 from devcluster.deployers.charts import ChartSources
 from devcluster.deployers.release import Outcome
-from devcluster.patience import TooSlowError
 from devcluster.ports import free_ports
 
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ KUSTOMIZATIONS = path("kustomize.toolkit.fluxcd.io/v1", "kustomizations", namesp
 
 PATIENCE_SECONDS = 300.0
 """For a HelmRelease to come to a verdict on a busy machine."""
-
-STEP_SECONDS = 0.25
 
 INTERVAL = "10m"
 """Nothing in a test waits for a periodic reconciliation."""
@@ -120,13 +117,15 @@ class Flux:
 
     def settled(self, name: str) -> Outcome:
         """Wait until Flux has come to a verdict on what was asked last, and give it."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < end:
-            release = self.cluster.get(f"{HELM_RELEASES}/{name}")
-            if (verdict := _verdict(release)) is not None:
-                return Outcome(succeeded=verdict, said=_shown(release))
-            time.sleep(STEP_SECONDS)
-        raise TooSlowError(f"no verdict on {name} within {PATIENCE_SECONDS:.0f} s:\n{_shown(release)}")
+
+        def outcome() -> Outcome | None:
+            release = self.release(name)
+            verdict = _verdict(release)
+            return Outcome(succeeded=verdict, said=_shown(release)) if verdict is not None else None
+
+        return self.cluster.wait_until(
+            lambda: f"there is a verdict on {name}:\n{_shown(self.release(name))}", outcome, PATIENCE_SECONDS
+        )
 
     def release(self, name: str) -> dict[str, Any]:
         """Read a HelmRelease."""

@@ -8,7 +8,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Final
 
-from devcluster.patience import TooSlowError
+from devcluster import patience
 from devcluster.soak.plan import Before, Upgrade
 from devcluster.truth import Truth
 
@@ -102,11 +102,7 @@ class Stage:
 
     def until(self, holds: Callable[[], bool], what: str, seconds: float) -> None:
         """Wait for a condition of the world."""
-        end = time.monotonic() + seconds
-        while not holds():
-            if time.monotonic() > end:
-                raise TooSlowError(f"not within {seconds:.0f} s: {what}")
-            time.sleep(0.5)
+        patience.until(holds, what, seconds)
 
     def _plugins(self) -> int:
         """Count the nodes on which a plugin serves on the driver that is loaded."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from devcluster import patience
 from hook.objects.names import PLUGIN_DAEMONSETS
 from tests.certify.site import CHART, Done, Site
 from tests.e2e.identity import Right, rights
@@ -97,10 +97,11 @@ def test_the_account_may_do_what_it_needs_and_no_more(site: Site, embedded: Lab 
         if not any(item["kind"] == "ValidatingAdmissionPolicy" for item in objects):
             assert embedded is None
             pytest.skip("there is no admission policy: your values, or the API server, turn it off")
-        end = time.monotonic() + PATIENCE
-        while "ValidatingAdmissionPolicy" not in (said := _try_delete(site, own, f"{site.namespace}/bystander").stderr):
-            assert time.monotonic() < end, said
-            time.sleep(1)
+
+        def refused() -> str:
+            return _try_delete(site, own, f"{site.namespace}/bystander").stderr
+
+        patience.until(lambda: "ValidatingAdmissionPolicy" in refused(), refused, PATIENCE)
         allowed = [_try_delete(site, own, plugin) for plugin in list(before)[:1]]
     assert [one.stderr for one in allowed if one.returncode] == []
     assert before == _plugins(site)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kubernetes import client
 
-from devcluster.patience import TooSlowError
+from devcluster import patience
 from hook.kube.client import READ_SECONDS, Api
 from hook.kube.connection import by_library
 
@@ -159,11 +159,7 @@ def serving(
 
 def until(holds: Callable[[], object], what: str) -> None:
     """Wait for something that another thread or process does."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        if time.monotonic() > end:
-            raise TooSlowError(f"not within {PATIENCE:.0f} s: {what}")
-        time.sleep(0.01)
+    patience.until(holds, what, PATIENCE, soonest=0.01)
 
 
 @contextlib.contextmanager

@@ -16,8 +16,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from devcluster import patience
 from devcluster.cluster import Cluster
-from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
 from tests.pool import KNOBS
 from tests.process.program import Ended, Logged, as_pod, start
@@ -46,9 +46,6 @@ QUICK: Final = ("advanced.operatorQuiet=3s", "advanced.unknownOperatorQuiet=5s",
 UNCHECKED: Final = "--disable-openapi-validation"
 """The API server validates each object: to do so in the client as well takes two fifths of Helm's time."""
 
-SOONEST: Final = 0.1
-LATEST: Final = 0.5
-"""Seconds between two looks at the cluster, each of which costs 10 ms of CPU: a tenth of what was waited so far."""
 _SHELLS: Final = count()
 
 
@@ -267,12 +264,7 @@ class Lab:
 
     def until(self, holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
         """Wait for a condition of the world."""
-        began = time.monotonic()
-        while not holds():
-            waited = time.monotonic() - began
-            if waited > seconds:
-                raise TooSlowError(f"not within {seconds} s: {what}")
-            time.sleep(min(LATEST, max(SOONEST, waited / 10)))
+        patience.until(holds, what, seconds)
 
     def assert_clean(self, restarted: list[str]) -> None:
         """Assert the promises: nothing stale, nothing early, nothing needless, and exactly these restarts."""
