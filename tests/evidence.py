@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
 
 from devcluster.cluster import Cluster
 
 
 def keep(cluster: Cluster, name: str) -> None:
-    """Keep a cluster's logs and journals under a name, if anybody wants them."""
+    """Keep a cluster's logs and journals under a name, if anybody wants them; a second try adds a number."""
     if target := os.environ.get("EVIDENCE"):
-        cluster.save_evidence(Path(target) / name)
+        tries = (Path(target) / f"{name}{number}" for number in chain([""], count(2)))
+        cluster.save_evidence(next(each for each in tries if not each.exists()))
 
 
 @contextmanager

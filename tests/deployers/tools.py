@@ -99,6 +99,8 @@ class ByArgoCd:
     def __init__(self, cluster: Cluster) -> None:
         self.argocd = ArgoCd(cluster)
         self.argocd.start()
+        # Of two Applications that create one namespace at the same moment, one fails, which uses up its only retry.
+        self.argocd.commit([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
 
     def apply(self, releases: Sequence[Release]) -> Outcome:
         """Commit charts and values, and wait for the operations on that commit, or until there are none to do."""
