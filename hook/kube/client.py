@@ -55,8 +55,8 @@ READ_SECONDS: Final = 60.0
 WATCH_SLACK_SECONDS: Final = 15.0
 """Time by which a watch may outlast its timeout. The server ends a watch itself, so a longer silence is an error."""
 JOIN_SECONDS: Final = 0.2
-"""Time for pending calls after a signal: twice the response time of a busy API server. With the time for Events and one
-second for the Lease, the program exits within two seconds."""
+"""Time for pending calls after a signal: twice the response time of a busy API server. With the limits of what is
+written then, the program exits within the pod's grace period."""
 CLOCK_TOLERANCE: Final = timedelta(seconds=2)
 """Smallest difference between clocks that counts. ``Date`` has whole seconds, and responses take some time."""
 OFFSETS_KEPT: Final = 9

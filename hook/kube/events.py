@@ -99,7 +99,7 @@ def own_job(
 ) -> Job | None:
     """Return the own Job, read within `seconds`, or None. Without it, the timeout counts from the start of the process.
 
-    Raises UnreachableError if the policy's time ends before `seconds`.
+    Raises UnreachableError if the policy retries for less than `seconds`. Otherwise the deadline ends the run.
     """
     found = _own(api, Request("get", JOBS, namespace, name), policy, seconds)
     if found is None:
@@ -113,18 +113,14 @@ def own_job(
 def own_deployment(api: Api, namespace: str, name: str) -> ObjectReference | None:
     """Return the own Deployment, or None if it cannot be read within a few seconds. Then its Events are dropped."""
     policy = retry.RetryPolicy(OWNER_SECONDS, OWNER_SECONDS, OWNER_SECONDS)
-    try:
-        found = _own(api, Request("get", DEPLOYMENTS, namespace, name), policy, OWNER_SECONDS)
-    except UnreachableError as error:
-        log.warning("cannot read the own Deployment %s/%s, continuing without it: %s", namespace, name, error)
-        return None
+    found = _own(api, Request("get", DEPLOYMENTS, namespace, name), policy, OWNER_SECONDS)
     if found is None:
         return None
     return ObjectReference("apps/v1", "Deployment", namespace, name, found.metadata.uid)
 
 
 def _own(api: Api, request: Request, policy: retry.RetryPolicy, seconds: float) -> wire.Job | None:
-    """Read the object that runs this program. Raises UnreachableError unless `seconds` are over."""
+    """Read the object that runs this program. Raises UnreachableError if the policy's time ends before `seconds`."""
     if not request.name:
         return None
     end = time.monotonic() + seconds
@@ -135,7 +131,7 @@ def _own(api: Api, request: Request, policy: retry.RetryPolicy, seconds: float) 
         )
         return decoding.read(wire.Job, answer)
     except (ClusterError, MalformedObjectError) as error:
-        if isinstance(error, UnreachableError) and time.monotonic() < end:
+        if isinstance(error, UnreachableError) and policy.unreachable < seconds and time.monotonic() < end:
             raise
         where = f"{request.resource.kind} {request.namespace}/{request.name}"
         log.warning("cannot read the own %s, continuing without it: %s", where, error)

@@ -7,6 +7,7 @@ import json
 import time
 from dataclasses import replace
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -123,7 +124,7 @@ def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
     monkeypatch.setattr(cli, "ignore_signals", lambda: None)
     values = {"service_account_dir": str(tmp_path), "job_namespace": "gpu-operator", "log_format": "json"}
     values |= {"status_name": "", "run_id": ""}
-    for part, said in (("", refused(401)), *((DISCOVERY, said) for said in (refused(401), Said(503), SILENT))):
+    for part, said in product(("", DISCOVERY), (refused(401), Said(503), SILENT)):
         message = tmp_path / "message"
         message.touch()
         shown = Shown(cluster())
