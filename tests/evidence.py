@@ -22,6 +22,8 @@ def keep(cluster: Cluster, name: str) -> None:
 def booted(folder: Path, nodes: int, name: str) -> Iterator[Cluster]:
     """Run a cluster with a fleet, and keep what is left of it."""
     with Cluster(folder) as cluster:
-        cluster.up(nodes=nodes, fleet=True)
-        yield cluster
-        keep(cluster, name)
+        try:
+            cluster.up(nodes=nodes, fleet=True)
+            yield cluster
+        finally:
+            keep(cluster, name)

@@ -96,8 +96,14 @@ class Pool:
 def empty(cluster: Cluster, kept: set[str]) -> None:
     """Delete everything but what is kept, and assert that it is gone, from the fleet's journal too."""
 
-    def until_gone(left: Callable[[], Iterable[str]]) -> None:
-        patience.until(lambda: not left(), lambda: f"these are gone: {sorted(left())}", EMPTY_SECONDS)
+    def until_gone(look: Callable[[], Iterable[str]]) -> None:
+        left: list[str] = []
+
+        def all_gone() -> bool:
+            left[:] = look()
+            return not left
+
+        patience.until(all_gone, lambda: f"these are gone: {sorted(left)}", EMPTY_SECONDS)
 
     cluster.end_adopted()
     cluster.patch(KNOBS, {"data": {knobs.KEY: "{}"}})

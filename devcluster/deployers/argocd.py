@@ -173,15 +173,17 @@ class ArgoCd:
         return self._await(name, lambda application: _began(application) > since and _idle(application))
 
     def _await(self, name: str, done: Callable[[dict[str, Any]], bool]) -> Outcome:
+        shown = ""
+
         def outcome() -> Outcome | None:
+            nonlocal shown
             application = self.application(name)
+            shown = _shown(application)
             if not done(application):
                 return None
-            return Outcome(succeeded=_state(application)["phase"] == "Succeeded", said=_shown(application))
+            return Outcome(succeeded=_state(application)["phase"] == "Succeeded", said=shown)
 
-        return self.cluster.wait_until(
-            lambda: f"{name} is through:\n{_shown(self.application(name))}", outcome, PATIENCE_SECONDS
-        )
+        return self.cluster.wait_until(lambda: f"{name} is through:\n{shown}", outcome, PATIENCE_SECONDS)
 
 
 def _state(application: dict[str, Any]) -> dict[str, Any]:

@@ -117,15 +117,15 @@ class Flux:
 
     def settled(self, name: str) -> Outcome:
         """Wait until Flux has come to a verdict on what was asked last, and give it."""
+        shown = ""
 
         def outcome() -> Outcome | None:
+            nonlocal shown
             release = self.release(name)
-            verdict = _verdict(release)
-            return Outcome(succeeded=verdict, said=_shown(release)) if verdict is not None else None
+            shown, verdict = _shown(release), _verdict(release)
+            return Outcome(succeeded=verdict, said=shown) if verdict is not None else None
 
-        return self.cluster.wait_until(
-            lambda: f"there is a verdict on {name}:\n{_shown(self.release(name))}", outcome, PATIENCE_SECONDS
-        )
+        return self.cluster.wait_until(lambda: f"there is a verdict on {name}:\n{shown}", outcome, PATIENCE_SECONDS)
 
     def release(self, name: str) -> dict[str, Any]:
         """Read a HelmRelease."""

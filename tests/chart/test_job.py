@@ -8,7 +8,11 @@ from typing import Final
 import yaml
 
 from hook.cli import EXIT_USAGE
+from hook.kube.client import JOIN_SECONDS
+from hook.kube.election import RELEASE_SECONDS
+from hook.kube.events import STOP_SECONDS
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED
+from hook.run.statusobject import TIMEOUT_SECONDS
 from tests.chart.rendering import CHART, HOOK_ANNOTATIONS, Helm, Values
 
 PLAIN: Final[Values] = {"hook.enabled": False}
@@ -81,6 +85,12 @@ def test_kubernetes_stops_the_job_when_its_timeout_is_over(helm: Helm) -> None:
     seconds = {"25m": 1500, "90s": 90, "1h30m": 5400, "2h": 7200, "1h1m1s": 3661, "08m": 480, "1h5s": 3605}
     found = {timeout: helm.render({"timeout": timeout}).job["spec"]["activeDeadlineSeconds"] for timeout in seconds}
     assert found == seconds
+
+
+def test_what_may_wait_after_a_signal_fits_into_the_grace_period(helm: Helm) -> None:
+    """Pending calls, two writes of the status object, two queues of Events and the Lease, each until its limit."""
+    limits = JOIN_SECONDS, 2 * TIMEOUT_SECONDS, 2 * STOP_SECONDS, RELEASE_SECONDS
+    assert sum(limits) < helm.render().job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
 
 
 def test_final_exits_fail_the_job_at_once_and_evictions_do_not_count(helm: Helm) -> None:

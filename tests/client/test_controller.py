@@ -17,7 +17,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
 from hook.decide.state import Breaker, Memory
 from hook.errors import LeaseLostError, UnreachableError
-from hook.kube import client, election, events
+from hook.kube import events
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import ObjectReference
 from hook.kube.requests import delete_pod
@@ -179,11 +179,6 @@ def test_events_are_written_before_the_lease_is_released(monkeypatch: pytest.Mon
         running.stop()
         assert server.count("POST /api/v1/namespaces/dra/events") == 4
         until(lambda: kept.holder == "", "the Lease is released")
-
-
-def test_what_may_wait_after_a_signal_is_two_seconds_in_all() -> None:
-    """A pending write, the Events and the Lease: another replica need not wait for longer."""
-    assert client.JOIN_SECONDS + events.STOP_SECONDS + election.RELEASE_SECONDS <= 2
 
 
 def state(decision: Decision, restarted: int = 0, breaker: Breaker | None = None) -> ControllerState:

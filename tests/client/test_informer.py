@@ -136,6 +136,7 @@ def test_watches_that_bring_nothing_become_rare(monkeypatch: pytest.MonkeyPatch)
 
         monkeypatch.setattr(informer._stopping, "wait", wait)
         monkeypatch.setattr(retry, "LONGEST_WAIT_SECONDS", 10.0)
+        monkeypatch.setattr(informers, "SHORT_WATCH_SECONDS", 2 * PATIENCE)
         informer.start()
         informer._thread.join(PATIENCE)
     assert (pauses[0], pauses[1]) == (informers.NEXT_WATCH_SECONDS, informers.NEXT_WATCH_SECONDS)

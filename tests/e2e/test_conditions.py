@@ -169,7 +169,7 @@ def test_drivers_that_do_not_come(boot: Boot) -> None:
     lab.operator(**ALL_AT_ONCE)
     lab.plugin()
     lab.until(lambda: lab.serving_on() == {"gpu-0"}, "one plugin runs", acts.PATIENCE)
-    late = acts.run(lab, timeout="25s").assert_phase("Deadline", "TimeUp")
+    late = acts.run(lab, timeout="60s").assert_phase("Deadline", "TimeUp")
     assert late.reasons() == {"gpu-1": "DriverNotReady", "gpu-2": "DriverFailing"}
     for node in faults:
         lab.annotate(node, "driver-fault", None)

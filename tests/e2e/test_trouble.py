@@ -19,7 +19,7 @@ def test_out_of_time(boot: Boot) -> None:
     lab.operator(chart=NEW_CHART, driver=NEW, **ALL_AT_ONCE)
     # What reloads take is not the run's time.
     lab.until(lambda: acts.upgraded(lab, 2), "the other drivers are reloaded", acts.PATIENCE)
-    late = acts.post(lab, timeout="30s").assert_phase("Deadline", "TimeUp")
+    late = acts.post(lab, timeout="60s").assert_phase("Deadline", "TimeUp")
     assert lab.restarts() == ["gpu-0", "gpu-2"]
     assert late.reasons() == {"gpu-1": "DriverFailing"}
     assert "pulling image" in late.story["nodes"][0]["message"]

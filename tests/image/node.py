@@ -94,7 +94,11 @@ class NodeLab(Lab):
 
     def ends(self, pods: list[dict[str, Any]] | None = None) -> dict[str, dict[str, Any]]:
         """Return how containers of these pods, or of the Job's, ended, by their pods' names, oldest first."""
-        statuses = ((pod, each) for pod in pods or self.pods() for each in pod["status"].get("containerStatuses", []))
+        statuses = (
+            (pod, each)
+            for pod in (self.pods() if pods is None else pods)
+            for each in pod["status"].get("containerStatuses", [])
+        )
         found = ((pod["metadata"]["name"], each["state"].get("terminated")) for pod, each in statuses)
         return {name: end for name, end in found if end}
 

@@ -48,7 +48,8 @@ def test_a_thousand_nodes_within_the_default_limit(boot: Callable[..., NodeLab])
     pod = lab.next_judging()
     lab.until(lambda: _deleted(lab) == len(STALE), "the stale plugins are deleted", 120)
     etcd.put(lab.cluster.files, _changed(policy))
-    group, peaks = lab.cgroup(pod), [0]
+    group = lab.cgroup(pod)
+    peaks = [cgroups.memory_peak(group)]
     _replace(lab)
     while hook.poll() is None:
         with suppress(OSError):  # The container has ended.

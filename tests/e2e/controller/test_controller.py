@@ -196,7 +196,7 @@ def test_its_pod_is_deleted_then_none_is_left(field: Field) -> None:
     assert not field.status()["controller"]["alive"]
     field.began = time.time()
     field.patch_driver(NEW)
-    alone = field.begin("job.mode=delegate", f"--lease-namespace={NAMESPACE}", f"--lease-name={LEASE}", timeout="25s")
+    alone = field.begin("job.mode=delegate", f"--lease-namespace={NAMESPACE}", f"--lease-name={LEASE}", timeout="60s")
     end = alone.told()
     assert end.code == 124, end.said
     assert end.story["next"].startswith("ControllerMissing")
