@@ -8,6 +8,7 @@ booted: ``BOOTS_LOG=$PWD/boots make test; wc -l boots``.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -95,6 +96,7 @@ class Pool:
 
 def empty(cluster: Cluster, kept: set[str]) -> None:
     """Delete everything but what is kept, and assert that it is gone, from the fleet's journal too."""
+    end = time.monotonic() + EMPTY_SECONDS
 
     def until_gone(look: Callable[[], Iterable[str]]) -> None:
         left: list[str] = []
@@ -103,7 +105,7 @@ def empty(cluster: Cluster, kept: set[str]) -> None:
             left[:] = look()
             return not left
 
-        patience.until(all_gone, lambda: f"these are gone: {sorted(left)}", EMPTY_SECONDS)
+        patience.until(all_gone, lambda: f"these are gone: {sorted(left)}", end - time.monotonic())
 
     cluster.end_adopted()
     cluster.patch(KNOBS, {"data": {knobs.KEY: "{}"}})
