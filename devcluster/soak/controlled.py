@@ -7,6 +7,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Final
 
+from devcluster import patience
 from devcluster.patience import TooSlowError
 from devcluster.soak.course import Course
 from devcluster.soak.judge import CONTROLLER_MEBIBYTES, Run
@@ -100,7 +101,7 @@ class ControllerSoak(Course):
             return len(self._wrong) > known or holds()
 
         try:
-            self.stage.until(look, "the fleet is refreshed", self.cycle_seconds)
+            patience.until(look, "the fleet is refreshed", self.cycle_seconds)
         except TooSlowError:
             if not self._wrong and not self._neglected():
                 raise
@@ -126,7 +127,7 @@ class ControllerSoak(Course):
         if fault is Fault.TWICE:
             self._start()
             second = self._lives[-1].process
-            self.stage.until(lambda: bool(second.said()), "the second controller runs", END_SECONDS)
+            patience.until(lambda: bool(second.said()), "the second controller runs", END_SECONDS)
         self._end(leader, *((signal.SIGKILL, KILLED) if fault is Fault.KILL else (signal.SIGTERM, STOPPED)))
         if fault is not Fault.TWICE:
             self._start()

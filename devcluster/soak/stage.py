@@ -13,7 +13,7 @@ from devcluster.soak.plan import Before, Upgrade
 from devcluster.truth import Truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from devcluster.cluster import Cluster
 
@@ -44,7 +44,7 @@ class Stage:
         """Bring the fleet up, with a fresh plugin on every node."""
         self._operator()
         self._helm(PLUGIN, {})
-        self.until(self.served, "the fleet is up", seconds)
+        patience.until(self.served, "the fleet is up", seconds)
 
     def ask(self, upgrade: Upgrade) -> None:
         """Ask the operator for what a cycle wants; Helm returns long before anything has happened."""
@@ -99,10 +99,6 @@ class Stage:
     def served(self) -> bool:
         """Return whether every node has the asked driver, Ready, and a plugin that serves on it."""
         return not self.behind() and self._plugins() == self.nodes
-
-    def until(self, holds: Callable[[], bool], what: str, seconds: float) -> None:
-        """Wait for a condition of the world."""
-        patience.until(holds, what, seconds)
 
     def _plugins(self) -> int:
         """Count the nodes on which a plugin serves on the driver that is loaded."""
