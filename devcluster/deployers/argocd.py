@@ -20,7 +20,7 @@ from devcluster.client import path
 from devcluster.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.deployers import crds
 from devcluster.deployers.gitrepo import GitRepository
-from devcluster.deployers.release import Outcome
+from devcluster.deployers.release import Outcome, settled
 from devcluster.ports import free_ports
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ RESYNC_SECONDS = 60
 
 SELF_HEAL_SECONDS = 5
 """How long it waits at most before it repairs the same again."""
-
-PATIENCE_SECONDS = 300.0
-"""For an operation to end on a busy machine."""
 
 FOLDERS = ("home", "gpg-keys", "gpg-source", "tls", "ssh", "plugins", "tmp")
 """What is mounted into Argo CD's containers."""
@@ -173,17 +170,10 @@ class ArgoCd:
         return self._await(name, lambda application: _began(application) > since and _idle(application))
 
     def _await(self, name: str, done: Callable[[dict[str, Any]], bool]) -> Outcome:
-        shown = ""
+        def verdict(application: dict[str, Any]) -> bool | None:
+            return bool(_state(application)["phase"] == "Succeeded") if done(application) else None
 
-        def outcome() -> Outcome | None:
-            nonlocal shown
-            application = self.application(name)
-            shown = _shown(application)
-            if not done(application):
-                return None
-            return Outcome(succeeded=_state(application)["phase"] == "Succeeded", said=shown)
-
-        return self.cluster.wait_until(lambda: f"{name} is through:\n{shown}", outcome, PATIENCE_SECONDS)
+        return settled(self.cluster, f"{APPLICATIONS}/{name}", verdict, _shown)
 
 
 def _state(application: dict[str, Any]) -> dict[str, Any]:

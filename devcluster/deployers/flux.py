@@ -13,7 +13,7 @@ from devcluster.client import path
 from devcluster.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.deployers import crds
 from devcluster.deployers.charts import ChartSources
-from devcluster.deployers.release import Outcome
+from devcluster.deployers.release import Outcome, settled
 from devcluster.ports import free_ports
 
 if TYPE_CHECKING:
@@ -30,9 +30,6 @@ COLLECTIONS = (
 )
 HELM_RELEASES = path("helm.toolkit.fluxcd.io/v2", "helmreleases", namespace=NAMESPACE)
 KUSTOMIZATIONS = path("kustomize.toolkit.fluxcd.io/v1", "kustomizations", namespace=NAMESPACE)
-
-PATIENCE_SECONDS = 300.0
-"""For a HelmRelease to come to a verdict on a busy machine."""
 
 INTERVAL = "10m"
 """Nothing in a test waits for a periodic reconciliation."""
@@ -117,15 +114,7 @@ class Flux:
 
     def settled(self, name: str) -> Outcome:
         """Wait until Flux has come to a verdict on what was asked last, and give it."""
-        shown = ""
-
-        def outcome() -> Outcome | None:
-            nonlocal shown
-            release = self.release(name)
-            shown, verdict = _shown(release), _verdict(release)
-            return Outcome(succeeded=verdict, said=shown) if verdict is not None else None
-
-        return self.cluster.wait_until(lambda: f"there is a verdict on {name}:\n{shown}", outcome, PATIENCE_SECONDS)
+        return settled(self.cluster, f"{HELM_RELEASES}/{name}", _verdict, _shown)
 
     def release(self, name: str) -> dict[str, Any]:
         """Read a HelmRelease."""

@@ -6,9 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from devcluster.client import Object
+    from devcluster.cluster import Cluster
+
 Values = dict[str, Any]
+
+PATIENCE_SECONDS = 300.0
+"""For a deployer to come to a verdict on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +42,18 @@ class Outcome:
     succeeded: bool
     said: str
     """All that the deployer shows: output, conditions, operation messages."""
+
+
+def settled(
+    cluster: Cluster, where: str, verdict: Callable[[Object], bool | None], shown: Callable[[Object], str]
+) -> Outcome:
+    """Wait for a deployer's verdict on the object in which it shows a release, and return it with what is shown."""
+    said = ""
+
+    def outcome() -> Outcome | None:
+        nonlocal said
+        found = cluster.get(where)
+        said, succeeded = shown(found), verdict(found)
+        return Outcome(succeeded, said) if succeeded is not None else None
+
+    return cluster.wait_until(lambda: f"there is a verdict on {where}:\n{said}", outcome, PATIENCE_SECONDS)
