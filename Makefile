@@ -27,7 +27,7 @@ SEED ?= 1
 # Tests start the program and the simulators a thousand times: compiling their sources each time takes as long as the rest.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-programs try bench profile soak test test-unit test-quick model mutants test-cluster test-simulator test-deployers test-nightly test-image test-visit lint type format chart binaries deployers \
+.PHONY: help setup demo demo-programs try bench profile soak test test-unit test-quick model mutants test-cluster test-simulator test-deployers test-nightly test-image test-visit lint type format sizes chart binaries deployers \
 	image image-tools scan docs golden site test-site site-tools site-version lock release-check release-chart clean
 
 ##@ Set up
@@ -111,6 +111,9 @@ lint: $(READY) ## Check style, imports and workflows
 
 type: $(READY) ## Check types
 	$(PY) -m mypy --cache-dir "$(CACHE)/mypy"
+
+sizes: ## Show how long each package is, for information
+	@$(PYTHON) -m tools.sizes
 
 format: $(READY) ## Format the sources
 	$(PY) -m ruff check --fix .
