@@ -105,10 +105,10 @@ def _start(
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "wide", "json", "yaml", "html"]),
+    type=click.Choice(["table", "json", "html"]),
     default="table",
     show_default=True,
-    help="wide: also the pods and their last time; html: one page without other files: nodes, times, affected pods.",
+    help="html: one page without other files: nodes, times, affected pods.",
 )
 @click.option("-w", "--watch", is_flag=True, help="Show the table again whenever it changes, until Ctrl-C (exit 130).")
 @click.option(
@@ -146,14 +146,7 @@ def _formatted(view: View, output: str) -> str:
         from hook.run.page import page  # noqa: PLC0415 - no other output needs it
 
         return page(view)
-    if output in {"table", "wide"}:
-        return "\n".join(view.as_lines(wide=output == "wide"))
-    text = json.dumps(view.as_json(), indent=2)
-    if output == "json":
-        return text
-    import yaml  # noqa: PLC0415 - no other output needs it
-
-    return str(yaml.safe_dump(json.loads(text), sort_keys=False)).rstrip()
+    return json.dumps(view.as_json(), indent=2) if output == "json" else "\n".join(view.as_lines())
 
 
 @main.command()

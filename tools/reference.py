@@ -62,7 +62,7 @@ Before the reason at the end of the log, and `phase` in the termination message 
 {phases}
 ## JSON schemas
 
-- [`status -o json`](../status.schema.json), and `-o yaml`
+- [`status -o json`](../status.schema.json)
 - [`plan -o json`](../plan.schema.json)
 - [the termination message](../termination-message.schema.json)
 - [a line of the log](../log.schema.json) with `logFormat=json`

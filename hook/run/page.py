@@ -90,7 +90,7 @@ def _square(status: NodeStatus) -> str:
 
 
 def _rows(view: View) -> Iterator[str]:
-    times = {id(status): view.pods(status).times for status in view.decision.statuses}
+    times = {id(status): view.times(status) for status in view.decision.statuses}
     known = [time for found in times.values() for time in found.values()]
     last = max(known, default=view.now)
     first = max(min(known, default=view.now), last - LONGEST_SPAN)

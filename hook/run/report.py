@@ -46,7 +46,7 @@ BRIEF: Final = 400
 """Bytes of one sentence in the termination message: six sentences, the advice and the other fields fit."""
 ADVICE: Final = 1000
 """Bytes of the advice there: a meaning, where to look, and a fix with its precondition."""
-HEADINGS: Final = ("NODE", "STATE", "REASON")
+HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +181,12 @@ def progress(decision: Decision, eta: int | None = None) -> str:
     return f"{len(eligible) - remaining(decision)} of {len(eligible)} nodes verified{about}"
 
 
-def table(
-    decision: Decision, more: Sequence[str] = (), cells: Callable[[NodeStatus], Sequence[str]] = lambda _status: ()
-) -> str:
-    """Return one row per node; for a large fleet only those that are not verified. `more` columns have these cells."""
+def table(decision: Decision) -> str:
+    """Return one row per node; for a large fleet only those that are not verified."""
     selected, detail = _selected(decision.statuses), details(decision)
-    rows = [(status.node, status.state, status.reason, *cells(status), detail(status)) for status in selected]
+    rows = [(status.node, status.state, status.reason, detail(status)) for status in selected]
     left_out = len(decision.statuses) - len(rows)
-    lines = aligned([(*HEADINGS, *more, "DETAIL"), *rows]) if rows else []
+    lines = aligned([HEADINGS, *rows]) if rows else []
     if left_out:
         lines.append(f"({left_out} more nodes: {counts_line(decision)})")
     return "\n".join(lines)

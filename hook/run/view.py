@@ -13,12 +13,12 @@ from hook.decide.decide import decide_all
 from hook.decide.fleet import NodeView, live_pods
 from hook.decide.memo import Memo
 from hook.decide.result import NodeState, headline
-from hook.format import shortened, timestamp
+from hook.format import shortened
 from hook.plan.timing import remaining_seconds
 from hook.run import lookup, report, workloads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from hook.config import Settings
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hook.decide.result import Decision, NodeStatus
     from hook.decide.workloads import Affected
     from hook.kube.client import Api
-    from hook.objects.views import Pod
 
 CLEAR: Final = "\x1b[H\x1b[2J"
 """Moves the cursor of a terminal to the top and erases the screen."""
@@ -34,18 +33,6 @@ SHORTEST_SECONDS: Final = 1.0
 """Between two views. Hundreds of objects change per second while a large fleet reloads."""
 LONGEST_SECONDS: Final = 10.0
 """Between two views of a fleet that does not change, because a controller may have renewed its Lease."""
-WIDE: Final = ("DRIVER-POD", "PLUGIN-POD", "SINCE")
-"""Further columns of ``-o wide``."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodePods:
-    """The driver pods and plugin pods of a node, and the times that they record, as far as they are known."""
-
-    drivers: Sequence[Pod]
-    plugins: Sequence[Pod]
-    times: Mapping[str, datetime]
-    """When driver and plugin started (`driver`, `plugin`), and were `ready` and `verified`: the plugin's readiness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +54,11 @@ class View:
         tables = (report.table(self.decision), *workloads.as_lines(self.affected))
         return *tables, headline(self.decision), "out of sync" if self.problem else ""
 
-    def pods(self, status: NodeStatus) -> NodePods:
-        """Return the pods that a status is about."""
+    def times(self, status: NodeStatus) -> dict[str, datetime]:
+        """Return when driver and plugin started (`driver`, `plugin`), and were `ready` and `verified`, where known.
+
+        A plugin is verified since it became ready.
+        """
         fleet = self.fleets[status.stack]
         node = fleet.nodes.get(status.node) or NodeView(status.node, None)
         drivers, plugins = live_pods(node.driver_pods), live_pods((*node.plugin_pods, *node.unnamed_pods))
@@ -81,20 +71,13 @@ class View:
         times["plugin"] = min(starts, default=None)
         if status.state is NodeState.VERIFIED:
             times["verified"] = max(filter(None, (pod.containers_ready_since for pod in plugins)), default=None)
-        return NodePods(drivers, plugins, {name: time for name, time in times.items() if time is not None})
+        return {name: time for name, time in times.items() if time is not None}
 
-    def cells(self, status: NodeStatus) -> tuple[str, ...]:
-        """Return the cells of ``WIDE``: the last one has the latest time."""
-        of = self.pods(status)
-        names = [", ".join(pod.name for pod in pods) for pods in (of.drivers, of.plugins)]
-        return tuple(cell or "-" for cell in (*names, max(map(timestamp, of.times.values()), default="")))
-
-    def as_lines(self, *, wide: bool = False) -> list[str]:
+    def as_lines(self) -> list[str]:
         """Return the lines for a terminal: tables, verdict, advice, and the state of the controller."""
-        table = report.table(self.decision, WIDE, self.cells) if wide else report.table(self.decision)
         ending = report.ending(self.decision, lookup.advice(self.decision, self.found))
         unknown = f"affected workloads are not known: {self.affected.unknown}" if self.affected.unknown else ""
-        lines = (table, *ending, *workloads.as_lines(self.affected), unknown)
+        lines = (report.table(self.decision), *ending, *workloads.as_lines(self.affected), unknown)
         return list(filter(None, (*lines, *lookup.as_lines(self.found), self.problem and f"WARNING {self.problem}")))
 
     def as_json(self) -> dict[str, Any]:
