@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from hook.decide.explain import explained, words
 from hook.decide.reasons import EventReason, Reason
-from hook.objects.drivers import STACKS
+from hook.objects.drivers import NETWORK_OPERATOR, STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +54,9 @@ GENERIC: Final = {
     "policy": "policy",
     "noun": "plugin",
     "device": "a device of the driver",
+    "annotated": f" With the network driver: if the node has the annotation {NETWORK_OPERATOR.nodes.safe_load}, remove "
+    "that as well.",
+    "tolerations": f" ({'; '.join(stack.plugin.tolerations for stack in STACKS.values())})",
 }
 """Words for a text that all stacks share. The commands have the names of each stack."""
 

@@ -115,6 +115,8 @@ def explained(reason: Row, node: str = "", subject: str = "", stack: Stack = GPU
 def words(stack: Stack) -> dict[str, str]:
     """Return the words for the parts of a driver stack in explanations."""
     prior = STACKS.get(stack.after, stack)
+    annotation, configured = stack.nodes.safe_load, stack.plugin.tolerations
+    counted = ", and cordoned, NotReady and failed nodes count against maxUnavailable, where the policy has it"
     return {
         "operator": stack.operator.title,
         "operator_labels": stack.operator.selector,
@@ -128,4 +130,7 @@ def words(stack: Stack) -> dict[str, str]:
         "prior_drivers": selector(prior.driver.label),
         "noun": stack.plugin.noun,
         "device": stack.device,
+        "annotated": f" If the node has the annotation {annotation}, remove that as well." if annotation else "",
+        "counted": counted if stack.upgrade.counts_unavailable else "",
+        "tolerations": f" ({configured})" if configured else "",
     }

@@ -119,8 +119,7 @@ class Reason(Row):
     DRIVER_OUTDATED = row(
         "DriverOutdated",
         "The upgrade controller has not reached this node yet. Failed nodes keep their places in "
-        "maxParallelUpgrades, and cordoned, NotReady and failed nodes count against maxUnavailable, where the policy "
-        "has it: look for them if no node advances.",
+        "maxParallelUpgrades{counted}: look for them if no node advances.",
         Trait.BLOCKED,
         Trait.WAITS_FOR_TURN,
         look=_STATES,
@@ -154,8 +153,7 @@ class Reason(Row):
     UPGRADE_FAILED = row(
         "UpgradeFailed",
         "The upgrade controller stopped the upgrade of this node. It resumes once the new driver is Ready. "
-        "Its events and the log of the {operator} name the step. If the node has the annotation "
-        f"{names.OFED_SAFE_LOAD_ANNOTATION}, remove that as well. If the new driver never starts, "
+        "Its events and the log of the {operator} name the step.{annotated} If the new driver never starts, "
         "return to the previous version.",
         Trait.BLOCKED,
         Trait.FAILING,
@@ -226,8 +224,8 @@ class Reason(Row):
         "TaintNotTolerated",
         "The plugin is stale. The program does not restart it, because the node has a taint that the plugin does not "
         "tolerate, so the new pod could not start there. With strategy rollout-restart, one such node holds the "
-        "plugins of all nodes. Add the toleration where the plugin is configured (the DRA driver's chart: "
-        "kubeletPlugin.tolerations; a NicClusterPolicy: spec.tolerations), then run the release again.",
+        "plugins of all nodes. Add the toleration where the plugin is configured{tolerations}, then run the release "
+        "again.",
         Trait.BLOCKED,
         Trait.FAILING,
         Trait.STALE,

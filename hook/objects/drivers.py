@@ -58,6 +58,8 @@ class PluginKind:
     """DaemonSet name, and component label, of the plugin that the stack's operator deploys and restarts itself."""
     operator_kind: str = ""
     """Kind of object that owns that DaemonSet."""
+    tolerations: str = ""
+    """Where an administrator configures its tolerations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ DRA_PLUGIN: Final = PluginKind(
     containers=names.PLUGIN_CONTAINERS,
     operator_managed=names.OPERATOR_MANAGED_PLUGIN,
     operator_kind="GPUCluster",
+    tolerations="the DRA driver's chart: kubeletPlugin.tolerations",
 )
 OTHER_PLUGIN: Final = PluginKind(noun="driver client")
 """Driver client from the settings: it holds the driver, and nothing else is known about it."""
@@ -302,7 +305,11 @@ NETWORK_OPERATOR: Final = Stack(
         drains=names.OFED_DRAIN_SELECTOR,
     ),
     # The init container accepts any mlx5_core, also that of the host, so it is no proof of freshness (NO).
-    plugin=PluginKind(noun="device plugin", names=names.NETWORK_PLUGIN_DAEMONSETS),
+    plugin=PluginKind(
+        noun="device plugin",
+        names=names.NETWORK_PLUGIN_DAEMONSETS,
+        tolerations="the NicClusterPolicy: spec.tolerations",
+    ),
     # NO documentation, life cycle management.
     failed_upgrade_command="kubectl -n {namespace} delete pod {name}",
 )

@@ -118,7 +118,8 @@ class Runner:
         """Return the decision on a run whose time is up before the cluster could be read, else None."""
         if self._api.now() < self._deadline:
             return None
-        return Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up before the cluster could be read")
+        message = "the time is up before the cluster could be read"
+        return Decision(Phase.DEADLINE, Reason.TIME_UP, message, stack=self._settings.drivers[0])
 
     def _reconcile(self) -> Decision:
         while True:

@@ -26,8 +26,10 @@ from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
 from hook.kube.requests import NODES, ListOptions
 from hook.objects import names
+from hook.objects.drivers import STACKS
 from hook.run import job
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Delegation, LeaseObserver, Outcome, Readiness, Runner
+from hook.run.report import next_step
 from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker
 from hook.run.statusobject import StatusObject
 from tests.client.controller import NOW, SPEC, STATUS, lease
@@ -103,11 +105,16 @@ def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:
 
 def test_the_time_counts_from_the_jobs_start() -> None:
     """All its tries share one deadline: a pod that starts when that has passed reads nothing and ends."""
-    for settings, code in ((Settings(), EXIT_DEADLINE), (Settings(on_deadline=OnDeadline.REPORT), 0)):
+    for settings, code in (
+        (Settings(), EXIT_DEADLINE),
+        (Settings(on_deadline=OnDeadline.REPORT), 0),
+        (Settings(drivers=("network",)), EXIT_DEADLINE),
+    ):
         with serving(Shown(cluster())) as server:
             run = runner(server, settings, ago=settings.timeout.total_seconds())
             outcome = ended(run)
             assert (outcome.decision.reason, outcome.exit_code) == (Reason.TIME_UP, code)
+            assert STACKS[settings.drivers[0]].upgrade.state in next_step(outcome.decision), settings.drivers
             assert run._deadline == run._started + settings.timeout - settings.margin
             assert run._cache.end < time.monotonic()  # its questions know the same end
     with serving(Shown(cluster())) as server:  # without a Job, from when this process connected

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from hook.decide.explain import Explanation, Row, Trait, explained, remedy, row
 from hook.decide.reasons import EventReason, Reason
-from hook.objects.drivers import STACKS
+from hook.objects.drivers import STACKS, selector
 from tests.unit.decide import messages
 from tools import reasons
+
+if TYPE_CHECKING:
+    from hook.objects.drivers import Stack
 
 LEFTOVER: Final = re.compile(r"\{(?!NAME|[a-z]+,)[a-z_]*\}|\{\{|\}\}")
 """A placeholder. ``{NAME}`` is a list in Helm's own syntax, and stays."""
@@ -59,6 +62,30 @@ def test_every_explanation_is_complete() -> None:
         assert remedy(Reason.DRIVER_FAILING, "gpu-0", subject).endswith(expected), subject
     assert ("Code", Explanation("It is done."), frozenset()) == row("Code", "It is done."), "only the meaning is needed"
     assert Reason.REFRESHED.explanation.meaning == remedy(Reason.REFRESHED, "gpu-0", "ns/pod"), "no work is left"
+
+
+def identifiers(stack: Stack) -> set[str]:
+    """Return what only the operator of one stack has: its name, kinds, labels and annotations."""
+    labels = (selector(stack.driver.label), stack.upgrade.state, stack.upgrade.skip, stack.nodes.present)
+    named = {stack.operator.title, stack.policy.kind, stack.policy.plural, *labels, stack.nodes.safe_load}
+    return {*named, stack.plugin.tolerations} - {""}
+
+
+def test_a_text_names_nothing_of_another_stack() -> None:
+    """A cluster that has only one operator has no label or annotation of the other one to look for."""
+    for reason, stack in EVERYWHERE:
+        others = {each for other in STACKS.values() if other is not stack for each in identifiers(other)}
+        if reason is Reason.PRIOR_DRIVER_UNSETTLED:
+            others -= identifiers(STACKS[stack.after or stack.name])
+        text = remedy(reason, "node-0", "ns/pod", stack)
+        found = {each for each in others if re.search(rf"(?<![a-z]){re.escape(each)}", text)}
+        assert not found, f"{stack.name}: {text}"
+    for stack in STACKS.values():
+        failed = remedy(Reason.UPGRADE_FAILED, stack=stack)
+        assert (stack.nodes.safe_load in failed, "annotation" in failed) == (True, bool(stack.nodes.safe_load)), failed
+        limited = stack.upgrade.counts_unavailable
+        assert ("maxUnavailable" in remedy(Reason.DRIVER_OUTDATED, stack=stack)) is limited, stack.name
+        assert stack.plugin.tolerations in remedy(Reason.TAINT_NOT_TOLERATED, stack=stack), stack.name
 
 
 def test_a_look_changes_nothing() -> None:
