@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -258,8 +259,15 @@ def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         if started is not None:
             started.stop()
         outcome = _outcome_of(error, started.last if started else None)
+        if isinstance(error, TerminatedError):
+            outcome = replace(outcome, decision=_stopped(outcome.decision))
     _report(outcome, started.restarted if started else 0, settings, values)
     return outcome.exit_code
+
+
+def _stopped(decision: Decision) -> Decision:
+    """Return the decision on a controller that a signal stopped. That is no failure: the next leader continues."""
+    return replace(decision, phase=Phase.WAIT, reason=Reason.CONTROLLER_STOPPED)
 
 
 def _pod_namespace(values: Mapping[str, Any]) -> str:

@@ -362,7 +362,7 @@ class Reason(Row):
     )
     API_UNREACHABLE = row(
         "ApiUnreachable",
-        "The API server did not answer, or refused for a reason that may pass. The Job tries again.",
+        "The API server did not answer, or refused for a reason that may pass. Kubernetes starts the program again.",
         look="kubectl get --raw /readyz",
     )
     UNAUTHORIZED = row(
@@ -371,6 +371,12 @@ class Reason(Row):
         look="kubectl auth whoami",
     )
     TERMINATED = row("Terminated", "The run was stopped. The next run continues where it stopped.", look=_STATUS)
+    CONTROLLER_STOPPED = row(
+        "ControllerStopped",
+        "A signal stopped this controller, for example because its Deployment is being rolled out. The next leader "
+        "reads the fleet and continues.",
+        look=_STATUS,
+    )
     LEASE_LOST = row(
         "LeaseLost",
         "This controller could not renew its Lease for ten seconds, or another one holds it. It exits so that two "

@@ -121,6 +121,20 @@ def test_the_advice_at_the_end() -> None:
     assert next_step(late).startswith("OperatorNotLeading:")
 
 
+def test_the_advice_to_a_stopped_process_fits_it() -> None:
+    """A Job runs again. A controller has no next run: another leader continues."""
+    for reason, phase, expected in (
+        (Reason.TERMINATED, Phase.FAIL, True),
+        (Reason.CONTROLLER_STOPPED, Phase.WAIT, False),
+    ):
+        (line,) = advice(Decision(phase, reason, "stopped by signal 15"))
+        assert ("next run" in line) is expected, line
+    # Both end with these.
+    for reason in (Reason.API_UNREACHABLE, Reason.UNAUTHORIZED):
+        (line,) = advice(Decision(Phase.FAIL, reason, "no answer"))
+        assert "Job" not in line, line
+
+
 def test_the_termination_message_holds_the_whole_advice() -> None:
     """A look, and a fix with its precondition: a command that is cut off is no help."""
     node = "worker-17.pool-a.eu-central-1.cluster.example"

@@ -168,6 +168,7 @@ def test_a_signal_ends_it(tmp_path: Path) -> None:
                     process.signal(number)
                     done = process.ended(seconds=30)  # a request has a minute
             assert (done.code, "Terminated" in done.out) == (code, True), done.said
+            assert "The next run continues where it stopped." in done.out, done.said
 
 
 def test_what_needs_no_cluster_works_without_one(tmp_path: Path) -> None:

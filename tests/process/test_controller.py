@@ -78,7 +78,19 @@ def test_a_signal_ends_it_while_requests_hang(start: Callable[..., Process]) -> 
         kept.instead = lambda line: None if PATH in line else SILENT
         controller = start(server)
         until(lambda: kept.holder == "a" and server.count("clusterpolicies"), "it leads and reads")
-        assert (controller.stopped(), controller.reason) == (STOPPED, "Terminated")
+        assert (controller.stopped(), controller.reason) == (STOPPED, "ControllerStopped")
+
+
+def test_a_signal_is_no_error_of_a_controller(start: Callable[..., Process]) -> None:
+    """A rollout stops it: its log has no error and no advice about a next run, and names the signal."""
+    with keeping() as (kept, server):
+        controller = start(server)
+        until(lambda: kept.holder == "a", "it leads")
+        controller.stopped()
+        assert "(ControllerStopped): stopped by signal 15" in controller.said
+        assert not re.search("ERROR|WARNING|Fail|next run", controller.said), controller.said
+        message = json.loads(controller.log.with_suffix(".message").read_text())
+        assert (message["phase"], message["next"], message["exitCode"]) == ("Wait", "", STOPPED)
 
 
 def test_it_takes_over_from_a_leader_that_stops(start: Callable[..., Process]) -> None:
