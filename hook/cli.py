@@ -25,7 +25,7 @@ from hook.errors import (
     TerminatedError,
     UnauthorizedError,
 )
-from hook.flags import CONTROLLER, GATE, LOGGING, PLAN, POD, RUN, WHAT, WHERE, flags, settings_of
+from hook.flags import CONTROLLER, LOGGING, PLAN, POD, RUN, WHAT, WHERE, flags, settings_of
 from hook.format import printable
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
@@ -174,24 +174,6 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     else:
         click.echo("\n".join(planreport.table(made)))
     sys.exit(0)
-
-
-@main.command()
-@flags(GATE, WHERE)
-def gate(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
-    """Wait until the status object shows that a run has succeeded, read-only; for helm test.
-
-    Exit codes: 0 the run has succeeded, 3 it has failed, 124 timeout.
-    """
-    from hook.run import gate as statusgate  # noqa: PLC0415 - see status
-
-    try:
-        where = (values["status_namespace"] or _pod_namespace(values), values["status_name"])
-        seconds = values["timeout"].total_seconds()
-        sys.exit(statusgate.wait(_connect(values), where, values["run_id"], seconds, click.echo))
-    except HookError as error:
-        click.echo(f"Error: {printable(str(error))}", err=True)
-        sys.exit(_exit_code(error))
 
 
 def _connect(values: Mapping[str, Any]) -> Api:

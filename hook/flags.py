@@ -139,23 +139,6 @@ PLAN: Final = (
         help="Read all pods, to find those with GPUs that cannot be evicted.",
     ),
 )
-GATE: Final = (
-    click.option("--status-name", required=True, help="Name of the status object, a ConfigMap."),
-    click.option("--status-namespace", default="", help="Its namespace; default: the ServiceAccount's."),
-    click.option(
-        "--run-id",
-        default="",
-        help="The run that must succeed. Default: none, for a controller without a Job: the state that it writes next.",
-    ),
-    click.option(
-        "--timeout",
-        type=DurationType(),
-        default="25m",
-        show_default=True,
-        metavar="DURATION",
-        help="Longest wait without a change of the state.",
-    ),
-)
 LOGGING: Final = (
     _setting("--log-format", type=click.Choice([choice.value for choice in LogFormat])),
     click.option("-v", "--verbose", is_flag=True, flag_value="debug", default=None, help="Enable debug logging."),

@@ -49,7 +49,6 @@ def _rendered(release: Release, helm: str) -> str:
             f"--namespace={release.namespace}",
             f"--values={folder / 'values.yaml'}",
             f"--kube-version={KUBE_VERSION}",
-            "--skip-tests",
         ]
         try:
             done = subprocess.run([helm, *arguments], capture_output=True, text=True, check=False)

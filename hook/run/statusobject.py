@@ -1,6 +1,6 @@
 """Status object: a ConfigMap with flat keys that other tools read, also after the Job is gone.
 
-``kubectl wait --for=jsonpath``, Flux, Argo CD, Chainsaw and ``helm test`` read it (docs/status-object.md). The chart
+``kubectl wait --for=jsonpath``, Flux, Argo CD and Chainsaw read it (docs/status-object.md). The chart
 renders it with the ``runId`` alone. The program applies its keys by server-side apply, so an upgrade of the release
 resets nothing. Three field managers write: the state of the fleet, what is known of runs, and of affected pods.
 

@@ -90,18 +90,3 @@ def test_a_disabled_chart_renders_and_checks_nothing(helm: Helm) -> None:
     """A bundler may include the chart and leave it off."""
     wrong = {"timeout": "1s", "rbac.scope": "namespace"}
     assert helm.render({"enabled": False, "podNetworkPolicy.enabled": True, **wrong}).objects == ()
-
-
-def test_the_test_of_a_release(helm: Helm) -> None:
-    """`helm test` waits for this release's run, as the Job; without the Job for the controller. A dry run has none."""
-    only: Values = {"job.enabled": False, "controller.enabled": True}
-    for values, account in (({}, POST), ({"job.mode": "delegate", "controller.enabled": True}, POST), (only, None)):
-        rendered = helm.render(values)
-        pod, run = rendered.one("Pod"), rendered.one("ConfigMap")["data"]["runId"]
-        assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
-        assert pod["spec"]["serviceAccountName"] == (account or f"{POST}-controller")
-        assert f"--run-id={run}" in pod["spec"]["containers"][0]["args"]
-        assert (run == "") is (account is None)
-    about = helm.render({"podLabels": {"a": "b"}, "podAnnotations": {"mesh": "off"}}).one("Pod")["metadata"]
-    assert (about["labels"]["a"], about["annotations"]["mesh"]) == ("b", "off")
-    assert helm.render({"dryRun": True}).all("Pod") == []

@@ -157,7 +157,7 @@ def test_two_releases_of_one_name_share_no_object(helm: Helm) -> None:
 def test_permissions_can_be_left_to_others(helm: Helm) -> None:
     """There is no role and no binding; the pod runs as the account that was named."""
     rendered = helm.render({"rbac.create": False, "serviceAccount.create": False, "serviceAccount.name": "mine"})
-    assert {item["kind"] for item in rendered.objects} == {"ConfigMap", "Job", "Pod"}
+    assert {item["kind"] for item in rendered.objects} == {"ConfigMap", "Job"}
     assert rendered.pod["serviceAccountName"] == "mine"
 
 

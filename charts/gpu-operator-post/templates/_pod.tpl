@@ -17,77 +17,68 @@ metadata:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  {{- include "gpu-operator-post.podSpec" . | nindent 2 }}
-{{- end -}}
-
-{{/*
-Takes in addition, for another component than the two, an account: that of which component to use (job or controller).
-*/}}
-{{- define "gpu-operator-post.podSpec" -}}
-{{- $controller := eq .component "controller" -}}
-{{- $own := $controller | ternary .root.Values.controller .root.Values -}}
-restartPolicy: {{ $controller | ternary "Always" "Never" }}
-serviceAccountName: {{ include (printf "gpu-operator-post.%sAccount" (.account | default .component)) .root | quote }}
-automountServiceAccountToken: {{ .root.Values.serviceAccount.automountServiceAccountToken }}
-# Enough to report and exit on SIGTERM. Short, because Helm may start the next run while this one ends.
-terminationGracePeriodSeconds: 10
-{{- with include "gpu-operator-post.imagePullSecrets" .root }}
-{{- . | nindent 0 }}
-{{- end }}
-{{- with .root.Values.podSecurityContext }}
-securityContext:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- range $field, $value := pick .root.Values "affinity" "nodeSelector" "priorityClassName" "runtimeClassName" "tolerations" }}
-{{- with $value }}
-{{- dict $field . | toYaml | nindent 0 }}
-{{- end }}
-{{- end }}
-containers:
-  - name: gpu-operator-post
-    image: {{ include "gpu-operator-post.image" .root | quote }}
-    imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-    args:
-      {{- toYaml .args | nindent 6 }}
-    env:
-      - name: GPU_OPERATOR_POST_CONFIG
-        value: >-
-          {{ include "gpu-operator-post.config" . }}
-      {{- with .root.Values.extraEnv }}
-      {{- toYaml . | nindent 6 }}
+  restartPolicy: {{ $controller | ternary "Always" "Never" }}
+  serviceAccountName: {{ include (printf "gpu-operator-post.%sAccount" .component) .root | quote }}
+  automountServiceAccountToken: {{ .root.Values.serviceAccount.automountServiceAccountToken }}
+  # Enough to report and exit on SIGTERM. Short, because Helm may start the next run while this one ends.
+  terminationGracePeriodSeconds: 10
+  {{- with include "gpu-operator-post.imagePullSecrets" .root }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  {{- with .root.Values.podSecurityContext }}
+  securityContext:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- range $field, $value := pick .root.Values "affinity" "nodeSelector" "priorityClassName" "runtimeClassName" "tolerations" }}
+  {{- with $value }}
+  {{- dict $field . | toYaml | nindent 2 }}
+  {{- end }}
+  {{- end }}
+  containers:
+    - name: gpu-operator-post
+      image: {{ include "gpu-operator-post.image" .root | quote }}
+      imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      args:
+        {{- toYaml .args | nindent 8 }}
+      env:
+        - name: GPU_OPERATOR_POST_CONFIG
+          value: >-
+            {{ include "gpu-operator-post.config" . }}
+        {{- with .root.Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- if $controller }}
+      ports:
+        - {name: metrics, containerPort: 8080, protocol: TCP}
+      # Fails only after a minute: a restart fixes a loop that hangs, and does not help one that is slow.
+      livenessProbe:
+        httpGet: {path: /healthz, port: metrics}
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      # Shows administrators and deployment tools whether the controller acts. No traffic depends on it.
+      readinessProbe:
+        httpGet: {path: /readyz, port: metrics}
+        periodSeconds: 5
+        timeoutSeconds: 5
+        failureThreshold: 3
       {{- end }}
-    {{- if $controller }}
-    ports:
-      - {name: metrics, containerPort: 8080, protocol: TCP}
-    # Fails only after a minute: a restart fixes a loop that hangs, and does not help one that is slow.
-    livenessProbe:
-      httpGet: {path: /healthz, port: metrics}
-      periodSeconds: 10
-      timeoutSeconds: 5
-      failureThreshold: 6
-    # Shows administrators and deployment tools whether the controller acts. No traffic depends on it.
-    readinessProbe:
-      httpGet: {path: /readyz, port: metrics}
-      periodSeconds: 5
-      timeoutSeconds: 5
-      failureThreshold: 3
-    {{- end }}
-    {{- with $own.resources }}
-    resources:
-      {{- toYaml . | nindent 6 }}
-    {{- end }}
-    {{- with .root.Values.securityContext }}
-    securityContext:
-      {{- toYaml . | nindent 6 }}
-    {{- end }}
-    # The program writes a termination message; without one, this shows the end of the log.
-    terminationMessagePolicy: FallbackToLogsOnError
-    {{- with .root.Values.extraVolumeMounts }}
-    volumeMounts:
-      {{- toYaml . | nindent 6 }}
-    {{- end }}
-{{- with .root.Values.extraVolumes }}
-volumes:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+      {{- with $own.resources }}
+      resources:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .root.Values.securityContext }}
+      securityContext:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      # The program writes a termination message; without one, this shows the end of the log.
+      terminationMessagePolicy: FallbackToLogsOnError
+      {{- with .root.Values.extraVolumeMounts }}
+      volumeMounts:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+  {{- with .root.Values.extraVolumes }}
+  volumes:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end -}}
