@@ -26,13 +26,6 @@ class OnDeadline(StrEnum):
     REPORT = "report"
 
 
-class Strategy(StrEnum):
-    """How stale plugins are restarted."""
-
-    STALE_PODS = "delete-stale-pods"
-    ROLLOUT = "rollout-restart"
-
-
 class OnManualUpgrade(StrEnum):
     """What to do about nodes whose driver pods nothing rotates (``autoUpgrade: false``)."""
 
@@ -324,14 +317,6 @@ class Settings(Section, frozen=True):
             "toolkit), `mig` (MIG manager)."
         ),
     ] = ()
-    strategy: Annotated[
-        Strategy,
-        Meta(
-            description="`delete-stale-pods` deletes each stale pod as soon as its node is settled. `rollout-restart` "
-            "waits until all nodes are settled. It then restarts all pods of each DaemonSet that has a stale pod, "
-            "fresh ones too."
-        ),
-    ] = Strategy.STALE_PODS
     max_parallel_restarts: Annotated[
         Count, Meta(description="Plugins that may be down at once because of these restarts. `0`: no limit.")
     ] = 0

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from hook.config import Settings
     from hook.decide.fleet import Context, Fleet
-    from hook.decide.result import Action, Blocker
+    from hook.decide.result import Blocker
     from hook.objects.drivers import Stack
     from hook.objects.views import Snapshot
 
@@ -145,12 +145,12 @@ def _precedence(decision: Decision) -> tuple[int, bool]:
     return PRECEDENCE.index(decision.phase), decision.reason is not Reason.REFRESHED
 
 
-def _once(actions: Iterable[Action]) -> tuple[Action, ...]:
+def _once(actions: Iterable[DeletePod]) -> tuple[DeletePod, ...]:
     """Merge actions of several stacks on the same pod. Each stack records the restart under its own driver run."""
-    by_target: dict[str, list[Action]] = {}
+    by_pod: dict[str, list[DeletePod]] = {}
     for action in actions:
-        by_target.setdefault(action.pod.uid if isinstance(action, DeletePod) else action.uid, []).append(action)
-    return tuple(replace(first, also=tuple(rest)) for first, *rest in by_target.values())
+        by_pod.setdefault(action.pod.uid, []).append(action)
+    return tuple(replace(first, also=tuple(rest)) for first, *rest in by_pod.values())
 
 
 def succeeded(decision: Decision, settings: Settings) -> bool:
@@ -232,7 +232,7 @@ def _patient(statuses: Iterable[NodeStatus], settings: Settings, timers: Timers)
 
 def _out_of_patience(status: NodeStatus, settings: Settings, timers: Timers) -> NodeStatus:
     """Return a status that has outlasted its grace period as failed, or as excluded if its node is away."""
-    held = timers.held(f"{status.patience}/{status.patience_with or f'{status.node}/{status.plugin}'}")
+    held = timers.held(f"{status.patience}/{status.node}/{status.plugin}")
     graces: dict[Patience | None, timedelta] = {
         Patience.DRIVER: settings.advanced.failed_grace,
         Patience.PLUGIN: settings.plugin_timeout,

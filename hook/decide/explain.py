@@ -38,8 +38,6 @@ class Trait(Enum):
     the plugin."""
     PLUGIN_DOWN = auto()
     """The plugin does not publish or prepare devices: it is starting, or has failed."""
-    RESTART_HELD = auto()
-    """The restart of the plugin waits for some time. A rollout of its DaemonSet waits as well."""
     PASSING = auto()
     """The state normally lasts seconds, so it is logged at debug level only."""
 

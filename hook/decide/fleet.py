@@ -117,7 +117,7 @@ def counts(context: Context) -> tuple[object, ...]:
 
 def _without_status(daemonset: DaemonSet) -> DaemonSet:
     """Return a DaemonSet without the counts of its status."""
-    return msgspec.structs.replace(daemonset, observed_generation=0, desired=0, misscheduled=0, updated=0)
+    return msgspec.structs.replace(daemonset, observed_generation=0, desired=0, misscheduled=0)
 
 
 def _as_nodes_read_it(policy: Policy) -> Policy:

@@ -15,7 +15,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from hook.config import Strategy
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Patience
 from hook.format import timestamp
@@ -96,9 +95,6 @@ def _compared_in_controller(
 ) -> NodeStatus:
     """Evaluate a stale pod in the controller, which retries each failed restart after a longer pause."""
     same_run, successor = record.driver_run == stale.driver_run, record.pod_uid != stale.uid
-    if same_run and successor and settings.strategy is Strategy.ROLLOUT:
-        # Another rollout would also restart all verified plugins.
-        return status.failed(Reason.RESTART_DID_NOT_HELP, _did_not_help(status))
     until = held_until(record, stale, settings)
     if until is None:
         return status if successor else _deleted(status, stale, record, now)

@@ -190,7 +190,6 @@ class Reason(Row):
         "StaleUnexplained",
         "The plugin is stale by timestamps alone: its driver was not reloaded. The controller restarts it after a "
         "minute, unless so many nodes look the same that a wrong clock or API is more likely.",
-        Trait.RESTART_HELD,
         look=_DESCRIBE,
     )
     PLUGIN_QUEUED = row(
@@ -223,9 +222,8 @@ class Reason(Row):
     TAINT_NOT_TOLERATED = row(
         "TaintNotTolerated",
         "The plugin is stale. The program does not restart it, because the node has a taint that the plugin does not "
-        "tolerate, so the new pod could not start there. With strategy rollout-restart, one such node holds the "
-        "plugins of all nodes. Add the toleration where the plugin is configured{tolerations}, then run the release "
-        "again.",
+        "tolerate, so the new pod could not start there. Add the toleration where the plugin is "
+        "configured{tolerations}, then run the release again.",
         Trait.BLOCKED,
         Trait.FAILING,
         Trait.STALE,
@@ -249,16 +247,7 @@ class Reason(Row):
         "A restart did not lead to a verified plugin, so the controller waits longer before each further one. The "
         "message names the time. If the driver did not restart since, the node's clock was set back, or the kubelet "
         "changed the driver's ready time.",
-        Trait.RESTART_HELD,
         look=_POD,
-    )
-    ROLLOUT_IMPOSSIBLE = row(
-        "RolloutImpossible",
-        "With strategy rollout-restart, the DaemonSet must have updateStrategy RollingUpdate: under OnDelete, a "
-        "rollout replaces no pod. Set the strategy of this chart to delete-stale-pods, or updateStrategy where the "
-        "plugin is configured. Then run the release again.",
-        look="kubectl -n {namespace} get daemonsets "
-        "-o custom-columns=NAME:.metadata.name,STRATEGY:.spec.updateStrategy.type",
     )
 
     # The whole cluster.

@@ -11,33 +11,29 @@ limits those itself. It does not count excluded nodes either: a lost node would 
 A plugin that this program restarted uses budget until it is back, even if its node becomes silent or its driver
 reloads meanwhile. One plugin that does not come back within ``plugin_timeout`` returns its budget, so that it does not
 block all other nodes.
-
-Each strategy is one function from node statuses to actions. To add one, write the function and add it to the table.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from operator import or_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from hook.config import Strategy
 from hook.decide import breaker
 from hook.decide.explain import Trait
 from hook.decide.history import with_history
-from hook.decide.plugins import is_up, untolerated
+from hook.decide.plugins import is_up
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, Patience, RolloutRestart, except_verified
+from hook.decide.result import DeletePod, NodeState, except_verified
 from hook.format import some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from hook.decide.fleet import Fleet, NodeView
-    from hook.decide.result import Action, NodeStatus
+    from hook.decide.result import NodeStatus
     from hook.decide.state import Memory, RestartRecord
-    from hook.objects.views import DaemonSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +131,11 @@ class Plan:
     """Node statuses in the light of earlier restarts, and the restarts for now."""
 
     statuses: tuple[NodeStatus, ...]
-    actions: tuple[Action, ...]
+    actions: tuple[DeletePod, ...]
 
 
 def plan(statuses: Sequence[NodeStatus], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
-    """Match statuses against earlier restarts, then let the strategy choose."""
+    """Match statuses against earlier restarts, then choose the stale pods to delete."""
     settings = fleet.context.settings
     verified = Reason.VERIFIED
     held = [
@@ -148,7 +144,7 @@ def plan(statuses: Sequence[NodeStatus], fleet: Fleet, memory: Memory, now: date
         else _held_if_unexplained(with_history(status, settings, memory, now), memory, now)
         for status in statuses
     ]
-    return _STRATEGIES[settings.strategy](tuple(held), fleet, memory, now)
+    return _delete_stale_pods(tuple(held), fleet, memory, now)
 
 
 def _held_if_unexplained(status: NodeStatus, memory: Memory, now: datetime) -> NodeStatus:
@@ -164,7 +160,7 @@ def _delete_stale_pods(statuses: tuple[NodeStatus, ...], fleet: Fleet, memory: M
     Deletion works with update strategy OnDelete, too, and changes no pod template.
     """
     budget = DisruptionBudget.left(statuses, memory, fleet, now)
-    actions: dict[str, Action] = {}
+    actions: dict[str, DeletePod] = {}
     due = [status for status in except_verified(statuses) if _is_due(status)]
     for status in sorted(due, key=lambda status: (_last_trouble(status, memory), _ready_since(status))):
         stale = status.stale_pod
@@ -206,108 +202,3 @@ def _ready_since(status: NodeStatus) -> float:
 def _queued(status: NodeStatus, budget: DisruptionBudget) -> NodeStatus:
     message = f"{status.message}; waits for its turn ({budget.why_full})"
     return replace(status, reason=Reason.PLUGIN_QUEUED, message=message)
-
-
-def _restart_rollout(statuses: tuple[NodeStatus, ...], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
-    """Restart whole DaemonSets once all nodes are settled, because a rollout restarts every pod, fresh or not.
-
-    The update strategy of the DaemonSet limits how many pods are down during the rollout. The disruption budget only
-    decides whether the rollout may begin.
-    """
-    plugins = fleet.context.plugins.named
-    untolerated_by, held_by = _untolerated_by_plugin(fleet), _held_by_plugin(statuses)
-    shown = tuple(_blocked_by_taint(_failed_on_delete(status, plugins), untolerated_by) for status in statuses)
-    shown = tuple(_held_with(status, held_by) for status in shown)
-    if any(status.state is NodeState.WAITING and status.reason is not Reason.TAINT_NOT_TOLERATED for status in shown):
-        return Plan(shown, ())
-    rolling = {str(ds): ds for ds in plugins if _is_rolling(ds, statuses, fleet)}
-    shown = tuple(_rolling(status, rolling[status.plugin]) if status.plugin in rolling else status for status in shown)
-    budget = DisruptionBudget.left(statuses, memory, fleet, now)
-    if budget.anyones is not None and budget.anyones <= 0:
-        return Plan(tuple(_queued(status, budget) if _is_due(status) else status for status in shown), ())
-    actions: list[Action] = []
-    for daemonset in plugins:
-        pods = tuple(
-            (status.node, status.stale_pod)
-            for status in shown
-            if _is_due(status) and status.stale_pod and status.stale_pod.daemonset_uid == daemonset.uid
-        )
-        if pods:
-            actions.append(RolloutRestart(daemonset.namespace, daemonset.name, daemonset.uid, now, pods))
-    return Plan(shown, tuple(actions))
-
-
-def _held_by_plugin(statuses: Sequence[NodeStatus]) -> dict[str, NodeStatus]:
-    """Return by DaemonSet the status of a pod whose restart must wait. A rollout would restart it as well."""
-    return {status.plugin: status for status in statuses if Trait.RESTART_HELD in status.reason.traits}
-
-
-def _held_with(status: NodeStatus, held_by: Mapping[str, NodeStatus]) -> NodeStatus:
-    if not _is_due(status) or status.plugin not in held_by:
-        return status
-    other = held_by[status.plugin]
-    message = f"{status.message}; a rollout would also restart the pod on {other.node}: {other.message}"
-    return replace(status, reason=other.reason, message=message)
-
-
-def _is_rolling(daemonset: DaemonSet, statuses: Sequence[NodeStatus], fleet: Fleet) -> bool:
-    """Return whether a rollout is in progress. Pods that terminate on lost nodes do not count."""
-    lost = {status.node for status in statuses if status.reason is Reason.NODE_NOT_READY}
-    pods = (pod for node in lost for pod in fleet.nodes[node].plugin_pods_of(daemonset.uid))
-    stuck = {pod.node for pod in pods if not pod.live}
-    return not daemonset.observed or daemonset.updated + len(stuck) < daemonset.desired
-
-
-def _untolerated_by_plugin(fleet: Fleet) -> dict[str, str]:
-    """Return by DaemonSet why a rollout would delete a pod, stale or fresh, that could not come back."""
-    found: dict[str, str] = {}
-    for daemonset in fleet.context.plugins.named:
-        for name, view in fleet.nodes.items():
-            taint = untolerated(view, daemonset)
-            if taint and any(pod.live for pod in view.plugin_pods_of(daemonset.uid)):
-                found.setdefault(str(daemonset), f"a rollout would also restart the pod on {name}: {taint}")
-    return found
-
-
-def _blocked_by_taint(status: NodeStatus, untolerated_by: Mapping[str, str]) -> NodeStatus:
-    if status.state is not NodeState.STALE or status.plugin not in untolerated_by:
-        return status
-    return replace(
-        status,
-        state=NodeState.WAITING,
-        reason=Reason.TAINT_NOT_TOLERATED,
-        message=f"{status.message}; {untolerated_by[status.plugin]}",
-        patience=Patience.PLUGIN,
-    )
-
-
-def _rolling(status: NodeStatus, plugin: DaemonSet) -> NodeStatus:
-    """Leave a stale pod to the rollout in progress. To stamp the template again would restart the rollout.
-
-    The grace period starts again with each pod that the rollout updates.
-    """
-    if status.state is not NodeState.STALE:
-        return status
-    return replace(
-        status,
-        state=NodeState.RESTARTING,
-        reason=Reason.PLUGIN_RESTARTING,
-        message=f"{status.message}; a rollout of {status.plugin} is in progress",
-        patience=Patience.PLUGIN,
-        patience_with=f"rollout/{plugin}/{plugin.updated}",
-    )
-
-
-def _failed_on_delete(status: NodeStatus, plugins: Sequence[DaemonSet]) -> NodeStatus:
-    stale = status.stale_pod
-    on_delete = {ds.uid for ds in plugins if not ds.rolling}
-    if status.state is not NodeState.STALE or stale is None or stale.daemonset_uid not in on_delete:
-        return status
-    message = f"{status.message}, but {status.plugin} has updateStrategy OnDelete: a rollout restarts nothing"
-    return status.failed(Reason.ROLLOUT_IMPOSSIBLE, message)
-
-
-_STRATEGIES: Final[Mapping[Strategy, Callable[[tuple[NodeStatus, ...], Fleet, Memory, datetime], Plan]]] = {
-    Strategy.STALE_PODS: _delete_stale_pods,
-    Strategy.ROLLOUT: _restart_rollout,
-}

@@ -66,8 +66,6 @@ class NodeStatus:
     daemonset_uid: str = ""
     """UID of the plugin's DaemonSet."""
     patience: Patience | None = None
-    patience_with: str = ""
-    """Key of the grace period, if it is shared with other nodes."""
     label_pending: bool = False
     """The upgrade state label is not quiet yet, so the run waits for it."""
     stale_pod: StalePod | None = None
@@ -134,25 +132,8 @@ class DeletePod:
     pod: StalePod
     stack: str = ""
     """Name of the driver stack for which the pod is restarted."""
-    also: tuple[Action, ...] = ()
+    also: tuple[DeletePod, ...] = ()
     """The same restart for other stacks. One deletion serves all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutRestart:
-    """Restart all pods of a DaemonSet by an annotation in its pod template."""
-
-    namespace: str
-    name: str
-    uid: str
-    at: datetime
-    pods: tuple[tuple[str, StalePod], ...]
-    """The stale pods, each with its node."""
-    stack: str = ""
-    also: tuple[Action, ...] = ()
-
-
-Action = DeletePod | RolloutRestart
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +144,7 @@ class Decision:
     reason: Reason
     message: str
     statuses: tuple[NodeStatus, ...] = ()
-    actions: tuple[Action, ...] = ()
+    actions: tuple[DeletePod, ...] = ()
     warnings: tuple[str, ...] = ()
     cause: Reason | None = None
     """Why the run was not done, if the reason is only that the time is up."""

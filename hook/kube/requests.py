@@ -201,19 +201,3 @@ def can_i(request: Request) -> Request:
         "spec": {"resourceAttributes": wanted},
     }
     return Request("create", OWN_RIGHTS, body=body)
-
-
-def restart_daemonset(namespace: str, name: str, uid: str, annotation: str, stamp: str) -> Request:
-    """Return the request to annotate the pod template of a DaemonSet, as ``kubectl rollout restart`` does."""
-    return Request(
-        "patch",
-        DAEMON_SETS,
-        namespace,
-        name,
-        query={"fieldManager": "gpu-operator-post"},
-        body={
-            "metadata": {"uid": uid},
-            "spec": {"template": {"metadata": {"annotations": {annotation: stamp}}}},
-        },
-        content_type="application/strategic-merge-patch+json",
-    )

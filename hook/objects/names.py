@@ -183,9 +183,6 @@ COMPUTE_DOMAIN_DRIVER: Final = "compute-domain.nvidia.com"
 """DRA: the other driver of the same plugin, which hands out the channels of ComputeDomains."""
 DRIVER_VERSION_ATTRIBUTE: Final = "driverVersion"
 
-RESTARTED_AT_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
-"""Annotation that ``kubectl rollout restart`` sets in a pod template (K8S ``polymorphichelpers``)."""
-
 # The controller's Lease.
 STATUS_ANNOTATION: Final = "gpu-operator-post/status"
 """Status of the controller (``hook.run.status.ControllerStatus``)."""

@@ -108,7 +108,6 @@ def daemonset(decoded: wire.Controller) -> views.DaemonSet:
         observed_generation=status.observed_generation or 0,
         desired=status.desired_number_scheduled or 0,
         misscheduled=status.number_misscheduled or 0,
-        updated=status.updated_number_scheduled or 0,
         owner_kind=metadata.owner.kind or "",
         owner_uid=metadata.owner.uid or "",
         labels={key: value for key, value in (metadata.labels or {}).items() if key in names.DAEMONSET_LABELS},

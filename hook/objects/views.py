@@ -82,7 +82,6 @@ class DaemonSet(View, frozen=True):
     desired: int
     misscheduled: int
     """Pods on nodes that this spec no longer selects: a deleted one would not be replaced."""
-    updated: int
     owner_kind: str
     owner_uid: str
     """The controlling owner: the policy that a driver DaemonSet was rendered from."""

@@ -278,7 +278,6 @@ class Controller(Object):
         observed_generation: Count | None = None
         desired_number_scheduled: Count | None = None
         number_misscheduled: Count | None = None
-        updated_number_scheduled: Count | None = None
         replicas: Count | None = None
         updated_replicas: Count | None = None
         available_replicas: Count | None = None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from hook.decide import done
 from hook.decide.decide import chosen, early_skip, early_skip_of, indexed, succeeded
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, Phase, headline
+from hook.decide.result import Decision, Phase, headline
 from hook.decide.state import Timers
 from hook.errors import ClusterError, PermissionDeniedError
 from hook.format import as_text
@@ -173,12 +173,8 @@ class Runner:
 
     def _log_dry_run(self, decision: Decision) -> None:
         for action in decision.actions:
-            if isinstance(action, DeletePod):
-                log.info(
-                    "dry run: would delete pod %s/%s: %s", action.pod.namespace, action.pod.name, action.pod.because
-                )
-            else:
-                log.info("dry run: would restart the rollout of %s/%s", action.namespace, action.name)
+            pod = action.pod
+            log.info("dry run: would delete pod %s/%s: %s", pod.namespace, pod.name, pod.because)
 
     def _confirmed(self, decision: Decision) -> Decision | None:
         """Return the final decision if a second, consistent read agrees, else None. A watch may be behind or broken."""

@@ -13,7 +13,7 @@ from hook.decide.decide import chosen, decide_all
 from hook.decide.history import ASK_AGAIN
 from hook.decide.memo import Memo
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, Phase
+from hook.decide.result import Decision, Phase
 from hook.decide.state import Memory
 from hook.errors import (
     ClusterError,
@@ -26,7 +26,6 @@ from hook.errors import (
 )
 from hook.kube import events, requests, retry
 from hook.kube.client import at_once
-from hook.objects import names
 from hook.run.report import RestartResult
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from hook.config import Settings
     from hook.decide.decide import Snapshots
     from hook.decide.fleet import Fleet
-    from hook.decide.result import Action, RolloutRestart, StalePod
+    from hook.decide.result import DeletePod, StalePod
     from hook.kube.cache import Cache
     from hook.kube.client import Api
     from hook.kube.requests import GroupVersionResource
@@ -87,7 +86,7 @@ class Restarter:
         """Deletions whose response was lost, with their time, by UID of the pod."""
         self.restarted = 0
 
-    def act(self, actions: Sequence[Action], left: float) -> Iterator[RestartResult]:
+    def act(self, actions: Sequence[DeletePod], left: float) -> Iterator[RestartResult]:
         """Execute restarts. None begins after ``ACT_SECONDS``: the next decision covers the remaining ones.
 
         Slow start: the first deletion is sent alone. Once one succeeds, several are sent at a time. After any other
@@ -97,16 +96,12 @@ class Restarter:
         began = time.monotonic()
         until, end = began + ACT_SECONDS, began + max(left, SHORTEST_WRITE_SECONDS)
         self._rights.clear()
-        deletions = deque(action for action in actions if isinstance(action, DeletePod))
-        rollouts = deque(action for action in actions if not isinstance(action, DeletePod))
-        while rollouts or deletions:
+        deletions = deque(actions)
+        while deletions:
             now = time.monotonic()
             if now > until or now < self._not_before or not self._allowed_so_far:
-                log.debug("%d restarts are left for the next decision", len(rollouts) + len(deletions))
+                log.debug("%d restarts are left for the next decision", len(deletions))
                 return
-            if rollouts:
-                yield from filter(None, [self._rollout(rollouts.popleft(), end)])
-                continue
             batch = [deletions.popleft() for _each in range(min(self._width, len(deletions)))]
             self._width = 1
             if (yield from self._delete_together(batch, end)):
@@ -216,28 +211,6 @@ class Restarter:
         note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
         log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
         return RestartResult(action, note, pod.daemonset_uid, pod.uid)
-
-    def _rollout(self, action: RolloutRestart, end: float) -> RestartResult | None:
-        """Restart all pods of a DaemonSet. If the response is lost, the next snapshot shows whether it is rolling."""
-        stamp = action.at.isoformat(timespec="seconds")
-        request = requests.restart_daemonset(
-            action.namespace, action.name, action.uid, names.RESTARTED_AT_ANNOTATION, stamp
-        )
-        what = f"restart the rollout of {action.namespace}/{action.name}"
-        try:
-            sent, trouble = self._send(request, what, end)
-        except (PermissionDeniedError, RejectedError) as error:
-            if not self._lasting:
-                raise
-            log.warning("cannot %s: %s", what, error)
-            self._not_before = time.monotonic() + DENIED_SECONDS
-            sent, trouble = _Sent.NOT_DONE, str(error)
-        if sent is not _Sent.DONE:
-            return RestartResult(action, trouble=trouble) if trouble else None
-        self.restarted += len(action.pods)
-        note = f"restarted the rollout of {action.name}: {len(action.pods)} stale plugins on settled nodes"
-        log.info("%s", note)
-        return RestartResult(action, note, action.uid, stamp)
 
     def _send(self, request: requests.Request, what: str, end: float) -> tuple[_Sent, str]:
         """Send a write. Return its result, and the error if a retry may succeed. A conflict needs a new decision."""
@@ -363,17 +336,10 @@ class ReconcileLoop:
         """Record the result of a restart in the memory of each driver that needed it."""
         if result.note:
             self.last_restart_at = self._api.now()
-        for stack, node, pod in _restarted_by(result.action):
-            memory = self.memories[stack]
-            trouble = result.trouble
-            asked = (
-                memory.troubled(pod, trouble) if trouble else memory.asked(node, pod, self._api.now(), result.refused)
+        for action in (result.action, *result.action.also):
+            memory, pod = self.memories[action.stack], action.pod
+            self.memories[action.stack] = (
+                memory.troubled(pod, result.trouble)
+                if result.trouble
+                else memory.asked(action.node, pod, self._api.now(), result.refused)
             )
-            self.memories[stack] = asked
-
-
-def _restarted_by(action: Action) -> Iterator[tuple[str, str, StalePod]]:
-    """Yield the driver, node and pod of each restart in an action."""
-    for each in (action, *action.also):
-        pods = ((each.node, each.pod),) if isinstance(each, DeletePod) else each.pods
-        yield from ((each.stack, node, pod) for node, pod in pods)

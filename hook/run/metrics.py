@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from hook import __version__
 from hook.decide.reasons import Reason
-from hook.decide.result import Cause, DeletePod, NodeState
+from hook.decide.result import Cause, NodeState
 from hook.run.health import Health
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from hook.decide.result import Action, NodeStatus, StalePod
+    from hook.decide.result import NodeStatus, StalePod
     from hook.decide.workloads import Affected
     from hook.kube.client import Counters
     from hook.kube.informer import OutOfSync
@@ -278,13 +278,16 @@ class Telemetry:
         self.health.reconciled(state)
 
     def executed(self, result: RestartResult, now: datetime) -> None:
-        """Record a restart and its result; `now` is by the API server's clock."""
+        """Record a restart and its result; `now` is by the API server's clock.
+
+        The same restart for another driver does not count again.
+        """
         outcome = REFUSED if result.refused else FAILED if result.trouble else RESTARTED
         with self._lock:
-            for pod in _pods(result.action):
-                self._metrics.restarts.labels(result.action.stack, pod.cause, outcome).inc()
-                if outcome == RESTARTED:
-                    self._react(result.action.stack, pod, now)
+            pod = result.action.pod
+            self._metrics.restarts.labels(result.action.stack, pod.cause, outcome).inc()
+            if outcome == RESTARTED:
+                self._react(result.action.stack, pod, now)
 
     def _show_zeros(self, drivers: Iterable[str]) -> None:
         """Create all counters with 0. Prometheus does not see the first increment of a counter that starts with it."""
@@ -309,11 +312,3 @@ class Telemetry:
     def _out_of_sync_seconds(self) -> float:
         lost = self.health.lost
         return lost.seconds if lost is not None else 0.0
-
-
-def _pods(action: Action) -> Iterator[StalePod]:
-    """Return the pods that an action restarts. The same restart for another driver does not count again."""
-    if isinstance(action, DeletePod):
-        yield action.pod
-    else:
-        yield from (pod for _node, pod in action.pods)

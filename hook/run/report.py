@@ -20,7 +20,7 @@ from hook.run.status import remaining
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from hook.decide.result import Action, Decision, NodeStatus
+    from hook.decide.result import Decision, DeletePod, NodeStatus
     from hook.kube.events import EventRecorder, ObjectReference, Target, TargetResolver
     from hook.kube.informer import OutOfSync
 
@@ -53,7 +53,7 @@ HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
 class RestartResult:
     """A restart and its result."""
 
-    action: Action
+    action: DeletePod
     note: str = ""
     """Text for the log and the Event. Empty if nothing was restarted."""
     daemonset_uid: str = ""

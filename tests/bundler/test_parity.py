@@ -309,15 +309,15 @@ def test_recipe_that_names_our_chart(tmp_path: Path, helm: Helm) -> None:
     for tool in TOOLS:
         for enabled, expected in ((True, [OPERATOR, POST, DRA]), (False, [OPERATOR, DRA])):
             document = recipe()
-            overrides = {"strategy": "rollout-restart", "enabled": enabled}
+            overrides = {"maxParallelRestarts": 3, "enabled": enabled}
             document["componentRefs"].append({**ours, "overrides": overrides})
             file = write(tmp_path / f"{enabled}.yaml", document)
             found = read(tool, bundle(tool, tmp_path / tool / str(enabled), recipe=file, ours=""), helm)
             assert list(found) == expected, tool
             if enabled:
                 post = found[POST]
-                shown = (post.chart, post.version, post.namespace, post.values["strategy"])
-                assert shown == (f"https://charts.example {POST}", "2.0.0", "elsewhere", "rollout-restart"), tool
+                shown = (post.chart, post.version, post.namespace, post.values["maxParallelRestarts"])
+                assert shown == (f"https://charts.example {POST}", "2.0.0", "elsewhere", 3), tool
 
 
 def test_our_chart_has_no_default_source(tmp_path: Path) -> None:

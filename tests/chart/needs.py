@@ -24,11 +24,8 @@ ALWAYS: Final[Permissions] = {
     requests.REPLICA_SETS: READ,
     requests.LEASES: READ,
 }
-BY_STRATEGY: Final[Mapping[str, Permissions]] = {
-    "delete-stale-pods": {requests.PODS: ("delete",)},
-    "rollout-restart": {requests.DAEMON_SETS: ("patch",)},
-}
-"""What a restart strategy needs on top. ``patch daemonsets`` amounts to root on every node."""
+WRITES: Final[Permissions] = {requests.PODS: ("delete",)}
+"""To restart plugins."""
 
 
 class Role(StrEnum):
@@ -50,14 +47,14 @@ OWN: Final[Mapping[Role, Permissions]] = {
 """What each needs of its own objects, in its own namespace and by name (but for creating, which has no name yet)."""
 
 
-def permissions(stacks: Iterable[Stack], strategy: str, role: Role) -> dict[GroupVersionResource, tuple[str, ...]]:
+def permissions(stacks: Iterable[Stack], role: Role) -> dict[GroupVersionResource, tuple[str, ...]]:
     """Return what a run with these settings needs."""
     stacks = tuple(stacks)
     kinds = (kind for stack in stacks for kind in (stack.policy, stack.pool) if kind)
     wanted: dict[GroupVersionResource, tuple[str, ...]] = {policies_of(kind): READ for kind in kinds}
     if any(stack.plugin.claim_drivers for stack in stacks):
         wanted[requests.RESOURCE_CLAIMS] = READ
-    writes = {} if role is Role.DELEGATE else BY_STRATEGY[strategy]
+    writes = {} if role is Role.DELEGATE else WRITES
     for part in (ALWAYS, writes, OWN[role]):
         for resource, verbs in part.items():
             wanted[resource] = (*wanted.get(resource, ()), *verbs)

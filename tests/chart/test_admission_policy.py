@@ -37,25 +37,23 @@ def test_the_policies_name_the_plugins_that_the_program_looks_for(helm: Helm) ->
         rendered = helm.render({"drivers": drivers, "plugin.names": names, "plugin.namespace": "dra"})
         settings = settings_from(rendered.config)
         expected = [name for driver in settings.drivers for name in plugin_names(STACKS[driver], settings)]
-        for policy in _policies(rendered)[:2]:
-            found = _list(policy, "daemonSets")
-            assert found == [{"name": name, "namespace": "dra"} for name in expected], (drivers, names)
+        found = _list(_policies(rendered)[0], "daemonSets")
+        assert found == [{"name": name, "namespace": "dra"} for name in expected], (drivers, names)
 
 
 def test_the_policies_know_the_prerequisites_of_every_driver(helm: Helm) -> None:
-    """The policies never allow a restart of what loads a driver, even if the program has a bug."""
-    policies = _policies(helm.render())[:2]
+    """The policy never allows a restart of what loads a driver, even if the program has a bug."""
+    expressions = str(_policies(helm.render())[0]["spec"]["variables"])
     for stack in STACKS.values():
         labels = [stack.driver.label, *(prerequisite.label for prerequisite in stack.prerequisites.values())]
-        for expressions in (str(policy["spec"]["variables"]) for policy in policies):
-            missing = [key for key, value in labels if f'[?"{key}"] == optional.of("{value}")' not in expressions]
-            assert missing == [], stack.name
-            assert f'"{stack.driver.container}"' in expressions, stack.name
+        missing = [key for key, value in labels if f'[?"{key}"] == optional.of("{value}")' not in expressions]
+        assert missing == [], stack.name
+        assert f'"{stack.driver.container}"' in expressions, stack.name
 
 
 def test_the_expressions_are_constant(helm: Helm) -> None:
     """Only the lists and the accounts depend on the values; and no policy depends on another object."""
-    values = {"strategy": "rollout-restart", "drivers": ["network"], "plugin.names": ["mine"], "eventTargets": TARGETS}
+    values = {"drivers": ["network"], "plugin.names": ["mine"], "eventTargets": TARGETS}
     first, second = ([_constant(policy) for policy in _policies(helm.render(each))] for each in ({}, values))
     assert first == second
     assert "paramKind" not in str(first)

@@ -106,8 +106,8 @@ QUIET: Final[dict[str, Case]] = {
 
 
 @cache
-def _alerts(helm: Helm, strategy: str = "delete-stale-pods") -> dict[str, dict[str, Any]]:
-    rule = helm.render({**RULES, "strategy": strategy}).one("PrometheusRule")
+def _alerts(helm: Helm) -> dict[str, dict[str, Any]]:
+    rule = helm.render(RULES).one("PrometheusRule")
     (group,) = rule["spec"]["groups"]
     return {alert["alert"]: alert for alert in group["rules"]}
 
@@ -164,8 +164,3 @@ def test_each_alert_says_what_to_do(helm: Helm) -> None:
         assert len(texts["summary"]) < 70 < len(texts["description"]), name
         assert texts["runbook_url"] == f"docs/monitoring.md#{name.lower()}"
         assert all(text in runbooks[name] for text in ("**Means.**", "**Look.**", "**Do.**", "kubectl")), name
-
-
-def test_a_rollout_waits_for_the_last_node(helm: Helm) -> None:
-    """With strategy rollout-restart plugins are stale until the last node is done: that alone raises no alert."""
-    assert set(_alerts(helm)) - set(_alerts(helm, "rollout-restart")) == {"GPUOperatorPostPluginStale"}

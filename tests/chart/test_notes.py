@@ -26,8 +26,6 @@ CONTENTS: Final[tuple[tuple[Values, list[str], list[str]], ...]] = (
     (CONTROLLER, ["--timeout 1620s", "The breaker does not stop the Job", EXEC], []),
     (ALONE, [EXEC], ["Job", "--timeout", "job/"]),
     ({**CONTROLLER, "job.mode": "delegate"}, ["The Job waits until the controller"], []),
-    ({"strategy": "rollout-restart"}, [], ["Caution"]),
-    ({**OPEN, "strategy": "rollout-restart"}, ["rbac.admissionPolicy.enabled is false", "root on all nodes"], []),
     (OPEN, ["rbac.admissionPolicy.enabled is false", "which pods the ServiceAccount may delete"], []),
     ({"rbac.create": False}, ["rbac.create is false"], []),
     (SOME, ["pods that may hold files of an old driver are not reported"], ["Caution"]),

@@ -16,12 +16,11 @@ CONTROLLER: Final = f"{RELEASE}-controller"
 BOTH: Final[Values] = {"controller.enabled": True}
 DELEGATE: Final[Values] = {**BOTH, "job.mode": "delegate"}
 DRIVERS: Final = (["gpu"], ["network"], ["gpu", "network"])
-STRATEGIES: Final = ("delete-stale-pods", "rollout-restart")
 MODES: Final[tuple[Values, ...]] = ({}, {"dryRun": True}, BOTH, DELEGATE)
 SCOPED: Final[Values] = {"rbac.scope": "namespace", "rbac.namespaces": ["dra", "operator"]}
 COMBINATIONS: Final[list[Values]] = [
-    *({"drivers": drivers, "strategy": name, **mode} for drivers in DRIVERS for name in STRATEGIES for mode in MODES),
-    *({"drivers": DRIVERS[-1], "strategy": name, **mode, **SCOPED} for name in STRATEGIES for mode in MODES),
+    *({"drivers": drivers, **mode} for drivers in DRIVERS for mode in MODES),
+    *({"drivers": DRIVERS[-1], **mode, **SCOPED} for mode in MODES),
 ]
 """Every setting on which permissions depend, apart from event targets."""
 EVENTS: Final = {Right("", "events", "create"), Right("", "events", "patch")}
@@ -50,7 +49,7 @@ def _needed(values: Values, role: Role) -> dict[str, set[Right]]:
     everywhere: set[Right] = set()
     namespaced: set[Right] = set()
     own: set[Right] = set()
-    for resource, verbs in permissions([STACKS[name] for name in values["drivers"]], values["strategy"], role).items():
+    for resource, verbs in permissions([STACKS[name] for name in values["drivers"]], role).items():
         if resource is CONFIG_MAPS and values.get("dryRun"):
             continue  # A dry run writes no status object.
         for verb in verbs if not values.get("dryRun") else {*verbs} & {*READ, "get"}:
@@ -90,18 +89,12 @@ CONDITIONS: Final[dict[str, Callable[[Values, str], Any]]] = {
     "always": lambda _values, _account: True,
     "`drivers` has `gpu`": lambda values, _: "gpu" in values["drivers"],
     "`drivers` has `network`": lambda values, _: "network" in values["drivers"],
-    "`strategy: delete-stale-pods`": lambda values, _: _strategy(values) == STRATEGIES[0],
-    "`strategy: rollout-restart`": lambda values, _: _strategy(values) == STRATEGIES[1],
     "not `dryRun`": lambda values, _: "dryRun" not in values,
     "`eventTargets`": lambda values, _: "eventTargets" in values and "dryRun" not in values,
     "`job.mode: delegate`": lambda values, _: "job.mode" in values,
     "not `job.mode: delegate`": lambda values, account: account == CONTROLLER or "job.mode" not in values,
 }
 """The column before it."""
-
-
-def _strategy(values: Values) -> str:
-    return "" if "dryRun" in values else str(values["strategy"])
 
 
 def _rows() -> Iterator[Row]:

@@ -15,8 +15,8 @@ import pytest
 from hook.config import Settings
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
-from hook.decide.result import Action, Decision, DeletePod, Phase, RolloutRestart, StalePod
-from hook.errors import PermissionDeniedError, RejectedError
+from hook.decide.result import Decision, DeletePod, Phase, StalePod
+from hook.errors import PermissionDeniedError
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
@@ -26,7 +26,7 @@ from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
 from hook.run.report import ProgressReporter, RestartResult
 from tests.client.fixtured import Shown
 from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, refused, reviewed, serving, told, until
-from tests.fixtures.cluster import LATER, cluster
+from tests.fixtures.cluster import cluster
 
 SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "uid")
 DELETING: Final = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
@@ -52,13 +52,12 @@ def wave(count: int) -> list[DeletePod]:
     return stale(*(f"p{number:02}" for number in range(count)))
 
 
-def decided(*actions: Action) -> Decision:
+def decided(*actions: DeletePod) -> Decision:
     """Decide on these restarts."""
     return Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=actions)
 
 
 A, B = stale("a", "b")
-ROLLOUT: Final = RolloutRestart("dra", "plugin", "ds", LATER, ((A.node, A.pod), (B.node, B.pod)), "gpu")
 
 
 def looping(server: Server, *drivers: str, silent: bool = True) -> tuple[ReconcileLoop, Cache, EventRecorder]:
@@ -109,36 +108,21 @@ def test_what_is_gone_or_changed_was_not_our_restart() -> None:
     for status in (404, 409):
         with serving(refused(status)) as server:
             restarter = Restarter(server.api)
-            assert list(restarter.act([A, ROLLOUT], 60)) == [], status
+            assert list(restarter.act([A], 60)) == [], status
             assert (restarter.restarted, restarter.settle(set())) == (0, []), status
 
 
-def test_a_rollout_without_an_answer_is_tried_again() -> None:
-    """The next snapshot shows whether it continues: nothing is counted before."""
-    answers = [Said()]
-    with serving(lambda _line: answers.pop() if answers else GRANTED) as server:
-        restarter = Restarter(server.api)
-        for granted, restarted in ((False, 0), (True, 2)):
-            (result,) = restarter.act([ROLLOUT], 60)
-            assert (bool(result.note), bool(result.trouble), restarter.restarted) == (granted, not granted, restarted)
-
-
 def test_a_refusal_ends_a_job_and_no_controller() -> None:
-    """A missing permission, or a refused rollout: a controller tries again, but not the next second."""
-    for status, action, error in (
-        (403, A, PermissionDeniedError),
-        (403, ROLLOUT, PermissionDeniedError),
-        (422, ROLLOUT, RejectedError),
-    ):
-        with serving(refused(status)) as server:
-            restarter = Restarter(server.api, lasting=True)
-            (result,) = restarter.act([action, B], 60)
-            assert (bool(result.trouble), result.note, result.refused, restarter.restarted) == (True, "", "", 0)
-            asked = len(server.asked)
-            assert list(restarter.act([action], 60)) == []
-            assert len(server.asked) == asked, status
-            with pytest.raises(error):
-                list(Restarter(server.api).act([action], 60))
+    """A missing permission: a controller tries again, but not the next second."""
+    with serving(refused(403)) as server:
+        restarter = Restarter(server.api, lasting=True)
+        (result,) = restarter.act([A, B], 60)
+        assert (bool(result.trouble), result.note, result.refused, restarter.restarted) == (True, "", "", 0)
+        asked = len(server.asked)
+        assert list(restarter.act([A], 60)) == []
+        assert len(server.asked) == asked
+        with pytest.raises(PermissionDeniedError):
+            list(Restarter(server.api).act([A], 60))
 
 
 def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
@@ -248,24 +232,18 @@ def test_only_what_rbac_allows_is_refused_for_this_pod_alone() -> None:
             assert ["no" in refusal for refusal in told] == [True] * bool(allowed), allowed
 
 
-def _delete(stack: str, *also: Action) -> DeletePod:
+def _delete(stack: str, *also: DeletePod) -> DeletePod:
     return DeletePod("x", replace(A.pod, driver_run=f"{stack}-run"), stack, also)
-
-
-def _rollout(stack: str, *also: Action) -> RolloutRestart:
-    pods = (("x", replace(A.pod, driver_run=f"{stack}-run")),)
-    return RolloutRestart("dra", "plugin", "ds", LATER, pods, stack, also)
 
 
 def test_each_driver_remembers_its_own_run() -> None:
     """One restart serves both; recorded with one only, the other would ask for it again. Others record nothing."""
     with serving(GRANTED) as server:
-        for action in (_delete("gpu", _delete("network")), _rollout("gpu", _rollout("network"))):
-            looped, _cache, _recorder = looping(server, "gpu", "network")
-            looped.remember(RestartResult(action))
-            runs = {driver: [record.driver_run for record in memory.restarts.values()]
-                    for driver, memory in looped.memories.items()}  # fmt: skip
-            assert runs == {"gpu": ["gpu-run"], "network": ["network-run"]}, action
+        looped, _cache, _recorder = looping(server, "gpu", "network")
+        looped.remember(RestartResult(_delete("gpu", _delete("network"))))
+        runs = {driver: [record.driver_run for record in memory.restarts.values()]
+                for driver, memory in looped.memories.items()}  # fmt: skip
+        assert runs == {"gpu": ["gpu-run"], "network": ["network-run"]}
         looped, _cache, _recorder = looping(server, "gpu", "network")
         looped.remember(RestartResult(_delete("network"), refused="no"))
         refusals = [[record.refused for record in memory.restarts.values()] for memory in looped.memories.values()]

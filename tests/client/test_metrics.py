@@ -12,7 +12,7 @@ import pytest
 
 from hook import __version__
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, NodeStatus, RolloutRestart
+from hook.decide.result import DeletePod, NodeState, NodeStatus
 from hook.decide.state import Breaker
 from hook.decide.workloads import Affected, AffectedPod, Exposure
 from hook.errors import NotFoundError
@@ -140,18 +140,15 @@ def test_the_reaction_time(shown: Shown) -> None:
 
 
 def test_restarts_by_cause_and_result(shown: Shown) -> None:
-    """From zero on. A rollout of three pods is three; what another driver asked of the same pod is no second one."""
+    """From zero on; what another driver asked of the same pod is no second one."""
     shown.look(stale())
     assert shown.restarts("restarted") == 0
     failed = (restart(stale_pod(), refused="no"), restart(stale_pod(), trouble="no answer"))
     shown.executed(NOW, restart(stale_pod()), restart(stale_pod()), *failed)
     assert [shown.restarts(result) for result in ("restarted", "refused", "failed")] == [2, 1, 1]
-    pods = tuple((f"gpu-{number}", stale_pod(f"plugin-{number}")) for number in range(3))
-    shown.executed(NOW, RestartResult(RolloutRestart("dra", "plugin", "ds", NOW, pods, stack=DRIVER), note="x"))
-    assert shown.restarts("restarted") == 5
     action = DeletePod("gpu-1", stale_pod(), DRIVER, also=(DeletePod("gpu-1", stale_pod(), "network"),))
     shown.executed(NOW, RestartResult(action, note="restarted"))
-    assert (shown.restarts("restarted"), shown.restarts("restarted", "network")) == (6, None)
+    assert (shown.restarts("restarted"), shown.restarts("restarted", "network")) == (3, None)
 
 
 def test_the_breaker_and_the_time_out_of_sync(shown: Shown) -> None:

@@ -110,19 +110,6 @@ def test_precompiled_switch(boot: Boot) -> None:
     lab.assert_clean(SIX[:3])
 
 
-def test_rollout(boot: Boot) -> None:
-    """One patch of the DaemonSet, once all nodes are settled, and no deletion by us."""
-    lab = boot(3)
-    lab.fleet(nodes=3)
-    lab.operator(chart=NEW_CHART, driver=NEW)
-    lab.deploy(strategy="rollout-restart")
-    assert lab.writes() == ["patch daemonsets"]
-    lab.assert_clean(SIX[:3])
-    first = min(each.t for each in lab.truth.restarts(since=lab.began))
-    assert all(each.t < first for each in lab.truth.since(lab.began) if each.event == "driver-ready")
-    assert len(lab.events("DaemonSet", "StalePluginRestarted")) == 1
-
-
 def test_a_bound_on_parallel_restarts(boot: Boot) -> None:
     """With maxParallelRestarts 1 the next plugin goes only when the one before is back.
 

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from hook.config import Strategy
 from hook.decide import memo as memo_module
 from hook.decide.decide import Memories
 from hook.decide.fleet import Context, Fleet
@@ -59,7 +58,7 @@ SPEC: Final[dict[str, tuple[Object, ...]]] = {
     ),
     "daemonset": (
         *({"status": {key: number}} for number in (0, 1, 2, 3) for key in (
-            "desiredNumberScheduled", "updatedNumberScheduled", "numberMisscheduled", "observedGeneration")),
+            "desiredNumberScheduled", "numberMisscheduled", "observedGeneration")),
         {"spec": {"updateStrategy": {"type": "OnDelete"}}}, {"spec": {"updateStrategy": {"type": "RollingUpdate"}}},
         {"metadata": {"generation": 7}}, {"metadata": {"name": "another"}},
     ),
@@ -210,7 +209,7 @@ def tell(data: st.DataObject, scene: Scene) -> None:
     """Let a history happen, and decide after each event."""
     settings = of(scene.settings, controller=data.draw(st.booleans()))
     if data.draw(st.booleans()):
-        settings = structs.replace(settings, strategy=data.draw(st.sampled_from(Strategy)), max_parallel_restarts=1)
+        settings = structs.replace(settings, max_parallel_restarts=1)
     course = Course(scene, settings)
     course.decide()
     for _event in range(EVENTS):

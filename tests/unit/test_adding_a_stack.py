@@ -129,5 +129,5 @@ def test_a_third_stack_takes_part_in_a_run_of_several() -> None:
     done = Decision(Phase.DONE, Reason.REFRESHED, "two were restarted")
     both = decide.combined({"gpu": done, "storage": Decision(Phase.WAIT, Reason.NODES_PENDING, "one is left")})
     assert (Phase.WAIT, "storage: one is left; gpu: two were restarted") == (both.phase, both.message)
-    needed = permissions([STORAGE], "delete-stale-pods", Role.JOB)
+    needed = permissions([STORAGE], Role.JOB)
     assert ("list", "watch") == needed[requests.policies_of(STORAGE.policy)]

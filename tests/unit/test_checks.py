@@ -23,7 +23,7 @@ READ: Final = Settings(
     drivers=("network", "gpu"), timeout=Duration(hours=1, minutes=1, seconds=1), stall_timeout=Duration(minutes=2),
     plugin_timeout=Duration(minutes=3), max_parallel_restarts=1234567, refresh_after=("toolkit",), dry_run=True,
     on_deadline=config.OnDeadline.REPORT, on_manual_upgrade=config.OnManualUpgrade.WAIT,
-    on_missing_plugin=config.OnMissingPlugin.WAIT, strategy=config.Strategy.ROLLOUT,
+    on_missing_plugin=config.OnMissingPlugin.WAIT,
     expect=config.Expect("v26.7.0", "580.126.20"), rbac=config.Rbac(("dra", "operator")),
     plugin=config.Plugin("dra", ("one", config.PluginName(driver="gpu", name="two"), config.PluginName(name="three"))),
     driver_clients=(config.DriverClient(namespace="dra", name="exporter"),
@@ -89,12 +89,12 @@ NAME: Final = "is not a valid name of a Kubernetes object"
 NAMESPACE: Final = "is not a valid name of a namespace"
 CLIENT_LABELS: Final = "driverClients[0].labels: an entry"
 MISTAKES: Final[tuple[tuple[object, str], ...]] = (
-    ({"strategi": "x"}, "strategi: no such setting; did you mean strategy?"),
+    ({"expects": "x"}, "expects: no such setting; did you mean expect?"),
     ({"maxUnavailable": 1}, "maxUnavailable: no such setting; did you mean controller.maxUnavailable?"),
     ({"expect": {"zzzz": 1}}, "expect.zzzz: no such setting; known are chartVersion, driverVersion"),
     ({"eventTargets": [TARGET, {"apiversion": "a.b/v1"}]},
      "eventTargets[1].apiversion: no such setting; did you mean eventTargets.apiVersion?"),
-    ({"strategy": "x"}, 'strategy: "x" is unknown; choose delete-stale-pods or rollout-restart'),
+    ({"onDeadline": "x"}, 'onDeadline: "x" is unknown; choose fail or report'),
     ({"onManualUpgrade": 3}, "onManualUpgrade: 3 is not a text in quotes"),
     ({"drivers": ["disk"]}, 'drivers[0]: "disk" is unknown; choose gpu or network'),
     ({"drivers": []}, "drivers: [] is too short: at least 1 entry"),

@@ -17,8 +17,8 @@ def test_the_defaults_are_those_that_are_documented() -> None:
     assert (timedelta(minutes=25), timedelta(minutes=30), timedelta(minutes=5), 0) == (
         settings.timeout, settings.stall_timeout, settings.plugin_timeout, settings.max_parallel_restarts,
     )  # fmt: skip
-    assert ("fail", "delete-stale-pods", "report", "complete") == (
-        settings.on_deadline, settings.strategy, settings.on_manual_upgrade, settings.job.mode,
+    assert ("fail", "report", "complete") == (
+        settings.on_deadline, settings.on_manual_upgrade, settings.job.mode,
     )  # fmt: skip
     limits, breaker = controller.controller, controller.controller.circuit_breaker
     assert (timedelta(minutes=1), timedelta(hours=1), timedelta(minutes=30), "50%", "25%") == (

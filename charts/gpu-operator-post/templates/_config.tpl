@@ -6,7 +6,7 @@ component.
 {{- define "gpu-operator-post.config" -}}
 {{- $values := .root.Values -}}
 {{- $config := pick $values
-  "drivers" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "strategy" "maxParallelRestarts" "onManualUpgrade"
+  "drivers" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "maxParallelRestarts" "onManualUpgrade"
   "onMissingPlugin" "logFormat" "logLevel" "advanced" "affectedWorkloads" -}}
 {{- $_ := set $config "rbac" (pick $values.rbac "namespaces") -}}
 {{- if eq .component "controller" -}}

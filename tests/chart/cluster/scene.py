@@ -27,10 +27,9 @@ SOURCES: Final = ("driver", "relabelled", "ofed", "toolkit")
 MORE: Final = (
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete", "deletecollection"]},
     {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
-    {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["patch"]},
 )
 """Rights that the chart does not grant, or not to all: what is refused anyway is refused by the admission policy."""
-PARTS: Final = ("pods", "daemonsets", "events", "own")
+PARTS: Final = ("pods", "events", "own")
 """The subject of each policy."""
 GROUP: Final = "admissionregistration.k8s.io/v1"
 RBAC: Final = "rbac.authorization.k8s.io"
@@ -192,10 +191,9 @@ def scheduled(cluster: Cluster, namespace: str, name: str) -> str:
     return pod
 
 
-def in_effect(account: Account, pod: str, daemonset: str) -> None:
-    """Wait until both policies of an account deny."""
+def in_effect(account: Account, pod: str) -> None:
+    """Wait until the policy for pods denies."""
     until(lambda: account.delete(pod).denied, "the policy for pods is in effect")
-    until(lambda: account.patch(daemonset, image("x")).denied, "the policy for DaemonSets is in effect")
 
 
 def as_it_is(cluster: Cluster, pod: str) -> dict[str, str]:
@@ -213,12 +211,6 @@ def event(name: str, kind: str = "DaemonSet", **more: object) -> dict[str, Any]:
     """Describe an event as the program writes it."""
     about = {"kind": kind, "name": PLUGIN, "namespace": DRA}
     return {"metadata": {"name": name, "namespace": DRA}, "involvedObject": about, "reason": "Test", **OWN, **more}
-
-
-def image(tag: str, **metadata: object) -> dict[str, Any]:
-    """Describe a change of an image, and of more of the template."""
-    containers = [{"name": "main", "image": f"example.invalid/nothing:{tag}"}]
-    return {"spec": {"template": {"metadata": metadata, "spec": {"containers": containers}}}}
 
 
 def assert_answers(subtests: pytest.Subtests, allowed: dict[str, Answer], denied: dict[str, Answer]) -> None:

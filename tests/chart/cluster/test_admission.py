@@ -31,9 +31,7 @@ from tests.chart.cluster.scene import (
     as_it_is,
     assert_answers,
     assert_no_warnings,
-    daemonset,
     event,
-    image,
     in_effect,
     pod_of,
     scene,
@@ -45,7 +43,6 @@ from tests.client.server import until
 pytestmark = pytest.mark.e2e
 
 CLIENTS: Final = [{"namespace": OTHER, "name": "exporter"}, {"labels": {"tier": "profiling"}}]
-RESTART: Final = {"kubectl.kubernetes.io/restartedAt": "2026-01-02T03:04:05Z"}
 KUBELETS: Final[dict[str, Any]] = {"source": {"component": "kubelet"}, "reportingComponent": "kubelet"}
 PODS_ALONE: Final = path("v1", "pods", namespace=ALONE)
 
@@ -64,7 +61,7 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
     narrow = account_of_chart(cluster, "narrow", {"plugin.namespace": DRA}, MORE)
     scoped = account_of_chart(cluster, "scoped", {"rbac.scope": "namespace", "rbac.namespaces": [DRA]}, MORE)
     for account in (everywhere, narrow, scoped):
-        in_effect(account, innocent, daemonset(DRA, "innocent"))
+        in_effect(account, innocent)
     allowed = {
         "a plugin of the same name in another namespace": everywhere.delete(namesake),
         "a driver client by name": everywhere.delete(pod_of(cluster, OTHER, "exporter")),
@@ -96,44 +93,6 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
     assert_no_warnings(cluster, ["everywhere", "narrow", "scoped"])
     assert cluster.get(innocent)["metadata"].get("deletionTimestamp") is None
     assert everywhere.delete(namesake, really=True).code == 200
-
-
-def test_what_it_may_change_of_a_daemonset(cluster: Cluster, subtests: pytest.Subtests) -> None:
-    """With rollout-restart: the restart annotation of a plugin's template, with which no account becomes root."""
-    plugin, innocent = daemonset(DRA, PLUGIN), daemonset(DRA, "innocent")
-    restart = _template(annotations=RESTART)
-    rollout = account_of_chart(cluster, "rollout", {"strategy": "rollout-restart", "driverClients": CLIENTS})
-    until(lambda: rollout.patch(innocent, restart).denied, "the policy is in effect")
-    allowed = {
-        "a restart": rollout.patch(plugin, restart, really=True),
-        "a restart of a driver client by name": rollout.patch(daemonset(OTHER, "exporter"), restart),
-        "a restart by labels": rollout.patch(daemonset(OTHER, "profiler"), restart),
-        "anything by an administrator": administrator(cluster).patch(plugin, image("other")),
-    }
-    changes = {
-        "an image": image("other"),
-        "an image with a restart": image("other", annotations=RESTART),
-        "the host's processes": {"spec": {"template": {"spec": {"hostPID": True}}}},
-        "another annotation of the template": _template(annotations={**RESTART, "a": "b"}),
-        "an annotation that is removed": _template(annotations={"checksum/config": None}),
-        "a label of the template": _template(labels={"a": "b"}),
-        "the strategy": {"spec": {"updateStrategy": {"type": "OnDelete"}}},
-        "a label": {"metadata": {"labels": {"a": "b"}}},
-        "an annotation": {"metadata": {"annotations": {"a": "b"}}},
-        "a finalizer": {"metadata": {"finalizers": ["a.b/c"]}},
-    }
-    denied = {
-        "a restart of another DaemonSet": rollout.patch(innocent, restart),
-        "a restart in another namespace": rollout.patch(daemonset(DRA, "exporter"), restart),
-        **{what: rollout.patch(plugin, change) for what, change in changes.items()},
-        **{f"a restart of the {name}": rollout.patch(daemonset(OTHER, name), restart) for name in SOURCES},
-    }
-    assert_answers(subtests, allowed, denied)
-    assert_no_warnings(cluster, ["rollout"])
-
-
-def _template(**metadata: object) -> dict[str, Any]:
-    return {"spec": {"template": {"metadata": metadata}}}
 
 
 def test_which_events_it_may_write(cluster: Cluster, subtests: pytest.Subtests) -> None:
@@ -178,7 +137,7 @@ def test_what_a_controller_may_do(cluster: Cluster, subtests: pytest.Subtests) -
     innocent, plugin = pod_of(cluster, DRA, "innocent"), scheduled(cluster, DRA, PLUGIN)
     job = account_of_chart(cluster, "leader", DELEGATE, ANY_LEASE)
     controller = acting_as(cluster, "leader-controller", ANY_LEASE)
-    in_effect(controller, innocent, daemonset(DRA, "innocent"))
+    in_effect(controller, innocent)
     everybody = administrator(cluster)
     for name in ("leader", "others"):
         everybody.create(_leases(HOME), _lease(name), really=True)
@@ -197,7 +156,6 @@ def test_what_a_controller_may_do(cluster: Cluster, subtests: pytest.Subtests) -
     denied = {
         "another DaemonSet's pod": controller.delete(innocent),
         "a plugin by force": controller.delete(plugin, gracePeriodSeconds=0),
-        "an image": controller.patch(daemonset(DRA, PLUGIN), image("other")),
         "an event on a node": controller.create(EVENTS, event("node", kind="Node")),
         "another Lease": controller.patch(others, HELD),
         "a new Lease of another name": controller.create(_leases(HOME), _lease("fresh")),

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import structs
 
-from hook.config import DriverClient, Duration, Expect, OnMissingPlugin, Plugin, Rbac, Settings, Strategy
+from hook.config import DriverClient, Duration, Expect, OnMissingPlugin, Plugin, Rbac, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision
 from hook.objects import names
@@ -23,7 +23,6 @@ from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, MIG, PLUGIN, TOOLKIT, Run, failing, named, unlabelled, unnamed
 
 FILE: Final = Path(__file__).parents[2] / "fixtures" / "messages.txt"
-ROLLOUT: Final = Settings(strategy=Strategy.ROLLOUT)
 CLIENTS: Final = Settings(driver_clients=(EXPORTER,))
 EXPECTED: Final = Settings(expect=Expect("v26.7.0", "590.1.2"))
 HOLDING: Final = Settings(on_missing_plugin=OnMissingPlugin.WAIT)
@@ -165,11 +164,6 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "queued by our limit": (stale("a", "b"), Settings(max_parallel_restarts=1)),
     "queued by any": (stale(*TEN), down(1)),
     "queued by both": (stale("a", "b"), down(1, max_parallel_restarts=1)),
-    "rollout on delete": (stale().change("daemonset", patches.ON_DELETE, PLUGIN), ROLLOUT),
-    "rollout with an unnamed one": (unnamed(stale(), stale_plugin()).change(
-        "daemonset", patches.ON_DELETE, PLUGIN), ROLLOUT),
-    "rollout in progress": (stale().change("daemonset", "status: {updatedNumberScheduled: 0}", PLUGIN), ROLLOUT),
-    "rollout onto a taint": (stale("a", "b").change("node", patches.TAINT, "b"), ROLLOUT),
     # The whole cluster.
     "no plugin": (bare(), JOB),
     "no plugin in its namespace": (cluster(), Settings(plugin=Plugin(namespace="x"))),
@@ -231,7 +225,7 @@ def later() -> Iterator[tuple[str, Decision]]:
     yield "deleted", run.look(5)
     yield "refreshed", run.then(cluster()).look(40)
     yield "deleted and none wanted", run.then(STATES["none wanted"][0]).look(5)
-    for settings in (JOB, FOLLOWING, structs.replace(FOLLOWING, strategy=Strategy.ROLLOUT)):
+    for settings in (JOB, FOLLOWING):
         run, refused = Run(stale(), settings), Run(stale(), settings)
         run.act()
         refused.act(refused="no")
@@ -240,10 +234,6 @@ def later() -> Iterator[tuple[str, Decision]]:
         yield "refused", refused.look(9)
         reloaded = new.put("driver-pod", driver_pod(started=9, restarts=1))
         yield "driver reloaded again", run.then(reloaded).look(9)
-    run = Run(stale(), ROLLOUT)
-    run.act(refused="no")
-    run.found.change("daemonset", patches.ON_DELETE, PLUGIN)
-    yield "refused, then on delete", run.look(9)
     run = Run(cluster("a", "b"))
     run.look()
     yield "labels and pods lost", run.then(unlabelled(cluster("a", "b")).drop("plugin-pod", "plugin-b")).look(1)

@@ -10,7 +10,7 @@ from typing import Final
 
 from hook.config import DriverClient, Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart
+from hook.decide.result import Decision, Phase
 from tests.fixtures.cluster import Cluster
 from tests.fixtures.following import Controller
 from tests.fixtures.objects import Object, driver_pod, merged, obj, running, waiting
@@ -56,7 +56,7 @@ class Run(Controller):
     def record(self, *nodes: str, refused: str = "") -> Run:
         """Decide at the first moment, and record the restarts on these nodes alone."""
         for action in self.look().actions:
-            if isinstance(action, DeletePod) and action.node in nodes:
+            if action.node in nodes:
                 self.memory = self.memory.asked(action.node, action.pod, self.memory.started, refused)
         return self
 
@@ -67,17 +67,12 @@ class Run(Controller):
 
 def deleted(decision: Decision) -> list[str]:
     """Return the nodes on which a decision deletes a plugin pod."""
-    return [action.node for action in decision.actions if isinstance(action, DeletePod)]
+    return [action.node for action in decision.actions]
 
 
 def pods(decision: Decision) -> list[str]:
     """Return the names of the pods that a decision deletes."""
-    return [action.pod.name for action in decision.actions if isinstance(action, DeletePod)]
-
-
-def stamped(decision: Decision) -> list[str]:
-    """Return the names of the DaemonSets whose rollout a decision restarts."""
-    return [action.name for action in decision.actions if isinstance(action, RolloutRestart)]
+    return [action.pod.name for action in decision.actions]
 
 
 def named(pod: Object, name: str, **metadata: object) -> Object:

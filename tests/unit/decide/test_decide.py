@@ -6,12 +6,12 @@ from datetime import timedelta
 
 from msgspec import structs
 
-from hook.config import DriverClient, Duration, Expect, OnDeadline, Settings, Strategy
+from hook.config import DriverClient, Duration, Expect, OnDeadline, Settings
 from hook.decide import decide as decisions
 from hook.decide.decide import Memories, decide_all, early_skip, succeeded
 from hook.decide.memo import Memo
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, RolloutRestart, headline, in_need
+from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, headline, in_need
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, without_operator
 from tests.fixtures.following import Controller
@@ -337,8 +337,7 @@ def test_a_driver_client_of_both_stacks_is_restarted_once_and_recorded_by_both()
         rounds.append((decision.phase, len(decision.actions)))
         memories = restarted(decision, memories)
     assert [(WAIT, 1), *[(FAIL, 0)] * 3] == rounds
-    (action,) = decide(gpu, nic, structs.replace(SHARED, strategy=Strategy.ROLLOUT))[0].actions
-    assert isinstance(action, RolloutRestart)
+    (action,) = decide(gpu, nic, SHARED)[0].actions
     assert (("gpu",), ("network",)) == ((action.stack,), tuple(other.stack for other in action.also))
 
 

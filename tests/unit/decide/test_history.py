@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from hook.config import ControllerLimits, ControllerSettings, Duration, Settings, Strategy
+from hook.config import ControllerLimits, ControllerSettings, Duration, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
 from tests.fixtures.cluster import Cluster, cluster, reasons, stale, stale_plugin
@@ -17,7 +17,6 @@ from tests.fixtures.objects import Object, R, conditions, driver_pod, plugin_pod
 from tests.unit.decide import patches
 from tests.unit.decide.runs import PLUGIN, TOOLKIT, Run, deleted, named, pods
 
-ROLLOUT = structs.replace(FOLLOWING, strategy=Strategy.ROLLOUT)
 MANUAL = "ManualUpgrade"
 ORPHAN = named(stale_plugin(), "orphan", ownerReferences=[])
 DENIED = "ValidatingAdmissionPolicy 'frozen' denied the request: not on Fridays"
@@ -145,14 +144,14 @@ def test_the_pauses_double_up_to_a_limit() -> None:
 
 def test_a_restart_that_did_not_help_fails_the_node_until_the_next_try() -> None:
     """It is reported, and stops nothing."""
-    assert False is Controller(stale()).look().actions[0].pod.again  # type: ignore[union-attr]
+    assert False is Controller(stale()).look().actions[0].pod.again
     run = did_not_help()
     held = run.look(59)
     (status,) = held.statuses
     assert (NodeState.FAILED, Reason.RESTART_BACKED_OFF, ()) == (status.state, status.reason, held.actions)
     due = run.look(60)
     (again,) = due.actions
-    assert (NodeState.STALE, True) == (due.statuses[0].state, again.pod.again)  # type: ignore[union-attr]
+    assert (NodeState.STALE, True) == (due.statuses[0].state, again.pod.again)
     # A new leader has an empty history: one more restart at most.
     assert 1 == len(Controller(run.found).look().actions)
     # The failed phase stops nothing, and ends with the next verified plugin.
@@ -209,30 +208,6 @@ def test_a_node_that_backs_off_does_not_delay_the_others() -> None:
     run.found.only("driver-pod", driver_pod("a"), driver_pod("b", restarts=1, started=10, ready=80))
     run.found.only("plugin-pod", successor(1, "a"), successor(1, "b"))
     assert ["b"] == deleted(run.look(59.5))
-
-
-def test_a_rollout_is_not_repeated_under_the_same_driver() -> None:
-    """It would also restart all the others, which are verified; a Job's second rollout fails at once."""
-    run = controller(stale("a", "b"), ROLLOUT)
-    assert 1 == len(run.stamped())
-    assert ["PluginRestarting"] * 2 == reasons(run.look(10).statuses)
-    run.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
-    for seconds in (60, 3600, 24 * 3600):
-        decision = run.look(seconds)
-        assert (["RestartDidNotHelp", "Verified"], ()) == (reasons(decision.statuses), decision.actions), seconds
-    job = Run(stale(), Settings(strategy=Strategy.ROLLOUT))
-    assert [1, 0, 1] == [len(job.stamped(0)), len(job.look(5).actions), len(job.look(30).actions)]
-    job.found.only("plugin-pod", successor(1))
-    assert (Phase.FAIL, Reason.RESTART_DID_NOT_HELP) == ((end := job.look(40)).phase, end.reason)
-    # A rollout waits for every pod that backs off, because it would restart them all.
-    run = controller(stale("a", "b"), ROLLOUT)
-    run.stamped()
-    run.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
-    run.found.only("driver-pod", driver_pod("a", restarts=1), driver_pod("b", restarts=1))
-    run.found.only("plugin-pod", successor(1, "a"), successor(1, "b"))
-    held = run.look(40)
-    assert (["RestartBackedOff"] * 2, ()) == (reasons(held.statuses), held.actions)
-    assert 1 == len(run.stamped(60))
 
 
 def test_a_job_does_not_ask_again_after_a_refusal() -> None:

@@ -68,7 +68,7 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
         # The same memory once more: what was recorded of restarts and proofs is taken over with the next decision.
         memory = incremental[1]
         for each in incremental[0].actions[:1]:
-            memory = memory.asked(each.node, each.pod, now)  # type: ignore[union-attr]
+            memory = memory.asked(each.node, each.pod, now)
         statuses = dict(evaluated)
         assert memo.fleet is not None
         assert [*memo.fleet.nodes] == sorted({*evaluated} & {*memo.fleet.nodes})

@@ -296,7 +296,7 @@ def test_a_node_without_a_plugin_pod_misses_one_or_needs_none() -> None:
     # A pod that terminates on a dead node is not missing on another one.
     for kept in (2, 1):
         # The DaemonSet still wants a pod on the dead node, or not: its labels were removed.
-        count: Object = {"desiredNumberScheduled": kept, "updatedNumberScheduled": 1, "numberMisscheduled": 2 - kept}
+        count: Object = {"desiredNumberScheduled": kept, "numberMisscheduled": 2 - kept}
         found = cluster("dead", "without", "working").change("daemonset", {"status": count}, PLUGIN)
         found.change("node", not_ready_since(0), "dead").change("plugin-pod", patches.DELETING, "plugin-dead")
         decision, _memory = found.drop("plugin-pod", "plugin-without").decide()

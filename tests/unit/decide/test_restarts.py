@@ -6,22 +6,19 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from hook.config import ControllerLimits, ControllerSettings, Duration, Settings, Strategy
+from hook.config import Duration, Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Phase, RolloutRestart
-from hook.format import Bound
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
-from tests.fixtures.limits import FOLLOWING, down
+from hook.decide.result import Phase
+from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
+from tests.fixtures.limits import down
 from tests.fixtures.modes import with_exporter
-from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, waiting
+from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, plugin_pod, waiting
 from tests.unit.decide import patches
-from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, named, stamped, unnamed
+from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, named, unnamed
 
 ONE = down(1)
 OURS = Settings(max_parallel_restarts=1)
-ROLLOUT = Settings(strategy=Strategy.ROLLOUT)
 EIGHT = tuple("abcdefgh")
-OLD_NAME = "nvidia-dra-driver-gpu-kubelet-plugin"
 STARTING = merged(patches.NOT_READY, {"status": {"containerStatuses": [waiting("gpus", "ContainerCreating")]}})
 
 
@@ -82,7 +79,6 @@ def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down() -> None:
         assert status.message.endswith("waits for its turn (max 1 of 2 plugins down at once, 1 are: a)")
         assert ["b"] == restarted(found, down(2))
     assert [] == restarted(stale("a", "b").change("plugin-pod", patches.DELETING, name), OURS)
-    assert [] == restarted(cluster(*EIGHT), structs.replace(ONE, strategy=Strategy.ROLLOUT))
     # A driver that reloads, an excluded node, and what is not down, or is down by itself, uses no budget.
     marked = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T10:59:00Z"}
     # The node controller takes Ready away from a silent node, and leaves ContainersReady.
@@ -182,112 +178,3 @@ def test_one_plugin_that_does_not_come_back_returns_its_budget() -> None:
     later = run.look(settings.advanced.failed_grace.total_seconds())
     assert (Phase.FAIL, Reason.PLUGIN_NOT_READY, []) == (later.phase, later.reason, deleted(later))
     assert ["PluginNotReady", "PluginNotReady", "PluginQueued"] == reasons(later.statuses)
-
-
-def test_a_rollout_waits_for_unexplained_staleness() -> None:
-    """It would restart such a plugin along with another one whose driver was reloaded."""
-    nodes = tuple(f"n{number}" for number in range(8))
-    run = Run(cluster(*nodes), structs.replace(FOLLOWING, strategy=Strategy.ROLLOUT))
-    run.look(-1)
-    reloaded = driver_pod("n0", started=3600, ready=3605, restarts=1)
-    run.found.put("driver-pod", reloaded, driver_pod("n1", started=3530, ready=3600))
-    held = run.look(10)
-    assert ["StaleUnexplained", "StaleUnexplained"] == reasons(held.statuses)[:2]
-    assert ([], [PLUGIN]) == (stamped(held), stamped(run.look(72)))
-
-
-def test_a_rollout_is_restarted_once_every_node_is_settled() -> None:
-    """It also restarts fresh plugins, so it must not have to be done twice."""
-    for name, found, expected in (
-        ("all settled", stale("a", "b"), [PLUGIN]),
-        ("one still reloads", stale("a", "b").drop("driver-pod", "driver-b"), []),
-        ("one is vetoed", stale("a", "b").change("node", labelled("b", state="drain-required"), "b"), []),
-        ("one is excluded", stale("a", "b").change("node", labelled("b", skip="true"), "b"), [PLUGIN]),
-        ("nothing is stale", cluster("a", "b"), []),
-    ):
-        assert expected == stamped(found.decide(ROLLOUT)[0]), name
-    (action,) = stale("a", "b").put("plugin-pod", plugin_pod("b")).decide(ROLLOUT)[0].actions
-    assert isinstance(action, RolloutRestart)
-    assert ("nvidia-dra-driver-gpu", "plugin-ds", LATER) == (action.namespace, action.uid, action.at)
-    assert ["a"] == [node for node, _pod in action.pods]
-    # A node that never reported is waited for as long as any other that is not Ready, and no longer.
-    run = Run(stale("a", "b").change("node", "status: {conditions: []}", "b"), ROLLOUT)
-    assert ([], [PLUGIN]) == (stamped(run.look(0)), stamped(run.look(300)))
-
-
-def test_a_rollout_in_progress_is_not_started_again() -> None:
-    """Its stale pods are restarting; a fresh one is evaluated as usual, and a dead node does not hold the next one."""
-    for patch in ("metadata: {generation: 2}", "status: {updatedNumberScheduled: 1}"):
-        found = stale("a", "b").change("daemonset", patch, PLUGIN)
-        decision, _memory = found.decide(ROLLOUT)
-        assert ((), ["PluginRestarting"] * 2) == (decision.actions, reasons(decision.statuses))
-        decision, _memory = found.put("plugin-pod", plugin_pod("b")).decide(ROLLOUT)
-        assert ["PluginRestarting", "Verified"] == reasons(decision.statuses)
-    for updated, expected in ((1, ["PluginStale", "NodeNotReady"]), (0, ["PluginRestarting", "NodeNotReady"])):
-        found = stale("a", "dead").change("daemonset", {"status": {"updatedNumberScheduled": updated}}, PLUGIN)
-        found.change("node", not_ready_since(0), "dead").change("plugin-pod", patches.DELETING, "plugin-dead")
-        decision, _memory = found.decide(ROLLOUT)
-        assert (expected, updated) == (reasons(decision.statuses), len(decision.actions))
-
-
-def test_the_grace_of_a_rollout_starts_again_with_each_pod_that_it_updates() -> None:
-    """Twelve nodes, one after another, forty seconds each: longer than the grace of one plugin."""
-    nodes, phases = tuple("abcdefghijkl"), set()
-    run = Run(stale(*nodes), ROLLOUT)
-    run.look()
-    for number, node in enumerate(nodes[:-1]):
-        run.found.change("daemonset", {"status": {"updatedNumberScheduled": number}}, PLUGIN)
-        run.found.put("plugin-pod", plugin_pod(node))
-        phases.add(run.look(40 * number).phase)
-    last = run.look(40 * 10 + 300)
-    assert ({Phase.WAIT}, Phase.FAIL) == (phases, last.phase)
-    assert ["l"] == [status.node for status in last.statuses if status.state is NodeState.FAILED]
-
-
-def test_a_rollout_starts_only_if_no_plugin_would_stay_away() -> None:
-    """It would delete the plugin on a node whose taint it does not tolerate, stale or fresh, for good."""
-    fewer = "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}"
-    untolerated, expected_stale = "TaintNotTolerated", "PluginStale"
-    for name, found, expected in (
-        ("stale", stale("a", "b"), [untolerated, untolerated]),
-        ("fresh", stale("a", "b").put("plugin-pod", plugin_pod("b")), [untolerated, "Verified"]),
-        ("none there", stale("a", "b").drop("plugin-pod", "plugin-b").change("daemonset", fewer, PLUGIN),
-         [expected_stale, "NothingToRefresh"]),
-        ("terminating", stale("a", "b").change("plugin-pod", patches.DELETING, "plugin-b"), [expected_stale,
-         "PluginRestarting"]),
-    ):  # fmt: skip
-        run, held = Run(found.change("node", patches.TAINT, "b"), ROLLOUT), untolerated in expected
-        first = run.look()
-        assert (expected, [] if held else [PLUGIN]) == (reasons(first.statuses), stamped(first)), name
-        assert held is (run.look(300).reason is Reason.TAINT_NOT_TOLERATED), name
-        assert [PLUGIN] == stamped(run.then(stale("a", "b")).look(240)), name
-
-
-def test_each_driver_client_has_its_own_rollout() -> None:
-    """Both chart names may be there after a failed upgrade; one that would stay away does not hold the other."""
-    owner = [{"uid": "old-ds", "controller": True, "name": OLD_NAME}]
-    old = obj("plugin-daemonset", f"metadata: {{name: {OLD_NAME}, uid: old-ds}}")
-    found = cluster().put("daemonset", old).put("plugin-pod", named(stale_plugin(), "other", ownerReferences=owner))
-    assert [OLD_NAME] == stamped(found.decide(ROLLOUT)[0])
-    found = with_exporter(stale("a", "b"), started=-400).change("node", patches.TAINT, "b")
-    found.change("daemonset", "spec: {template: {spec: {tolerations: [{operator: Exists}]}}}", "dcgm-exporter")
-    decision, _memory = found.decide(structs.replace(ROLLOUT, driver_clients=(EXPORTER,)))
-    assert ["dcgm-exporter"] == stamped(decision)
-    assert {NodeState.WAITING} == {one.state for one in decision.statuses if one.plugin.endswith(PLUGIN)}
-    # A rollout of a DaemonSet with OnDelete would restart nothing.
-    found = stale("a", "b").change("daemonset", patches.ON_DELETE, PLUGIN).put("plugin-pod", plugin_pod("b"))
-    decision, _memory = found.decide(ROLLOUT)
-    assert (Phase.FAIL, ["RolloutImpossible", "Verified"]) == (decision.phase, reasons(decision.statuses))
-
-
-def test_a_rollout_starts_only_while_there_is_budget() -> None:
-    """After that, the DaemonSet controller decides how many pods are down."""
-    settings = ControllerSettings(strategy=Strategy.ROLLOUT, controller=ControllerLimits(max_unavailable=Bound(2)))
-    for count, expected in ((0, [PLUGIN]), (1, [PLUGIN]), (2, [])):
-        found = stale(*EIGHT).put("plugin-pod", *(plugin_pod(node, ready=None) for node in EIGHT[:count]))
-        decision, _memory = found.decide(settings)
-        assert expected == stamped(decision), count
-        assert ("PluginQueued" in reasons(decision.statuses)) is not bool(expected), count
-    found = stale("a", "b", "c").put("plugin-pod", plugin_pod("b"), merged(plugin_pod("c"), patches.NOT_READY))
-    one = structs.replace(settings, controller=ControllerLimits(max_unavailable=Bound(1)))
-    assert ["PluginQueued", "Verified", "PluginNotReady"] == reasons(found.decide(one)[0].statuses)

@@ -11,11 +11,11 @@ from functools import partial
 
 from tests.e2e.acts import PATIENCE, Told
 from tests.e2e.faults.cluster.doorway import Doorway, Moment, Stop
-from tests.e2e.faults.cluster.ground import PLUGIN, Ground
+from tests.e2e.faults.cluster.ground import Ground
 
 NODES = 2
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
-DELETE, ROLL_OUT = "delete pods", "patch daemonsets"
+DELETE = "delete pods"
 
 
 def _killed(ground: Ground, door: Doorway, stop: Stop, *args: str) -> None:
@@ -48,17 +48,4 @@ def test_at_each_delete(ground: Ground, door: Doorway) -> None:
         ground.until(seen, "the deletion is seen", PATIENCE)
         assert len(ground.restarts()) == restarted
     assert _finished(ground).phase == ("Done", "NothingStale", 0)
-    ground.assert_clean(ground.nodes)
-
-
-def test_at_the_rollouts_patch(ground: Ground, door: Doorway) -> None:
-    """A rollout that was asked for is one rollout: the next run waits for it instead of starting it anew."""
-    ground.spoil()
-    rollout = "strategy=rollout-restart"
-    generation = ground.cluster.get(PLUGIN)["metadata"]["generation"]
-    _killed(ground, door, (ROLL_OUT, BEFORE), rollout)
-    ground.assert_untouched()
-    _killed(ground, door, (ROLL_OUT, AFTER), rollout)
-    assert _finished(ground, rollout).reasons() == {}
-    assert ground.cluster.get(PLUGIN)["metadata"]["generation"] == generation + 1
     ground.assert_clean(ground.nodes)
