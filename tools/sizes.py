@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PYTHON: Final = ("hook", "bundler", "devcluster", "tests", "tools")
-TEMPLATES: Final = PurePosixPath("charts/gpu-operator-post/templates")
+TEMPLATES: Final = PurePath("charts/gpu-operator-post/templates")
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     listed = subprocess.run(("git", "ls-files", "-z"), cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     for name in filter(None, listed.split("\0")):
         path = ROOT / name
-        if (part := part_of(PurePosixPath(name))) and path.is_file():
+        if (part := part_of(PurePath(name))) and path.is_file():
             text = path.read_text().splitlines()
             comment = "#" if path.suffix == ".py" else "{{/*"
             files[part] += 1
@@ -32,7 +32,7 @@ def main() -> None:
         sys.stdout.write(f"{part:32}{files[part]:>8,}{lines[part]:>8,}{code[part]:>8,}\n")
 
 
-def part_of(path: PurePosixPath) -> str | None:
+def part_of(path: PurePath) -> str | None:
     """Return the part of the project to which a file counts: a package, the chart's templates, or documents."""
     top = path.parts[0]
     if path.suffix == ".py" and top in PYTHON:
