@@ -1,7 +1,8 @@
 """How much is tried: the same examples each time, a few of them, or many new ones.
 
 ``MODEL_EXAMPLES`` is the number of examples of each property. A few (`make test-quick`) are always the same, and loops
-over everything become a sample. More than usual (``make model EXAMPLES=2000``) are new each time.
+over everything become a sample. Of those that are not few, more than usual (``make model EXAMPLES=2000``) are new each
+time.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import os
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,11 +39,15 @@ MUTANTS: Final = 400
 """Histories until a broken rule must have shown. Measured over 20 seeds, the most that any of them took is in the table
 of docs/dev/reliability.md: less than a tenth of this."""
 
+# Hypothesis now and then draws a constant of a module that this process has imported. Which ones those are depends on
+# the tests that ran before.
+providers._get_local_constants = Constants
+
 
 def examples(usual: int, phases: Sequence[Phase] = ALL_PHASES) -> settings:
     """Return the budget of a property that usually gets so many examples."""
     return settings(
-        max_examples=ASKED or usual, derandomize=usual >= ASKED, database=None, deadline=None, phases=phases,
+        max_examples=ASKED or usual, derandomize=QUICK or usual >= ASKED, database=None, deadline=None, phases=phases,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
 

@@ -183,7 +183,7 @@ class Controller(Run):
         seen = self._rounds.observe()
         assert seen is not None
         self.last = self._rounds.decide(seen)
-        well = {one.node for one in self.last.statuses if one.reason is Reason.VERIFIED}
+        well = verified_on(self.last)
         machines = self.world.machines
         self.well |= {name: (self.world.now, machines[name].load) for name in well if name in machines}
         self._rounds.act(self.last, 60.0)
@@ -194,6 +194,15 @@ class Controller(Run):
         before = self.moved.get(machine.name)
         if when is not None and load == machine.load and (before is None or before[1] != load or before[0] < when):
             self.moved[machine.name] = (self.world.now, load)
+
+
+def verified_on(decision: Decision) -> set[str]:
+    """Return the nodes on which a plugin was verified, also on an outdated driver that only a person replaces."""
+    return {
+        one.node
+        for one in decision.statuses
+        if one.reason is Reason.VERIFIED or (one.reason is Reason.MANUAL_UPGRADE and one.fresh)
+    }
 
 
 if TYPE_CHECKING:

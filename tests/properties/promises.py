@@ -20,7 +20,7 @@ from tests.fixtures.objects import at
 from tests.properties.machine import FAILED, QUIET, Machine
 from tests.properties.observation import moment_of
 from tests.properties.pods import SECOND, DriverPod, PluginPod
-from tests.properties.program import Run
+from tests.properties.program import Run, verified_on
 from tests.properties.world import World
 
 LOST_AFTER: Final = 300 * SECOND
@@ -151,8 +151,7 @@ def looks(run: Run) -> None:
 
 def looked(run: Run) -> None:
     """Note what a run has verified, where all that it knew was true."""
-    judged = run.decision.statuses if run.decision is not None else ()
-    found = {one.node for one in judged if one.reason is Reason.VERIFIED}
+    found = verified_on(run.decision) if run.decision is not None else set()
     verified: set[tuple[str, str, int]] = set()
     for machine in (run.world.machines[name] for name in found if name in run.world.machines):
         drivers = [pod for pod in machine.drivers if not pod.deleting]
