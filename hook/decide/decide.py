@@ -231,8 +231,13 @@ def _patient(statuses: Iterable[NodeStatus], settings: Settings, timers: Timers)
 
 
 def _out_of_patience(status: NodeStatus, settings: Settings, timers: Timers) -> NodeStatus:
-    """Return a status that has outlasted its grace period as failed, or as excluded if its node is away."""
-    held = timers.held(f"{status.patience}/{status.node}/{status.plugin}")
+    """Return a status that has outlasted its grace period as failed, or as excluded if its node is away.
+
+    A grace period continues when another reason follows, but the message gives the time of the current reason alone.
+    """
+    of_status = f"{status.node}/{status.plugin}"
+    held = timers.held(f"{status.patience}/{of_status}")
+    seconds = int(timers.held(f"{status.reason}/{of_status}").total_seconds())
     graces: dict[Patience | None, timedelta] = {
         Patience.DRIVER: settings.advanced.failed_grace,
         Patience.PLUGIN: settings.plugin_timeout,
@@ -243,7 +248,7 @@ def _out_of_patience(status: NodeStatus, settings: Settings, timers: Timers) -> 
     if status.patience is Patience.NODE:
         reason = status.reason if status.reason is Reason.LABELS_MISSING else Reason.NODE_NOT_READY
         return replace(status, state=NodeState.EXCLUDED, reason=reason)
-    return status.failed(message=f"{status.message} (for {int(held.total_seconds())} s)")
+    return status.failed(message=f"{status.message} (for {seconds} s)" if seconds else status.message)
 
 
 def _of_nodes(
