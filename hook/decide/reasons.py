@@ -389,8 +389,8 @@ class EventReason(Row):
     )
     WAITING_FOR_DRIVER = row(
         "WaitingForDriver",
-        "The state of the fleet, at intervals, while the program waits. The Event is on the Job or the controller's "
-        "Deployment.",
+        "The state of the fleet, at intervals, while the driver of a node is not settled. While the program waits for "
+        "other things, the Event has the reason of the wait. The Event is on the Job or the controller's Deployment.",
     )
     BREAKER_CLOSED = row(
         "BreakerClosed",

@@ -148,7 +148,14 @@ class ProgressReporter:
         why = decision.message.removeprefix(f"{progress(decision)}; ")
         log.info("waiting: %s%s; %s (%s)", progress(decision, eta), timeout, why, counts_line(decision))
         if self.owner:
-            self.recorder.event(self.owner, EventReason.WAITING_FOR_DRIVER, decision.message)
+            reason = EventReason.WAITING_FOR_DRIVER if _waits_for_driver(decision) else decision.reason
+            self.recorder.event(self.owner, reason, decision.message)
+
+
+def _waits_for_driver(decision: Decision) -> bool:
+    """Return whether a driver is not settled, or its upgrade has failed. Otherwise the run waits for other things."""
+    waiting = (status for status in decision.statuses if status.state is NodeState.WAITING)
+    return any(not status.plugin or status.reason is Reason.UPGRADE_FAILED for status in waiting)
 
 
 def _line(status: NodeStatus) -> str:

@@ -84,6 +84,26 @@ def test_a_summary_has_an_estimate(caplog: pytest.LogCaptureFixture, monkeypatch
     assert caplog.messages[-1] == summary
 
 
+def test_a_summary_is_an_event_with_what_the_run_waits_for() -> None:
+    """It waits for a driver only while one is not settled, not for a label that lags, a plugin, or the operator."""
+    plugin = waiting("gpu", Reason.PLUGIN_MISSING, "a/b")
+    verified = replace(plugin, state=NodeState.VERIFIED, reason=Reason.VERIFIED, label_pending=True)
+    gave_up = replace(plugin, reason=Reason.UPGRADE_FAILED)
+    for statuses, reason, expected in (
+        ((GPU, verified), Reason.NODES_PENDING, "WaitingForDriver"),
+        ((verified, NIC), Reason.NODES_PENDING, "WaitingForDriver"),
+        ((gave_up,), Reason.NODES_PENDING, "WaitingForDriver"),
+        ((verified,), Reason.UPGRADE_LABELS_PENDING, "UpgradeLabelsPending"),
+        ((verified,), Reason.OPERATOR_SETTLING, "OperatorSettling"),
+        ((verified, plugin), Reason.NODES_PENDING, "NodesPending"),
+        ((replace(plugin, state=NodeState.STALE), verified), Reason.NODES_PENDING, "NodesPending"),
+        ((replace(GPU, state=NodeState.EXCLUDED), verified), Reason.POLICY_NOT_READY, "PolicyNotReady"),
+    ):
+        recorder = Recorder()
+        ProgressReporter(recorder, JOB).summarise(replace(pending(*statuses), reason=reason))
+        assert [("Job", expected, "", False)] == recorder.heard, statuses
+
+
 def test_a_restart_is_one_event() -> None:
     """On the plugin's DaemonSet, or on the Job if that is not known. The API server stores each Event."""
     for plugin, kind in ((PLUGIN, "DaemonSet"), (None, "Job")):
