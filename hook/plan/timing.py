@@ -13,10 +13,13 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from hook.decide import freshness
+from hook.decide import done, freshness
 from hook.decide.done import TERMINAL
 from hook.decide.fleet import live_pods
-from hook.decide.result import NodeState
+from hook.decide.nodes import FAILING_TO_START
+from hook.decide.plugins import crashing
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Phase
 from hook.plan.pools import split
 from hook.plan.result import Reloads, Spread, Step
 
@@ -43,6 +46,13 @@ PLUGIN_SECONDS: Final = 40
 """The longest time that a healthy plugin takes to become verified after its node's driver has settled (10 to 40 s)."""
 FEWEST_STEPS: Final = 2
 """One pause between two nodes may be a coincidence."""
+ESTIMABLE: Final = frozenset({
+    Reason.NODE_NOT_READY_BRIEFLY, Reason.PRIOR_DRIVER_UNSETTLED, Reason.DRIVER_MISSING, Reason.DRIVER_OUTDATED,
+    Reason.DRIVER_NOT_READY, Reason.UPGRADE_IN_PROGRESS, Reason.OPERANDS_PAUSED, Reason.PLUGIN_STALE,
+    Reason.PLUGIN_QUEUED, Reason.PLUGIN_RESTARTING, Reason.PLUGIN_MISSING, Reason.PLUGIN_STARTING,
+    Reason.PLUGIN_NOT_READY, Reason.SLICE_MISSING, Reason.SLICE_OUTDATED,
+})  # fmt: skip
+"""Reasons that pass by themselves in a time that is known. All others wait for someone, or for something unmeasured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,40 +165,89 @@ def _in_rotation(pod: Pod, reload: Reload, newest: Revision | None) -> bool:
 
 
 def remaining_seconds(fleets: Mapping[str, Fleet], decision: Decision, settings: Settings, now: datetime) -> int | None:
-    """Return the remaining seconds of all stacks; None if a node waits for an administrator."""
-    remaining = [status for status in decision.statuses if status.state not in TERMINAL]
-    if not remaining:
+    """Return the remaining seconds of all stacks, including the upgrade labels; None if they cannot be estimated.
+
+    A node that is verified keeps its place in the upgrade until its label is quiet.
+    """
+    if decision.phase in {Phase.DONE, Phase.SKIP}:
         return 0
-    if any(status.state is NodeState.FAILED for status in remaining):
+    remaining = [status for status in decision.statuses if status.state not in TERMINAL or status.label_pending]
+    read = {status.stack for status in decision.statuses if status.state is not NodeState.EXCLUDED}
+    rendered = all(done.not_rendered(fleets[stack]) is None for stack in read)
+    if not rendered or not all(_is_estimable(status, fleets) for status in remaining):
         return None
     longest = 0.0
     for stack, fleet in fleets.items():
-        waiting = _without_driver(status for status in remaining if status.stack == stack)
-        for pool in split(fleet, fleet.policy, now) if fleet.policy is not None else ():
-            seconds = _reloading([name for name in pool.all_nodes if name in waiting], pool)
+        mine = [status for status in remaining if status.stack == stack]
+        for pool in split(fleet, fleet.policy, now) if mine and fleet.policy is not None else ():
+            seconds = _upgrading(mine, pool, now)
             if seconds is None:
                 return None
             longest = max(longest, seconds)
-    stale = sum(bool(status.plugin) for status in remaining)
-    return round(longest) + max(1, ceil(stale / _plugins_at_once(len(decision.statuses), settings))) * PLUGIN_SECONDS
+    unverified = sum(bool(status.plugin) and status.state not in TERMINAL for status in remaining)
+    plugins = ceil(unverified / _plugins_at_once(len(decision.statuses), settings)) * PLUGIN_SECONDS
+    if _without_driver(remaining):
+        return round(longest) + max(plugins, PLUGIN_SECONDS)
+    return max(round(longest), plugins)
+
+
+def _is_estimable(status: NodeStatus, fleets: Mapping[str, Fleet]) -> bool:
+    """Return whether a node advances without an administrator, as far as its reason and its plugin's pod show."""
+    fleet = fleets[status.stack]
+    if status.state is NodeState.VERIFIED:
+        return True
+    if status.state is NodeState.FAILED or status.reason not in ESTIMABLE:
+        return False
+    if status.reason is Reason.PRIOR_DRIVER_UNSETTLED:
+        return fleet.stack.after in fleets
+    pods = fleet.nodes[status.node].plugin_pods if status.plugin and status.node in fleet.nodes else ()
+    return not any(str(pod) == status.subject and _is_failing(pod) for pod in pods)
+
+
+def _is_failing(pod: Pod) -> bool:
+    waiting = (container.waiting in FAILING_TO_START for container in (*pod.init_containers, *pod.containers))
+    return bool(crashing(pod)) or any(waiting)
 
 
 def _plugins_at_once(total: int, settings: Settings) -> int:
     bounds = [settings.max_parallel_restarts, settings.max_unavailable.of(total) if settings.max_unavailable else 0]
-    return min((bound for bound in bounds if bound), default=total)
+    return min((bound for bound in bounds if bound), default=total) or 1
 
 
 def _without_driver(statuses: Iterable[NodeStatus]) -> frozenset[str]:
     """Return the nodes whose driver is not settled."""
-    return frozenset(status.node for status in statuses if not status.plugin)
+    return frozenset(status.node for status in statuses if not status.plugin and status.state not in TERMINAL)
 
 
-def _reloading(waiting: list[str], pool: Pool) -> float | None:
-    """Return the seconds until the drivers of these nodes are reloaded, in turns of as many as the policy allows."""
-    if not waiting:
+def _upgrading(statuses: Iterable[NodeStatus], pool: Pool, now: datetime) -> float | None:
+    """Return the seconds until the drivers of a pool are reloaded and its labels are quiet; None if unknown.
+
+    Nodes reload in turns of as many as the policy allows, after those whose labels trail.
+    """
+    statuses = [status for status in statuses if status.node in set(pool.all_nodes)]
+    waiting = _without_driver(statuses)
+    trailing = {status.node for status in statuses if status.label_pending} - waiting
+    if not waiting and not trailing:
         return 0.0
     stuck = set(pool.stuck) | {excluded.node for excluded in pool.excluded}
-    if pool.manual or stuck & set(waiting):
+    if pool.manual or stuck & (waiting | trailing):
         return None
+    reloads, step = measure(pool)
+    lag = max((_label_lag(node, pool, step, now) for node in trailing), default=0.0)
+    if not waiting:
+        return lag
     at_once = pool.budget(len(waiting)).at_once
-    return ceil(len(waiting) / at_once) * measure(pool)[1].typical if at_once else None
+    if not at_once or (reloads.loading is None and step.measured is None):
+        return None
+    return lag + ceil(len(waiting) / at_once) * step.typical
+
+
+def _label_lag(node: str, pool: Pool, step: Step, now: datetime) -> float:
+    """Return the seconds until the upgrade controller finishes a node whose driver is settled.
+
+    Nothing wakes the controller when a driver is Ready. If the step is over, it checks again after a while.
+    """
+    found = (_last_reload(pod, pool.fleet.stack) for pod in live_pods(pool.fleet.driver_pods.get(node, ())))
+    began = max((reload.began for reload in found if reload is not None), default=now)
+    elapsed = max(0.0, (now - began).total_seconds())
+    return step.typical - elapsed if elapsed < step.typical else _until_next_check(elapsed) - elapsed

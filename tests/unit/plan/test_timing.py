@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from hook.config import Duration, OnManualUpgrade, Settings
+from hook.config import Duration, Expect, OnManualUpgrade, Settings
 from hook.decide.decide import decide_all, indexed
+from hook.decide.reasons import Reason
 from hook.plan.result import Obstacle, Reloads, Spread, Step
 from hook.plan.timing import remaining_seconds, spread, step
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.limits import down
-from tests.fixtures.modes import network
-from tests.fixtures.objects import conditions, driver_pod, finished, merged, plugin_pod, stamp
+from tests.fixtures.modes import network, ofed_pod, with_ofed
+from tests.fixtures.objects import Object, conditions, driver_pod, finished, merged, plugin_pod, stamp, waiting
 from tests.fixtures.planning import OLD, fleet, limited, obstacles, only, rotated, unloaded_in
 
 HOUR: Final = 3600
+"""``LATER``, at which the remaining time is estimated, in seconds of the fixtures."""
+SECOND: Final[Object] = {"metadata": {"name": "other", "uid": "other"}}
+"""Another driver pod on the same node."""
 SIX: Final = tuple("abcdef")
 TWO_AT_ONCE: Final = {"maxParallelUpgrades": 2, "maxUnavailable": "100%"}
 
@@ -150,7 +154,6 @@ def test_the_remaining_time_follows_reloads_and_parallelism() -> None:
          limited(outdated("a", "b").change("node", labelled("a", **failed), "a"), TWO_AT_ONCE), None),
         ("an excluded node failed",
          limited(outdated("a").change("node", labelled("b", skip="true", **failed), "b"), TWO_AT_ONCE), 160),
-        ("no policy", outdated("a").drop("policy"), 40),
         ("a stale node waits for no driver", outdated("a").put("plugin-pod", stale_plugin("b")), 160),
     ):  # fmt: skip
         assert expected == remaining(found), name
@@ -166,6 +169,73 @@ def test_the_remaining_time_follows_reloads_and_parallelism() -> None:
     assert None is remaining(manual, Settings(on_manual_upgrade=OnManualUpgrade.WAIT))
     late = cluster("a", "b").change("driver-pod", OLD, "driver-a").put("plugin-pod", plugin_pod("b", ready=None))
     assert None is remaining(late, Settings(plugin_timeout=Duration()))
+
+
+def test_a_driver_that_comes_first_is_estimated_if_its_stack_is_chosen() -> None:
+    """Otherwise nothing is known of its upgrade."""
+    nic = network("a", "b").put("driver-pod", ofed_pod("a", ready=None))
+    seen = {"gpu": with_ofed(cluster("a", "b"), nic).seen(), "network": nic.seen()}
+    for drivers, expected in ((("gpu", "network"), 160), (("gpu",), None)):
+        settings = Settings(drivers=drivers)
+        decision, _memories = decide_all(seen, {}, settings, LATER)
+        assert Reason.PRIOR_DRIVER_UNSETTLED in {status.reason for status in decision.statuses}, drivers
+        assert expected == remaining_seconds(indexed(seen, settings), decision, settings, LATER), drivers
+
+
+def test_what_cannot_be_estimated_has_no_estimate() -> None:
+    """A time next to a node that waits for someone, or for something that was never measured, would be a guess."""
+    crash = waiting("nvidia-driver-ctr", "CrashLoopBackOff")
+    crashing = merged(driver_pod("a", ready=None), {"status": {"containerStatuses": [crash]}})
+    plugin = plugin_pod("a", ready=None)
+    container, *others = plugin["status"]["containerStatuses"]
+    states = {"restartCount": 5}, {"state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    looping, unpulled = (
+        merged(plugin, {"status": {"containerStatuses": [{**container, **state}, *others]}}) for state in states
+    )
+    unrecorded = {"status": {"conditions": conditions(None)}}
+    for name, found, settings in (
+        ("no policy, and a driver to come", outdated("a").drop("policy"), None),
+        ("no policy, and a stale plugin", stale("a").drop("policy"), None),
+        ("no policy, and all verified", cluster(*SIX).drop("policy"), None),
+        ("the release is not applied", outdated("a"), Settings(expect=Expect(driver_version="999.1"))),
+        ("a driver that crashes", outdated("b", "c").put("driver-pod", crashing), None),
+        ("nothing else waits", cluster(*SIX).put("driver-pod", crashing), None),
+        ("labels are missing", outdated("b").change("node", labelled("a", present=None), "a"), None),
+        ("two drivers", outdated("b").put("driver-pod", merged(driver_pod("a"), SECOND)), None),
+        ("an unknown upgrade state", outdated("b").change("node", labelled("a", state="thinking"), "a"), None),
+        ("a failed upgrade", outdated("b").change("node", labelled("a", state="upgrade-failed"), "a"), None),
+        ("failed, and stale", stale("a").change("node", labelled("a", state="upgrade-failed"), "a"), None),
+        ("a plugin that crashes", cluster(*SIX).put("plugin-pod", looping), None),
+        ("a plugin without an image", cluster(*SIX).put("plugin-pod", unpulled), None),
+        ("no reload was measured", outdated(*SIX).change("driver-pod", unrecorded), None),
+    ):
+        assert None is remaining(found, settings), name
+    # A plugin that only starts has an estimate.
+    assert 40 == remaining(cluster(*SIX).put("plugin-pod", plugin))
+    assert 0 == remaining(Cluster()), "no node"
+
+
+def test_the_label_of_a_verified_node_takes_its_time() -> None:
+    """The upgrade controller finishes a node up to two minutes after its driver is Ready, and then takes the next."""
+
+    def trailing(seconds: float, *others: str, plugin: Object | None = None, ready: float | None = None) -> Cluster:
+        """Return nodes of which the first one began to reload so many seconds ago."""
+        began = HOUR - seconds
+        found = outdated(*others).put("driver-pod", driver_pod("a", started=began, ready=ready or began + 15))
+        found.put("plugin-pod", plugin or plugin_pod("a", waited=HOUR, started=HOUR, ready=HOUR))
+        return found.change("node", labelled("a", state="pod-restart-required"), "a")
+
+    for name, found, expected in (
+        ("all are verified", trailing(30), 90),
+        ("a moment before the controller looks", trailing(118), 2),
+        ("after it looked", trailing(130), 110),
+        ("the last plugin is stale", trailing(30, plugin=stale_plugin("a")), 90),
+        ("a stale plugin takes longer", trailing(100, plugin=stale_plugin("a")), 40),
+        ("others follow", trailing(30, "b", "c"), 90 + 2 * 120 + 40),
+        ("nothing moves the label", limited(trailing(30), {"autoUpgrade": False}), None),
+        ("its times are no measurement", trailing(2 * HOUR, ready=HOUR - 1), 120),
+    ):
+        assert expected == remaining(found), name
 
 
 def test_drivers_take_their_time_side_by_side() -> None:
