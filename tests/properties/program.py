@@ -197,7 +197,7 @@ class Controller(Run):
 
 
 def verified_on(decision: Decision) -> set[str]:
-    """Return the nodes on which a plugin was verified, also on an outdated driver that only an administrator replaces."""
+    """Return the nodes on which a plugin was verified, also on an outdated driver that is upgraded by hand."""
     return {
         one.node
         for one in decision.statuses

@@ -48,5 +48,5 @@ def test_the_promises_are_kept(family: str) -> None:
 
 
 def test_a_plugin_that_was_verified_by_hand_needs_no_pause() -> None:
-    """The pause between two restarts ends once a plugin is verified, also on a driver that only an administrator replaces."""
+    """The pause between two restarts ends once a plugin is verified, also on a driver that is upgraded by hand."""
     Story(VERIFIED_BY_HAND).tell()
