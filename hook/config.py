@@ -286,10 +286,6 @@ class Settings(Section, frozen=True):
             "per node, so raise this for large fleets."
         ),
     ] = Duration(minutes=25)
-    # Longer than the start-up probe of the driver, 21 minutes (60 s + 120 times 10 s).
-    stall_timeout: Annotated[
-        Duration, Meta(description="The run ends if no node advances for so long. `0s`: never.")
-    ] = Duration(minutes=30)
     plugin_timeout: Annotated[
         Duration,
         Meta(

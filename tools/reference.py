@@ -96,7 +96,7 @@ PHASES: Final[Mapping[StrEnum, str]] = {
     Phase.SKIP: "There is nothing to protect: no GPU node, no plugin, or drivers of the hosts. Exit code 0.",
     Phase.WAIT: "Work is left. A dry run and `status` can end so; a run continues.",
     Phase.FAIL: "A node needs manual action, and no other node can still progress. Exit code 3.",
-    Phase.DEADLINE: "`timeout` is over, or no node advanced for `stallTimeout`. Exit code 124.",
+    Phase.DEADLINE: "`timeout` is over. Exit code 124.",
 }
 PREFIX: Final = "gpu_operator_post_"
 DETAILS: Final = {

@@ -42,7 +42,7 @@ def warm_seconds(nodes: int) -> float:
 
 def waiting() -> list[str]:
     """Spell the arguments of a run that waits without end for drivers that are not ready."""
-    return ["run", "--timeout=4h", "stallTimeout=0s"]
+    return ["run", "--timeout=4h"]
 
 
 def controlling() -> list[str]:

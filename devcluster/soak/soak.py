@@ -26,7 +26,7 @@ VERIFIED: Final = (sys.executable, "-m", "tools.verified")
 QUICK: Final = ("advanced.operatorQuiet=4s", "advanced.unknownOperatorQuiet=6s", "advanced.policyGrace=20s")
 """Simulated operators act within seconds."""
 HOOK: Final = (*PROGRAM, "run", *QUICK)
-LONG: Final = (*PROGRAM, "run", "--timeout=240h", "stallTimeout=0s", "expect.driverVersion=999.9.9")
+LONG: Final = (*PROGRAM, "run", "--timeout=240h", "expect.driverVersion=999.9.9")
 """Waits for a version that never comes, so that it watches everything and restarts nothing."""
 TRIES: Final = 3
 """Runs that a cycle may take once its fault is over. One does; a second is a killed one's successor."""

@@ -46,18 +46,6 @@ Memories = dict[str, Memory]
 
 PRECEDENCE: Final = (Phase.WAIT, Phase.FAIL, Phase.DEADLINE, Phase.DONE, Phase.SKIP)
 """Phases of stacks: the first one that a stack has becomes the phase of the run."""
-RANK: Final = {
-    NodeState.WAITING: 0,
-    NodeState.FAILED: 0,
-    NodeState.STALE: 2,
-    NodeState.RESTARTING: 3,
-    NodeState.VERIFYING: 4,
-    NodeState.VERIFIED: 5,
-    NodeState.EXCLUDED: 5,
-}
-"""Progress rank of a state. A run has stalled if no node reaches a higher rank for a long time."""
-RELOADING_RANK: Final = 1
-"""Progress rank of a node whose new driver is being loaded."""
 
 
 # All stacks.
@@ -261,8 +249,7 @@ def _of_nodes(
     others = except_verified(shown)
     blockers, texts = done.blockers(fleet, shown, operator, timers)
     stopped = breaker.open_blocker(memory.breaker, settings) if settings.is_controller else None
-    progress = _advanced(memory, fleet, others, timers.now)
-    phase, reason = (Phase.WAIT, stopped) if stopped else _phase(blockers, shown, progress, fleet.context, timers)
+    phase, reason = (Phase.WAIT, stopped) if stopped else _phase(blockers, shown, memory, fleet.context, timers)
     release_pending = any(Trait.RELEASE_PENDING in blocker.traits for blocker, _message in blockers)
     too_early = release_pending or done.blind_to_intent(fleet.context)
     may_act = (phase is Phase.WAIT or settings.is_controller) and not too_early and not stopped
@@ -275,7 +262,7 @@ def _of_nodes(
         cause=blockers[0][0] if blockers and phase is Phase.DEADLINE else None,
         stack=stack,
     )
-    return decision, _remembered(progress, shown, others, fleet, timers)
+    return decision, _remembered(memory, shown, others, fleet, timers)
 
 
 def _skip(
@@ -307,19 +294,15 @@ def _wait_to_skip(
 
 
 def _phase(
-    blockers: Sequence[Blocker], statuses: Sequence[NodeStatus], progress: Memory, context: Context, timers: Timers
+    blockers: Sequence[Blocker], statuses: Sequence[NodeStatus], memory: Memory, context: Context, timers: Timers
 ) -> tuple[Phase, Blocker]:
-    now, settings = timers.now, context.settings
+    settings = context.settings
     if not blockers:
-        return Phase.DONE, done.success(statuses, progress, context)
-    if now >= settings.deadline(progress.started):
+        return Phase.DONE, done.success(statuses, memory, context)
+    if timers.now >= settings.deadline(memory.started):
         return Phase.DEADLINE, (Reason.TIME_UP, f"the time is up with work left: {blockers[0][1]}")
     if failure := _failure(blockers, statuses, settings, timers):
         return Phase.FAIL, failure
-    since = progress.advanced_at or now
-    if settings.stall_timeout and not settings.is_controller and now - since >= settings.stall_timeout:
-        minutes = int((now - since).total_seconds() // 60)
-        return Phase.DEADLINE, (Reason.STALLED, f"no node advanced for {minutes} min: {blockers[0][1]}")
     return Phase.WAIT, blockers[0]
 
 
@@ -351,24 +334,6 @@ def _has_failed(status: NodeStatus) -> bool:
 
 
 # The next memory.
-
-
-def _advanced(memory: Memory, fleet: Fleet, others: Iterable[NodeStatus], now: datetime) -> Memory:
-    """Record whether any node reached a higher rank than before, under the current policy and driver revisions."""
-    generation = fleet.policy.generation if fleet.policy else 0
-    epoch = f"{generation}/{','.join(sorted(revision.hash for revision in fleet.context.newest.values()))}"
-    before = memory.ranks if epoch == memory.epoch else {}
-    lowest: dict[str, int] = {}
-    for status in others:
-        rank = RELOADING_RANK if Trait.DRIVER_RELOADING in status.reason.traits else RANK[status.state]
-        lowest[status.node] = min(rank, lowest.get(status.node, rank))
-    ranks = dict.fromkeys(fleet.nodes, RANK[NodeState.VERIFIED])
-    ranks |= {node: max(rank, before.get(node, -1)) for node, rank in lowest.items()}
-    if memory.advanced_at is None or (
-        ranks != before and any(rank > before.get(node, -1) for node, rank in ranks.items())
-    ):
-        return replace(memory, epoch=epoch, ranks=ranks, advanced_at=now)
-    return replace(memory, ranks=ranks)
 
 
 def _remembered(

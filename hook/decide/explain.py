@@ -21,8 +21,6 @@ class Trait(Enum):
     """The node waits for its turn or for an administrator. With any other reason it may still progress by itself."""
     WAITS_FOR_TURN = auto()
     """The upgrade controller has not restarted the driver of this node yet."""
-    DRIVER_RELOADING = auto()
-    """The node's new driver is being loaded."""
     DRIVER_NOT_MANAGED = auto()
     """The node has no driver that the operator could reload."""
     NODE_ALONE = auto()

@@ -127,7 +127,6 @@ class Reason(Row):
     DRIVER_NOT_READY = row(
         "DriverNotReady",
         "The new driver is being built and loaded, which takes some minutes.",
-        Trait.DRIVER_RELOADING,
         look=_DESCRIBE,
     )
     DRIVER_FAILING = row("DriverFailing", "The new driver cannot start.", Trait.BLOCKED, Trait.FAILING, look=_DESCRIBE)
@@ -147,7 +146,6 @@ class Reason(Row):
     OPERANDS_PAUSED = row(
         "OperandsPaused",
         "While the driver reloads, the {operator} keeps the {noun} off the node by node labels.",
-        Trait.DRIVER_RELOADING,
         look="kubectl get node {node} --show-labels",
     )
     UPGRADE_FAILED = row(
@@ -342,7 +340,6 @@ class Reason(Row):
         "release again: it continues where it stopped.",
         look=_STATES,
     )
-    STALLED = row("Stalled", "No node makes progress. The list of nodes shows what each one waits for.", look=_STATES)
     PERMISSION_MISSING = row(
         "PermissionMissing",
         "Grant it (rbac.create, rbac.scope), then run the release again. If an admission policy refused it, the "

@@ -79,7 +79,7 @@ class Breaker:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Since when conditions hold, which restarts were issued, and when the fleet last made progress."""
+    """Since when conditions hold, which restarts were issued, and which nodes this run has seen."""
 
     started: datetime
     """Start of the Job. All its retries share one deadline."""
@@ -91,12 +91,6 @@ class Memory:
     """Driver run under which a plugin pod was proven fresh, by its UID."""
     troubles: Mapping[str, str] = field(default_factory=dict)
     """Why a restart could not be issued and is tried again, by UID of the pod. The most recent one is last."""
-    epoch: str = ""
-    """Observed revision of policy and drivers under which the nodes reached their ranks."""
-    ranks: Mapping[str, int] = field(default_factory=dict)
-    """Highest progress rank under this revision, by node."""
-    advanced_at: datetime | None = None
-    """When a node last made progress."""
     eligible: frozenset[str] = frozenset()
     """Nodes that were eligible at some time of this run."""
     saw_fleet: bool = False

@@ -67,7 +67,7 @@ def make_plan(snapshots: Mapping[str, Snapshot], settings: Settings, now: dateti
         else:
             nothing.append(NoPlan(stack.name, *found))
     window = _longest([pool.window for pool in planned])
-    timeouts = None if window is None else _timeouts(window, [pool.step.slow for pool in planned], settings)
+    timeouts = None if window is None else _timeouts(window, settings)
     return Plan(__version__, window, timeouts, tuple(nothing), tuple(planned))
 
 
@@ -166,15 +166,12 @@ def run_seconds(window: Range, settings: Settings) -> float:
     return window.slow + settling.total_seconds()
 
 
-def _timeouts(window: Range, steps: Sequence[float], settings: Settings) -> Timeouts:
+def _timeouts(window: Range, settings: Settings) -> Timeouts:
     """Return the timeouts. None is shorter than the chart's default, because a longer one has no cost."""
     inner = max(_rounded(run_seconds(window, settings)), int(settings.timeout.total_seconds()))
     outer = inner + ALLOWANCE_SECONDS
-    longest = max(steps, default=0)
-    stalls = longest >= settings.stall_timeout.total_seconds() > 0
     return Timeouts(
         timeout=_duration(inner),
-        stall_timeout=_duration(_rounded(2 * longest)) if stalls else None,
         helm=f"--timeout {_duration(outer)}",
         helmfile=f"timeout: {outer}",
         flux=f"timeout: {_duration(outer)}",
@@ -219,8 +216,7 @@ def _conclusion(plan: Plan) -> list[str]:
     if plan.window is None or plan.timeouts is None:
         return ["Window: no end without manual action; a pool above does not finish, so no timeout is enough."]
     found = plan.timeouts
-    stall = f", stallTimeout {found.stall_timeout}" if found.stall_timeout else ""
-    chart = f"this chart's timeout {found.timeout}{stall}"
+    chart = f"this chart's timeout {found.timeout}"
     tools = f"Helm {found.helm}; helmfile {found.helmfile}; Flux {found.flux}; Argo CD has none by default"
     return [f"Window: {_both(plan.window)}.", f"Timeouts: {chart}; {tools}."]
 

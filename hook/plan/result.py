@@ -194,12 +194,10 @@ class NoPlan(Struct, frozen=True):
     message: str
 
 
-class Timeouts(Struct, frozen=True, rename="camel"):
+class Timeouts(Struct, frozen=True):
     """The timeouts for the chart and for each deployment tool, as each of them reads it."""
 
     timeout: str
-    stall_timeout: str | None
-    """None if the chart's default is long enough."""
     helm: str
     helmfile: str
     flux: str

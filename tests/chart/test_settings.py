@@ -14,7 +14,7 @@ from tools.settings import settings
 
 SETTINGS: Final = {".".join(path): setting for path, setting in settings()[0].items()}
 TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a.b"}
-OF_A_RUN: Final = {"timeout", "stallTimeout", "onDeadline", "expect", "eventTargets", "dryRun", "job"}
+OF_A_RUN: Final = {"timeout", "onDeadline", "expect", "eventTargets", "dryRun", "job"}
 """Settings of a single run. The controller does not get them, so that a release does not restart it."""
 BLOCKS: Final = ("expect", "plugin", "rbac", "job", "controller", "circuitBreaker", "advanced", "affectedWorkloads")
 RENDERED: Final[tuple[Values, ...]] = (

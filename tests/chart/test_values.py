@@ -90,7 +90,7 @@ def test_a_mistake_is_refused_with_a_sentence(helm: Helm, helms: dict[str, Helm]
 
 
 VALID: Final[tuple[Values, ...]] = (
-    {"timeout": "30s", "stallTimeout": "0s", "image.tag": "v1.2.3_ubi-9", "driver": {"enabled": True}},
+    {"timeout": "30s", "advanced.policyGrace": "0s", "image.tag": "v1.2.3_ubi-9", "driver": {"enabled": True}},
     {"timeout": "1h0m08s", "image.digest": f"sha256:{DIGEST}", "driver": None},
     {"image.registry": "127.0.0.1:5000", "image.repository": "a__b/c-d.e", **BOTH},
     {"image.registry": "[::1]:5000", "driverClients": [{"labels": {"app.kubernetes.io/name": "x"}}]},

@@ -26,7 +26,7 @@ JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "job-uid
 TARGET: Final = EventTarget("helm.toolkit.fluxcd.io/v2", "HelmRelease", "flux-system", "post")
 OBJECT: Final = "GET /apis/helm.toolkit.fluxcd.io/v2/namespaces/flux-system/helmreleases/post"
 KIND: Final = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease"}
-LATE: Final = Decision(Phase.DEADLINE, Reason.STALLED, "no node advanced", stack="gpu")
+LATE: Final = Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up", stack="gpu")
 REFRESHED: Final = Decision(Phase.DONE, Reason.REFRESHED, "all is done", stack="gpu")
 
 

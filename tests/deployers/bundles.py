@@ -81,11 +81,12 @@ def write(
     work.mkdir(parents=True, exist_ok=True)
     (work / "recipe.yaml").write_text(yaml.safe_dump(stack.recipe()))
     ours = {**{key: QUICK_JOB[key] for key in ("image", "advanced")}, **(post or {})}
+    timeout = ours.pop("timeout", QUICK_JOB["timeout"])
     (work / "post.yaml").write_text(yaml.safe_dump(ours))
     places = {**{name: str(CHECKOUT / folder) for name, folder in CHARTS.items()}, **(charts or {})}
     written = run(
         "bundle", f"--recipe={work / 'recipe.yaml'}", f"--deployer={tool}", f"--output={output}",
-        f"--timeout={QUICK_JOB['timeout']}", f"--values={RELEASE}={work / 'post.yaml'}", "--force", f"--data={KIT}",
+        f"--timeout={timeout}", f"--values={RELEASE}={work / 'post.yaml'}", "--force", f"--data={KIT}",
         *(f"--chart={name}={place}" for name, place in places.items()), *flags,
     )  # fmt: skip
     assert written.code == 0, written.err

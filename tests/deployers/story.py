@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 BROKEN: Final = "gpu-1"
 """The node whose driver image cannot be pulled in the chapters that fail."""
-SOON: Final = {"stallTimeout": "15s"}
-"""The default is half an hour."""
+SOON: Final = {"timeout": "60s"}
+"""Time for a run that fails at its end."""
 PARALLEL: Final = {"upgradePolicy": ALL_AT_ONCE["driver__upgradePolicy"]}
 """Where a chapter is about something else than the order of nodes."""
 NEXT: Final = "580.142.10"
@@ -219,7 +219,7 @@ def assert_stale_reported(chapter: Chapter) -> None:
 
 def assert_cause_reported(chapter: Chapter) -> None:
     """Assert that the pod's last message and an Event on the Job name the node and why it was waited for."""
-    assert (chapter.report["exitCode"], chapter.report["reason"]) == (124, "Stalled"), chapter
+    assert (chapter.report["exitCode"], chapter.report["reason"]) == (124, "TimeUp"), chapter
     (node,) = [each for each in chapter.report["nodes"] if each["node"] == BROKEN]
     assert node["reason"] == "DriverFailing"
     assert any(BROKEN in message for message in chapter.messages)

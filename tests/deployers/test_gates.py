@@ -36,7 +36,7 @@ WRITTEN: Final = "580.126.20"
 """The driver version in the examples."""
 STATUS: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}-status"
 BROKEN: Final = "gpu-1"
-STALLED: Final = ("advanced.operatorQuiet=3s", "advanced.unknownOperatorQuiet=5s", "stallTimeout=10s")
+HURRY: Final = ("advanced.operatorQuiet=3s", "advanced.unknownOperatorQuiet=5s", "timeout=60s")
 GATE, WORKLOADS, PARENT = "gpu-operator-post-gate", "workloads", "gpu-stack"
 
 
@@ -115,12 +115,12 @@ def test_gates_of_a_pipeline(tmp_path_factory: pytest.TempPathFactory) -> None:
 
         # A failure, with another `trigger`; and the same release again, which has the same run id.
         lab.upgrade(OLD, broken=True)
-        assert lab.post(args=STALLED, helm=waits, trigger=OLD).code != 0
+        assert lab.post(args=HURRY, helm=waits, trigger=OLD).code != 0
         assert lab.data()["runId"] != before["runId"]
         assert lab.data()["phase"] == "TimedOut"
         assert lab.gates(OLD) == [False, False]
         lab.repair()
-        assert lab.post(args=STALLED, helm=waits, trigger=OLD).code == 0
+        assert lab.post(args=HURRY, helm=waits, trigger=OLD).code == 0
         assert lab.gates(OLD, 30) == [True, True]
 
         # A plain Job.

@@ -15,7 +15,7 @@ from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, PLUGIN_NAMESPACE, Boot, L
 
 STALE = ["gpu-0", "gpu-1"]
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
-BRIEFLY = ("run", "--timeout=100s", "stallTimeout=5s", "advanced.operatorQuiet=2s")
+BRIEFLY = ("run", "--timeout=30s", "advanced.operatorQuiet=2s")
 MALFORMED: Mapping[str, Any] = {"version": 580, "upgradePolicy": "automatic"}
 """By field of the policy's driver: what no schema of the CRD prevents."""
 

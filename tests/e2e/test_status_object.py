@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import pytest
 
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, OLD, RELEASE, Lab
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, OLD, QUICK, RELEASE, Lab
 from tests.promises import promised
 
 pytestmark = pytest.mark.e2e
 
 NAME: Final = f"{RELEASE}-status"
 PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}"
-STALL: Final = ("advanced.operatorQuiet=3s", "advanced.unknownOperatorQuiet=5s", "stallTimeout=10s")
+HURRY: Final = (*QUICK, "timeout=60s")
 
 
 def _data(lab: Lab) -> dict[str, str]:
@@ -58,9 +58,9 @@ def test_runs_and_a_controller(boot: Callable[..., Lab]) -> None:
     # A run that fails: its status shows that, and the last success is gone.
     lab.annotate("gpu-1", "driver-fault", "unready")
     lab.operator(driver=OLD, **ALL_AT_ONCE)
-    failed = lab.post(args=STALL, expect__driverVersion=OLD)
+    failed = lab.post(args=HURRY, expect__driverVersion=OLD)
     assert failed.code != 0
-    assert _said(lab, "phase", "reason", "succeededRunId", "stale") == ("TimedOut", "Stalled", "", "0")
+    assert _said(lab, "phase", "reason", "succeededRunId", "stale") == ("TimedOut", "TimeUp", "", "0")
 
     # The Job delegates, and the controller finishes its run.
     followed: dict[str, Any] = {"controller__enabled": True, "job__mode": "delegate", "expect__driverVersion": OLD}

@@ -89,7 +89,7 @@ class Logged:
 def start(log: Path, *words: str) -> Logged:
     """Start the program with nothing of the user's own configuration.
 
-    Words like ``stallTimeout=3s`` are settings, those like ``NAME=value`` variables. The process is forked from one
+    Words like ``pluginTimeout=3s`` are settings, those like ``NAME=value`` variables. The process is forked from one
     that has imported the program: a new interpreter takes half a second of processor time for that.
     """
     arguments, settings = separated(words)

@@ -35,12 +35,11 @@ USAGE: Final = {
     "run --namespace=a --namespace=B": 'rbac.namespaces[1]: "B" is not',
     "run --driver=disk": "--driver",
     'run --driver=network refreshAfter=["toolkit"]': "refreshAfter[0]: ",
-    "run stallTimeout=-3m": 'stallTimeout: "-3m" is not a duration',
+    "run pluginTimeout=-3m": 'pluginTimeout: "-3m" is not a duration',
     "run controller.circuitBreaker.treshold=3": "did you mean controller.circuitBreaker.threshold?",
     "run plugin=3 --plugin-namespace=dra": "plugin: 3 is not a block of settings",
     "run timeout=0s pluginTimeout=0s": "pluginTimeout: must be longer than 0s",  # the second problem
     "run --config=/nonexistent.yaml": "--config /nonexistent.yaml cannot be read",
-    "run --stall-timeout=3m": "--stall-timeout",
     "run surplus": "surplus",
     "controller dryRun=true": "dryRun: the controller has no dry run",
     "plan --target-window=2": "--target-window",
@@ -109,7 +108,7 @@ def test_flags_override_the_file_which_replaces_the_variable(kubeconfig: str, tm
     file.write_text("# comment\nadvanced: {apiPatience: 1s}\ntimeout: 25min\nlogFormat: text\nlogLevel: debug\n")
     flags = (f"--config={file}", "--timeout=20s", "--log-format=json")
     commands = (
-        ("run", kubeconfig, *flags, "stallTimeout=nonsense"),
+        ("run", kubeconfig, *flags, "pluginTimeout=nonsense"),
         ("run", kubeconfig, "advanced.apiPatience=1s", "logFormat=json", "dryRun=true"),
     )
     for done in (run(tmp_path, *words) for words in commands):

@@ -20,7 +20,7 @@ from tools.settings import SCHEMAS, settings
 AT_LEAST_ONE: Final = "^([1-9][0-9]{0,5}|[1-9][0-9]?%|100%)$"
 SECONDS: Final = [Duration(seconds=count) for count in range(7)]
 READ: Final = Settings(
-    drivers=("network", "gpu"), timeout=Duration(hours=1, minutes=1, seconds=1), stall_timeout=Duration(minutes=2),
+    drivers=("network", "gpu"), timeout=Duration(hours=1, minutes=1, seconds=1),
     plugin_timeout=Duration(minutes=3), max_parallel_restarts=1234567, refresh_after=("toolkit",), dry_run=True,
     on_deadline=config.OnDeadline.REPORT, on_manual_upgrade=config.OnManualUpgrade.WAIT,
     on_missing_plugin=config.OnMissingPlugin.WAIT,
@@ -70,7 +70,7 @@ def test_a_duration_has_units() -> None:
     for value in wrong:
         message = refusal({"timeout": value})
         assert message.endswith("is not a duration; use units, such as 25m, 90s or 1h30m"), value
-    assert 'stallTimeout: "721h" is longer than 30 days' == refusal({"stallTimeout": "721h"})
+    assert 'pluginTimeout: "721h" is longer than 30 days' == refusal({"pluginTimeout": "721h"})
 
 
 def test_a_number_or_percentage_is_written_as_in_kubernetes() -> None:

@@ -14,8 +14,8 @@ from tests.fixtures.settings import EVERY_SETTING
 def test_the_defaults_are_those_that_are_documented() -> None:
     """The values, the README and the command line repeat them. A Job restarts as many plugins as are stale."""
     settings, controller = Settings(), ControllerSettings()
-    assert (timedelta(minutes=25), timedelta(minutes=30), timedelta(minutes=5), 0) == (
-        settings.timeout, settings.stall_timeout, settings.plugin_timeout, settings.max_parallel_restarts,
+    assert (timedelta(minutes=25), timedelta(minutes=5), 0) == (
+        settings.timeout, settings.plugin_timeout, settings.max_parallel_restarts,
     )  # fmt: skip
     assert ("fail", "report", "complete") == (
         settings.on_deadline, settings.on_manual_upgrade, settings.job.mode,

@@ -10,7 +10,7 @@ place. The program checks its settings in addition, such as names of drivers tha
 {{- if kindIs "slice" .Values.driver -}}
 {{- $problems = append $problems "driver is a list: did you mean drivers? The value driver belongs to the chart of the GPU operator and has no effect here." -}}
 {{- end -}}
-{{- $durations := dict "timeout" .Values.timeout "stallTimeout" .Values.stallTimeout "pluginTimeout" .Values.pluginTimeout -}}
+{{- $durations := dict "timeout" .Values.timeout "pluginTimeout" .Values.pluginTimeout -}}
 {{- range $name, $value := .Values.advanced -}}
 {{- $_ := set $durations (printf "advanced.%s" $name) $value -}}
 {{- end -}}

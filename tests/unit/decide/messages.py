@@ -210,7 +210,6 @@ def later() -> Iterator[tuple[str, Decision]]:
     for name, found, settings, seconds in (
         ("after its grace", cluster("a", "b").put("driver-pod", failing("a"), failing("b")), JOB, 300),
         ("out of time", cluster().drop("driver-pod"), JOB, 1470),
-        ("stalled", cluster().drop("driver-pod"), Settings(timeout=Duration(days=1)), 1830),
         ("policy not ready for long", cluster().change("policy", NOT_READY), JOB, 120),
         ("policy gone for long", cluster().drop("policy"), JOB, 120),
         ("labels gone for long", unlabelled(cluster("a", "b")), JOB, 300),

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from msgspec import structs
 
-from hook.config import DriverClient, Duration, Expect, OnDeadline, Settings
+from hook.config import DriverClient, Duration, OnDeadline, Settings
 from hook.decide import decide as decisions
 from hook.decide.decide import Memories, decide_all, early_skip, succeeded
 from hook.decide.memo import Memo
@@ -17,16 +17,13 @@ from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, wit
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, of
 from tests.fixtures.modes import network, rdma_pod, with_exporter
-from tests.fixtures.objects import driver_pod, obj, plugin_pod
-from tests.unit.decide import patches
-from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, pods, timeline
+from tests.fixtures.objects import driver_pod, plugin_pod
+from tests.unit.decide.runs import EXPORTER, PLUGIN, pods
 
 TWO = ("a", "b")
 YEAR = 365 * 24 * 3600
 UNLABELLED = labelled(present="false", deploy_driver=None)
 WAIT, FAIL, DEADLINE, DONE = Phase.WAIT, Phase.FAIL, Phase.DEADLINE, Phase.DONE
-LONG = Settings(timeout=Duration(days=1))
-PATIENT = structs.replace(LONG, plugin_timeout=Duration(days=1))
 
 
 def rotating() -> Cluster:
@@ -39,11 +36,6 @@ def without(found: Cluster, *nodes: str) -> Cluster:
     for node in nodes:
         found.drop("node", node).drop("driver-pod", f"driver-{node}").drop("plugin-pod", f"plugin-{node}")
     return found
-
-
-def phases(*steps: tuple[float, Cluster], settings: Settings = LONG) -> list[Phase]:
-    """Return the phases of a timeline in minutes."""
-    return [one.phase for one in timeline(*((minutes * 60, found) for minutes, found in steps), settings=settings)]
 
 
 # The end of a run.
@@ -86,71 +78,6 @@ def test_what_the_deployment_tool_sees() -> None:
         assert (phase is not WAIT) is decision.final, phase
 
 
-def test_a_fleet_that_does_not_advance_has_stalled() -> None:
-    """No node made progress for so long. Zero means never. It needs neither a policy nor a node."""
-    empty = cluster().drop("node").drop("driver-pod").drop("plugin-pod")
-    expecting = structs.replace(LONG, expect=Expect(chart_version="v27.1.0"))
-    never = structs.replace(LONG, stall_timeout=Duration())
-    pending, stalled = Reason.NODES_PENDING, Reason.STALLED
-    for name, found, settings, minutes, expected in (
-        ("not yet", rotating(), LONG, 29.9, (WAIT, pending)),
-        ("stalled", rotating(), LONG, 30, (DEADLINE, stalled)),
-        ("never", rotating(), never, 500, (WAIT, pending)),
-        ("no node", empty, expecting, 30, (DEADLINE, stalled)),
-        ("no policy", cluster(*TWO).drop("policy"), expecting, 30, (DEADLINE, stalled)),
-    ):
-        first, last = timeline((0, found), (minutes * 60, found), settings=settings)
-        assert (WAIT, *expected) == (first.phase, last.phase, last.reason), name
-
-
-def test_progress_of_any_node_starts_the_stall_again() -> None:
-    """Each node is compared with itself, whatever becomes of the others."""
-    further: dict[str, tuple[tuple[float, Cluster], ...]] = {
-        "a driver loads": ((0, rotating()), (20, rotating().put("driver-pod", driver_pod("a", ready=None)))),
-        "a driver is ready": ((0, rotating()), (20, stale(*TWO).drop("driver-pod", "driver-b"))),
-    }
-    for name, steps in further.items():
-        last = steps[-1][1]
-        assert [WAIT, DEADLINE] == phases(*steps, (49, last), (50, last), settings=PATIENT)[-2:], name
-    rendered = rotating().put("revision", obj("revision", """
-        {metadata: {name: c, labels: {controller-revision-hash: c}}, revision: 3}"""))  # fmt: skip
-    fallen_back = cluster(*TWO).drop("driver-pod", "driver-a").drop("slice", "0-gpu.nvidia.com-b")
-    for name, first, then in (
-        ("another falls back", cluster(*TWO).drop("driver-pod", "driver-b"), fallen_back),
-        ("a new policy", rotating(), rotating().change("policy", "metadata: {generation: 3}")),
-        ("rendered again", rotating(), rendered),
-        ("a node joins", without(rotating(), "b"), rotating()),
-    ):
-        assert [WAIT] * 3 == phases((0, first), (20, then), (49, then)), name
-    # A node whose operands are paused is further than one that waits for its turn.
-    waits = cluster().change("node", labelled(state="upgrade-required"))
-    paused = cluster().change("node", labelled(state="", deploy_toolkit="paused-for-driver-upgrade"))
-    assert [DEADLINE, WAIT] == [phases((0, waits), (30, then))[1] for then in (waits, paused)]
-    # A restart is progress, too: the stall counts from then.
-    run = Run(stale(), LONG)
-    run.look()
-    run.act(1790)
-    run.look(1790)
-    assert WAIT is run.look(1800).phase
-
-
-def test_nodes_that_leave_or_fall_back_are_no_progress() -> None:
-    """Only a new highest rank counts, so a plugin that crashes again and again does not keep a run alive."""
-    left = without(rotating(), "a")
-    assert DEADLINE is phases((0, rotating()), (20, left), (30, left))[-1]
-    begun, again = cluster(*TWO).drop("slice", "0-gpu.nvidia.com-b"), stale(*TWO)
-    for node in TWO:
-        again.change("plugin-pod", {"metadata": {"uid": f"another-{node}"}}, f"plugin-{node}")
-    assert DEADLINE is phases((0, begun), (10, rotating()), (20, rotating()), (30, again))[-1]
-    behind = with_exporter(stale()).change("plugin-pod", patches.NOT_READY, "exporter-gpu-0")
-    _decision, memory = behind.decide(structs.replace(LONG, driver_clients=(EXPORTER,)))
-    assert {"gpu-0": decisions.RANK[NodeState.STALE]} == memory.ranks, "that of the last plugin"
-    ranks = [decisions.RANK[NodeState[state]] for state in ("WAITING", "STALE", "RESTARTING", "VERIFYING", "VERIFIED")]
-    ranks.insert(1, decisions.RELOADING_RANK)
-    assert sorted(set(ranks)) == ranks, "else a fleet would seem to stall while it advances"
-    assert (ranks[0], ranks[-1]) == (decisions.RANK[NodeState.FAILED], decisions.RANK[NodeState.EXCLUDED])
-
-
 # Memory.
 
 
@@ -168,7 +95,7 @@ def test_a_decision_depends_on_its_arguments_alone_and_changes_none() -> None:
 # The controller.
 
 
-def test_the_controller_has_neither_a_deadline_nor_a_stall() -> None:
+def test_the_controller_has_no_deadline() -> None:
     """A year without progress is a year of waiting. The next reload is handled as the one before."""
     for controller in (True, False):
         run = Controller(cluster(*TWO).put("driver-pod", driver_pod("a", ready=None)))
@@ -207,7 +134,7 @@ def test_the_memory_of_the_controller_does_not_grow() -> None:
     memory = run.memory
     assert {"plugin-ds/n9"} == set(memory.restarts)
     assert {} == memory.troubles
-    assert {"n9"} == memory.eligible == set(memory.ranks) == set(memory.breaker.observations)
+    assert {"n9"} == memory.eligible == set(memory.breaker.observations)
     run.found.change("daemonset", "metadata: {uid: another}", PLUGIN)
     run.look(YEAR + 1)
     assert {} == run.memory.restarts, "a driver client that was installed again"
@@ -349,9 +276,9 @@ def test_only_a_failing_run_names_the_nodes_in_need() -> None:
     states = {"a": NodeState.WAITING, "b": NodeState.FAILED, "c": NodeState.VERIFIED, "d": NodeState.EXCLUDED}
     statuses = tuple(NodeStatus(node, state, Reason.NODE_NOT_READY_BRIEFLY, "") for node, state in states.items())
     for phase in Phase:
-        decision = Decision(phase, Reason.STALLED, "text", statuses=statuses)
+        decision = Decision(phase, Reason.TIME_UP, "text", statuses=statuses)
         expected = ["b", "a"] if phase in (FAIL, DEADLINE) else []
         assert expected == [status.node for status in in_need(decision)], phase
-        assert f"{phase} (Stalled): text" == headline(decision)
+        assert f"{phase} (TimeUp): text" == headline(decision)
     counted = [decision.count(*each) for each in ((NodeState.WAITING,), (NodeState.VERIFIED, NodeState.EXCLUDED), ())]
     assert [1, 2, 0] == counted

@@ -147,7 +147,6 @@ def test_traits_do_not_contradict_each_other() -> None:
     for one, other in (
         (Trait.STALE, Trait.FRESH),
         (Trait.STALE, Trait.PLUGIN_DOWN),  # a stale plugin counts as down only if its pod is not ready
-        (Trait.BLOCKED, Trait.DRIVER_RELOADING),
         (Trait.BLOCKED, Trait.PLUGIN_DOWN),
         (Trait.BLOCKED, Trait.PASSING),
         (Trait.FAILING, Trait.PASSING),  # a failure is logged

@@ -66,7 +66,7 @@ def test_an_age_belongs_to_the_reason_beside_it() -> None:
 
 
 def test_a_driver_that_is_on_its_way_has_no_grace() -> None:
-    """Only the stall and the deadline end that wait: a serial upgrade takes hours."""
+    """Only the deadline ends that wait: a serial upgrade takes hours."""
     for name, found in (
         ("missing", cluster().drop("driver-pod")),
         ("being built", cluster().put("driver-pod", driver_pod(ready=None))),

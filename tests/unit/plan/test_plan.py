@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jsonschema import Draft202012Validator
 
-from hook.config import Duration, Settings
+from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.plan import plan
 from hook.plan.plan import Options, make_plan
@@ -203,9 +203,6 @@ def test_timeouts_follow_the_bundles_own_arithmetic() -> None:
         found, outer = as_json(fleet(nodes))["timeouts"], minutes + 2
         expected = (f"{minutes}m", f"--timeout {outer}m", f"timeout: {outer * 60}", f"timeout: {outer}m", None)
         assert expected == tuple(found[key] for key in ("timeout", "helm", "helmfile", "flux", "argocd")), nodes
-    for stall, reported in ((30, None), (2, "5m"), (0, None)):  # a run would stop although all is well
-        settings = Settings(stall_timeout=Duration(minutes=stall))
-        assert reported == as_json(fleet(3), settings)["timeouts"]["stallTimeout"], stall
     assert as_json(SCENES["blocked"])["timeouts"] is None, "nodes that nothing upgrades"
     assert "no timeout is enough" in table(SCENES["blocked"])
 
