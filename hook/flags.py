@@ -82,7 +82,7 @@ WHAT: Final = (
         "--config",
         default="",
         metavar="FILE",
-        help=f"YAML or JSON file with the program's settings (helm get notes prints those of a release); default: the "
+        help=f"YAML or JSON file with the program's settings, which have the names of the chart's values; default: the "
         f"variable {VARIABLE}. Flags override it.",
     ),
     _setting("--driver", name="drivers", multiple=True, type=click.Choice(list(STACKS))),

@@ -22,7 +22,7 @@ spec:
     upgradePolicy:
       autoUpgrade: true
 EOF
-uid=$(kubectl get clusterpolicy cluster-policy --output=jsonpath='{.metadata.uid}')
+uid=$(kubectl get clusterpolicies.nvidia.com cluster-policy --output=jsonpath='{.metadata.uid}')
 
 kubectl apply --filename=- <<EOF
 apiVersion: apps/v1
@@ -52,5 +52,5 @@ spec:
           command: [python3, -c, "import signal; signal.pause()"]
 EOF
 kubectl rollout status daemonset/nvidia-driver-daemonset --namespace=$namespace --timeout=120s
-kubectl patch clusterpolicy cluster-policy --subresource=status --type=merge \
+kubectl patch clusterpolicies.nvidia.com cluster-policy --subresource=status --type=merge \
   --patch="{\"status\": {\"namespace\": \"$namespace\", \"state\": \"ready\"}}"

@@ -56,7 +56,8 @@ ORIGINAL: Final = Peer(
     "shell-job",
     "shell Job: `kubectl wait` for ClusterPolicy ready, `rollout restart`, `rollout status`",
     "script: waits for ClusterPolicy ready",
-    '"$KUBECTL" wait --for=jsonpath={.status.state}=ready clusterpolicy/cluster-policy --timeout=24h\n' + _RESTART,
+    '"$KUBECTL" wait --for=jsonpath={.status.state}=ready clusterpolicies.nvidia.com/cluster-policy --timeout=24h\n'
+    + _RESTART,
 )
 LABELS: Final = Peer(
     "labels",

@@ -117,7 +117,7 @@ def words(stack: Stack) -> dict[str, str]:
         "operator": stack.operator.title,
         "operator_labels": stack.operator.selector,
         "policy": stack.policy.kind,
-        "policies": stack.policy.plural,
+        "policies": f"{stack.policy.plural}.{stack.policy.group}",
         "present_label": stack.nodes.present,
         "state_label": stack.upgrade.state,
         "skip_label": stack.upgrade.skip,
