@@ -269,7 +269,7 @@ def _taints(decoded: Iterable[wire.Taint]) -> tuple[views.Taint, ...]:
 
 
 def _taint(taint: wire.Taint) -> views.Taint:
-    return views.Taint(taint.key or "", taint.value or "", taint.effect or "", exists=taint.operator == "Exists")
+    return views.Taint(taint.key or "", taint.value or "", taint.effect or "", taint.operator or "")
 
 
 def _containers(

@@ -5,6 +5,7 @@ Times are timezone-aware UTC. ``None`` means that the object does not have the f
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 
 NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+NUMBER: Final = re.compile("-?[0-9]{1,19}")
+"""A number as Kubernetes compares it in tolerations and node affinities."""
 
 
 class View(msgspec.Struct, frozen=True, gc=False):
@@ -27,19 +30,36 @@ class View(msgspec.Struct, frozen=True, gc=False):
 
 
 class Taint(View, frozen=True):
-    """A taint of a node, or (with ``exists``) a toleration of a pod template."""
+    """A taint of a node, or a toleration of a pod template."""
 
     key: str
     value: str
     effect: str
-    exists: bool = False
-    """Of a toleration: any value, and with an empty key any taint."""
+    operator: str = ""
+    """Of a toleration. ``Exists`` tolerates any value, and with an empty key any taint."""
 
     def tolerates(self, taint: Taint) -> bool:
-        """Return whether this toleration lets a pod onto a node with a taint (K8S ``ToleratesTaint``)."""
+        """Return whether this toleration lets a pod onto a node with a taint (K8S ``ToleratesTaint``).
+
+        An operator that this version does not know may tolerate the taint, so it does.
+        """
         if self.effect not in ("", taint.effect) or (self.key and self.key != taint.key):
             return False
-        return self.exists or (bool(self.key) and self.value == taint.value)
+        if self.operator in ("", "Equal"):
+            return bool(self.key) and self.value == taint.value
+        return compares(taint.value, self.operator, self.value) is not False
+
+
+def compares(value: str, operator: str, bound: str) -> bool | None:
+    """Return whether a value is beyond a bound (``Gt``, ``Lt``); None for any other operator.
+
+    Text that is not a number is beyond none.
+    """
+    if operator not in ("Gt", "Lt"):
+        return None
+    if not (NUMBER.fullmatch(value) and NUMBER.fullmatch(bound)):
+        return False
+    return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
 
 
 class Write(NamedTuple):

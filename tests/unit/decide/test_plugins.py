@@ -351,9 +351,9 @@ def test_a_missing_toolkit_fails_after_a_grace() -> None:
 
 
 def test_a_toleration_is_read_as_the_scheduler_does() -> None:
-    """By key, operator, value and effect; an operator that this version does not know tolerates nothing."""
+    """By key, operator, value and effect; an operator that this version does not know may tolerate it."""
     plain, valued = "{key: a, effect: NoSchedule}", "{key: a, value: x, effect: NoSchedule}"
-    execute = "{key: a, effect: NoExecute}"
+    execute, number = "{key: a, effect: NoExecute}", "{key: a, value: '9', effect: NoSchedule}"
     for taint, toleration, expected in (
         (plain, "{key: a, operator: Exists}", True),
         ("{key: a, value: x, effect: NoExecute}", "{key: a, operator: Exists}", True),
@@ -363,7 +363,14 @@ def test_a_toleration_is_read_as_the_scheduler_does() -> None:
         (valued, "{key: a, operator: Equal, value: y}", False),
         (plain, "{key: a, operator: Equal}", True),
         (plain, "{operator: Equal}", False),
-        ("{key: a, value: '9', effect: NoSchedule}", "{key: a, operator: Gt, value: '1'}", False),
+        (number, "{key: a, operator: Gt, value: '1'}", True),
+        (number, "{key: a, operator: Gt, value: '9'}", False),
+        (number, "{key: a, operator: Lt, value: '10'}", True),
+        (number, "{key: a, operator: Lt, value: '-10'}", False),
+        (number, "{key: a, operator: Gt, value: x}", False),
+        (valued, "{key: a, operator: Lt, value: '9'}", False),
+        (number, "{key: b, operator: Gt, value: '1'}", False),
+        (number, "{key: a, operator: Near, value: '1'}", True),
         (plain, "{key: a, operator: Exists, effect: NoSchedule}", True),
         (execute, "{key: a, operator: Exists, effect: NoSchedule}", False),
         (execute, "{operator: Exists, effect: NoSchedule}", False),
