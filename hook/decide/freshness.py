@@ -225,6 +225,8 @@ def _unloaded_before_start(driver: Pod, stack: Stack) -> bool:
 
 def _not_running(plugin: Pod) -> str:
     """Return what the start of a plugin still waits for, or "" if all main containers run."""
+    if plugin.unscheduled:
+        return f"it is not scheduled: {plugin.unscheduled}"
     if not plugin.containers:
         return "it has no containers yet"
     pending = next((container for container in plugin.containers if container.started_at is None), None)

@@ -338,6 +338,9 @@ def _driver_blocker(pod: Pod, view: NodeView, context: Context) -> NodeBlocker |
 
 
 def _driver_not_ready(pod: Pod, view: NodeView, stack: Stack) -> NodeBlocker:
+    if pod.unscheduled:
+        message = f"driver pod {pod.name} is not scheduled: {pod.unscheduled}"
+        return NodeBlocker(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
     for container in (*pod.init_containers, *pod.containers):
         if container.waiting in FAILING_TO_START:
             detail = f": {container.message}" if container.message else ""

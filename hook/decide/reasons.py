@@ -202,7 +202,12 @@ class Reason(Row):
         Trait.PASSING,
         look="kubectl -n {namespace} describe daemonset {name}",
     )
-    PLUGIN_STARTING = row("PluginStarting", "The plugin's pod has not started yet.", Trait.PLUGIN_DOWN, look=_DESCRIBE)
+    PLUGIN_STARTING = row(
+        "PluginStarting",
+        "The plugin's pod has not started yet. On a full node it is not scheduled.",
+        Trait.PLUGIN_DOWN,
+        look=_DESCRIBE,
+    )
     PLUGIN_NOT_READY = row(
         "PluginNotReady",
         "The plugin's pod is not Ready, or crashed a moment ago.",

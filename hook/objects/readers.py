@@ -165,13 +165,14 @@ def pod(decoded: wire.Pod) -> views.Pod:
     if containers_ready.true and since is None:
         raise MalformedObjectError("status.conditions: ContainersReady without lastTransitionTime")
     ready = wire.condition(status.conditions, "Ready")
+    scheduled = wire.condition(status.conditions, "PodScheduled")
     labels = metadata.labels or {}
     view = views.Pod(
         namespace=intern(metadata.namespace),
         name=metadata.name,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
-        node=intern(spec.node_name or ""),
+        node=intern(spec.node),
         owner_uid=intern(metadata.owner.uid or ""),
         hash=intern(labels.get(names.REVISION_HASH_LABEL, "")),
         deleting=metadata.deletion_timestamp is not None,
@@ -181,6 +182,7 @@ def pod(decoded: wire.Pod) -> views.Pod:
         init_containers=_containers(spec.init_containers, status.init_container_statuses),
         containers=_containers(spec.containers, status.container_statuses),
         labels=_labels_of(labels, ("",)),
+        unscheduled="" if spec.node_name else (scheduled.message or "it is not scheduled yet")[:LONGEST_MESSAGE],
     )
     if contradiction := _contradiction(view, moment(ready.last_transition_time)):
         raise MalformedObjectError(f"status: {contradiction}")

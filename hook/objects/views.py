@@ -190,7 +190,7 @@ class Pod(View, frozen=True):
     uid: str
     resource_version: str
     node: str
-    """Empty while it is not scheduled."""
+    """Also of a DaemonSet's pod that is not scheduled yet; empty if it is unknown."""
     owner_uid: str
     hash: str
     deleting: bool
@@ -203,6 +203,8 @@ class Pod(View, frozen=True):
     containers: tuple[Container, ...]
     labels: Mapping[str, str] = NONE
     """Pods of one DaemonSet revision share them."""
+    unscheduled: str = ""
+    """Why it is not scheduled; empty once it is."""
 
     @property
     def live(self) -> bool:

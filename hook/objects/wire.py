@@ -15,7 +15,7 @@ from hook.objects import names
 from hook.objects.decoding import Count, Key, Labels, MalformedObjectError, Name, Part, Text, Time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 CONDITION_STATUSES: Final = ("True", "False", "Unknown")
 
@@ -81,6 +81,7 @@ class Condition(Part):
     status: Text | None = None
     last_transition_time: Time | None = None
     last_update_time: Time | None = None
+    message: str | None = None
 
     @property
     def true(self) -> bool:
@@ -162,6 +163,48 @@ class Container(Part):
         return (*(resources.limits or ()), *(resources.requests or ()))
 
 
+class Requirement(Part):
+    """A requirement of a label selector or a node selector."""
+
+    key: Text | None = None
+    operator: Text | None = None
+    values: list[Text] | None = None
+
+    def met_by(self, labels: Mapping[str, str]) -> bool:
+        """Return whether labels meet the requirement. An unknown operator is never met."""
+        present, value = self.key in labels, labels.get(self.key or "")
+        return {
+            "In": present and value in (self.values or ()),
+            "NotIn": not present or value not in (self.values or ()),
+            "Exists": present,
+            "DoesNotExist": not present,
+        }.get(self.operator or "", False)
+
+
+class Affinity(Part):
+    """The affinity of a pod. Only the nodes that it requires are read."""
+
+    class Term(Part):
+        match_expressions: list[Requirement] | None = None
+        match_fields: list[Requirement] | None = None
+
+    class NodeSelector(Part):
+        node_selector_terms: list[Affinity.Term] | None = None
+
+    class NodeAffinity(Part):
+        required: Affinity.NodeSelector | None = msgspec.field(
+            name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+        )
+
+    node_affinity: NodeAffinity | None = None
+
+    @property
+    def terms(self) -> Iterable[Term]:
+        """Return the terms of the nodes that it requires. A node must match one of them; empty if any node will do."""
+        required = self.node_affinity and self.node_affinity.required
+        return (required and required.node_selector_terms) or ()
+
+
 class PodSpec(Part):
     """The spec of a pod or of a pod template."""
 
@@ -169,6 +212,7 @@ class PodSpec(Part):
         empty_dir: dict[str, Any] | None = None
 
     node_name: Text | None = None
+    affinity: Affinity | None = None
     init_containers: list[Container] | None = None
     containers: list[Container] | None = None
     volumes: list[Volume] | None = None
@@ -176,6 +220,18 @@ class PodSpec(Part):
     tolerations: list[Taint] | None = None
     host_network: bool | None = None
     hostname: Text | None = None
+
+    @property
+    def node(self) -> str:
+        """Return the node of a pod, also of a DaemonSet's pod that is not scheduled yet; or "".
+
+        The DaemonSet controller names the node in the affinity (K8S ``ReplaceDaemonSetPodNodeNameNodeAffinity``).
+        """
+        if self.node_name:
+            return self.node_name
+        fields = (field for term in (self.affinity.terms if self.affinity else ()) for field in term.match_fields or ())
+        named = (field.values for field in fields if (field.key, field.operator) == ("metadata.name", "In"))
+        return next((values[0] for values in named if values), "")
 
 
 class TemplateContainer(Container):
@@ -227,23 +283,6 @@ class Pod(Object):
 
 class Selector(Part):
     """A label selector."""
-
-    class Requirement(Part):
-        """K8S ``LabelSelectorRequirement``."""
-
-        key: Text | None = None
-        operator: Text | None = None
-        values: list[Text] | None = None
-
-        def met_by(self, labels: Labels) -> bool:
-            """Return whether labels meet the requirement. An unknown operator is never met."""
-            present, value = self.key in labels, labels.get(self.key or "")
-            return {
-                "In": present and value in (self.values or ()),
-                "NotIn": not present or value not in (self.values or ()),
-                "Exists": present,
-                "DoesNotExist": not present,
-            }.get(self.operator or "", False)
 
     match_labels: Labels | None = None
     match_expressions: list[Requirement] | None = None

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from hook.decide.reasons import Reason
-from tests.fixtures.cluster import reasons, stale
-from tests.unit.decide.runs import PLUGIN, deleted
+from hook.decide.result import Phase
+from tests.fixtures.cluster import cluster, reasons, stale
+from tests.fixtures.objects import Object, driver_pod, merged, plugin_pod
+from tests.unit.decide.runs import PLUGIN, Run, deleted
+
+FULL = "0/1 nodes are available: 1 Insufficient memory."
+
+
+def pending(pod: Object) -> Object:
+    """Return a pod of a DaemonSet before the scheduler binds it: only its affinity names its node."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [pod["spec"]["nodeName"]]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": fields}]}}
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": FULL}
+    spec = {"nodeName": None, "affinity": {"nodeAffinity": required}}
+    status = {"phase": "Pending", "conditions": [condition], "containerStatuses": [], "initContainerStatuses": []}
+    whole: Object = merged(pod, {"spec": spec, "status": status})
+    return whole
 
 
 def test_a_toleration_that_compares_numbers_lets_the_plugin_come_back() -> None:
@@ -16,3 +31,19 @@ def test_a_toleration_that_compares_numbers_lets_the_plugin_come_back() -> None:
         decision, _memory = found.decide()
         assert [expected.value] == reasons(decision.statuses), operator
         assert (["gpu-0"] if operator == "Gt" else []) == deleted(decision), operator
+
+
+def test_a_pod_that_its_node_has_no_room_for_is_reported_with_the_message_of_the_scheduler() -> None:
+    """The pod exists, so the advice is to describe it; a node without room fails after its grace period."""
+    for pod, part, reason, end in (
+        (plugin_pod(), "plugin-pod", Reason.PLUGIN_STARTING, 300),
+        (driver_pod(), "driver-pod", Reason.DRIVER_FAILING, 601),
+    ):
+        run = Run(cluster().put(part, pending(pod)))
+        first, last = run.look(), run.look(end)
+        status = first.statuses[0]
+        assert (reason, Phase.WAIT) == (status.reason, first.phase), part
+        assert FULL in status.message, part
+        assert status.subject.endswith(pod["metadata"]["name"]), part
+        assert reason.explanation.look.endswith("describe pod {name}"), part
+        assert (Phase.FAIL, reason) == (last.phase, last.reason), part
