@@ -5,7 +5,6 @@ A node is evaluated from its ``NodeView`` and the ``Context`` alone.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ import msgspec
 
 from hook.decide import clients, rollout
 from hook.objects import names
-from hook.objects.decoding import interned
 from hook.objects.drivers import is_driver
 
 if TYPE_CHECKING:
@@ -64,11 +62,6 @@ class Context:
     """By UID of a plugin's DaemonSet: the node label by which the driver manager evicts it before a reload, or ""."""
     prerequisites: Mapping[Prerequisite, Mapping[str, DaemonSet]]
     """What a plugin must start after in addition to the driver, if the settings name it; with its DaemonSets by UID."""
-    complete: frozenset[str]
-    """UIDs of driver and plugin DaemonSets whose status is current and that have as many live pods as desired.
-
-    Only an indexed fleet has them, because they take all views.
-    """
     detects: bool
     """False if no node of several carries the device label: then NFD, which sets it, is down."""
     slices_served: bool
@@ -80,11 +73,7 @@ class Context:
 
     @property
     def lasting(self) -> Context:
-        """Return the part that the evaluation of a node with all its pods depends on.
-
-        The rest changes with each pod of another node. Only `counts` matters to a node, and to a `complete` one it does
-        not.
-        """
+        """Return the part that the evaluation of a node depends on. The rest changes with each pod of another node."""
         plugins = replace(
             self.plugins,
             named=tuple(map(_without_status, self.plugins.named)),
@@ -104,20 +93,13 @@ class Context:
                 prerequisite: {uid: _without_status(ds) for uid, ds in owners.items()}
                 for prerequisite, owners in self.prerequisites.items()
             },
-            complete=frozenset(),
             prior=self.prior and self.prior.lasting,
         )
 
 
-def counts(context: Context) -> tuple[object, ...]:
-    """Return the part of a context that only the evaluation of a node without all its pods depends on."""
-    desired = tuple(ds.desired for ds in context.plugins.named)
-    return context.complete, desired, context.prior and context.prior.complete
-
-
 def _without_status(daemonset: DaemonSet) -> DaemonSet:
     """Return a DaemonSet without the counts of its status."""
-    return msgspec.structs.replace(daemonset, observed_generation=0, desired=0, misscheduled=0)
+    return msgspec.structs.replace(daemonset, observed_generation=0, desired=0)
 
 
 def _as_nodes_read_it(policy: Policy) -> Policy:
@@ -153,14 +135,14 @@ class NodeView:
     """Last restart that was issued on this node, by UID of the DaemonSet."""
     proven: Collection[tuple[str, str]] = ()
     """UIDs of plugin pods that were proven fresh in an earlier decision, each with the driver run."""
-    placed: Collection[str] = ()
-    """UIDs of the DaemonSets of drivers and plugins that have a live pod here."""
-    complete: bool = False
-    """It has a pod of each driver and plugin. Why one is missing depends on the status of DaemonSets."""
 
     def label(self, key: str) -> str:
         """Return the value of a node label, or ""."""
         return self.node.labels.get(key, "") if self.node is not None else ""
+
+    def is_wanted_by(self, daemonset: DaemonSet) -> bool:
+        """Return whether a DaemonSet wants a pod here."""
+        return self.node is not None and daemonset.wants(self.node)
 
     def plugin_pods_of(self, daemonset_uid: str) -> list[Pod]:
         """Return the pods of one plugin."""
@@ -220,7 +202,6 @@ def context_of(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Cont
         plugins=plugins,
         evicted={ds.uid: next((key for key in ds.node_selector if key in evicting), "") for ds in plugins.named},
         prerequisites=_prerequisites(snapshot.daemonsets, stack, settings),
-        complete=frozenset(),
         detects=_detects(snapshot, stack, plugins.named),
         slices_served=snapshot.slices is not None,
         malformed=(*snapshot.malformed, *(prior.malformed if prior is not None else ())),
@@ -284,18 +265,3 @@ def _detects(snapshot: Snapshot, stack: Stack, named: Sequence[DaemonSet]) -> bo
         return True
     pods = chain(plugin_pods(snapshot.plugin_pods, named), snapshot.driver_pods)
     return len({pod.node for pod in pods} - {""}) == 1
-
-
-def placed(pods: Iterable[Pod], node: Node | None) -> Collection[str]:
-    """Return the UIDs of the DaemonSets that have a live pod on a node. Two pods of one count once.
-
-    On a node that is not Ready a terminating pod counts as live, because it stays until the node is back.
-    """
-    away = node is not None and not node.ready
-    return interned(frozenset(pod.owner_uid for pod in pods if away or pod.live))
-
-
-def complete(named: Iterable[DaemonSet], placed_there: Iterable[Collection[str]]) -> frozenset[str]:
-    """Return the DaemonSets that have a live pod on as many nodes as desired."""
-    nodes = Counter(chain.from_iterable(placed_there))
-    return frozenset(ds.uid for ds in named if ds.observed and nodes[ds.uid] - ds.misscheduled >= ds.desired)

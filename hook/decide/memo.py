@@ -6,13 +6,12 @@ without one, or with an empty one, a decision evaluates every node in the same w
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.decide import breaker
-from hook.decide.fleet import Fleet, NodeView, complete, context_of, counts, placed, plugin_pods
+from hook.decide.fleet import Fleet, NodeView, context_of, plugin_pods
 from hook.decide.nodes import evaluate_node
 from hook.decide.plugins import STEADY_AFTER_CRASHES
 from hook.decide.state import restart_key
@@ -139,15 +138,9 @@ class Memo:
         memory: Memory | None = None,
     ) -> Fleet:
         """Take a snapshot apart. The view of a node is the same object as before if nothing about it changed."""
-        # The prior stack reads no nodes of its own unless it is chosen, but needs to know whether a node is Ready.
-        both = replace(prior, nodes={**snapshot.nodes, **prior.nodes}) if prior is not None else None
-        first = context_of(both, settings, STACKS[stack.after]) if both is not None else None
+        first = context_of(prior, settings, STACKS[stack.after]) if prior is not None else None
         context = context_of(snapshot, settings, stack, first)
-        changed = self._follow(snapshot, both if context.prior is not None else None)
-        if context.prior is not None and both is not None:
-            there = (placed(pods, both.nodes.get(name)) for name, pods in self._prior_drivers.by_key.items() if name)
-            prior_context = replace(context.prior, complete=complete(context.prior.drivers.values(), there))
-            context = replace(context, prior=prior_context)
+        changed = self._follow(snapshot, prior if context.prior is not None else None)
         changed |= self._recall(snapshot, memory)
         lasting, before = context.lasting, self._fleet
         if before is None or self._lasting != lasting:
@@ -160,10 +153,6 @@ class Memo:
                 del views[name]
             if views.keys() != before.nodes.keys():
                 views = dict(sorted(views.items()))
-        owners = (*context.plugins.named, *context.drivers.values())
-        context = replace(context, complete=complete(owners, map(attrgetter("placed"), views.values())))
-        if before is not None and counts(before.context) != counts(context):
-            views |= self._views(_incomplete(views), context)
         self._lasting = lasting
         self._fleet = Fleet(context=context, nodes=views, driver_pods=self._drivers.by_key, snapshot=snapshot)
         return self._fleet
@@ -254,7 +243,6 @@ class Memo:
         unnamed = tuple(pod for ds in context.plugins.unnamed for pod in raw if pod.owner_uid == ds.uid)
         required, first = self._prerequisites.by_key.get(name, ()), self._prior_drivers.by_key.get(name, ())
         prior, orphans = context.prior, {pod.uid for pod in raw if not pod.owner_uid}
-        owners = {pod.owner_uid for pod in plugins}
         return NodeView(
             name,
             node,
@@ -269,8 +257,6 @@ class Memo:
             orphans=frozenset(pod.uid for pod in plugins if pod.uid in orphans) if orphans else NO_UIDS,
             restarts=self._restarts_on(name, named) if self._restarts else NOTHING,
             proven=tuple((pod.uid, self._proven[pod.uid]) for pod in (*plugins, *unnamed) if pod.uid in self._proven),
-            placed=placed((*drivers, *plugins), node),
-            complete=bool(drivers and (prior is None or first)) and all(ds.uid in owners for ds in named),
         )
 
     def _restarts_on(self, name: str, named: Iterable[DaemonSet]) -> Mapping[str, RestartRecord]:
@@ -281,11 +267,6 @@ class Memo:
         """Return the slices of a node. Drop older generations of a pool, as the scheduler does."""
         slices = self._slices.by_key.get(name, ())
         return tuple(each for each in slices if each.generation == max(self._generations[each.pool], 0))
-
-
-def _incomplete(views: Mapping[str, NodeView]) -> list[str]:
-    """Return the nodes whose evaluation depends on what changes with other nodes."""
-    return [name for name, view in views.items() if not view.complete]
 
 
 def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:

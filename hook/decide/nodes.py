@@ -215,15 +215,14 @@ def _without_driver(view: NodeView, context: Context) -> NodeBlocker | None:
 def managed(view: NodeView, context: Context) -> bool:
     """Return whether the stack deploys a driver to this node.
 
-    Without a deploy label the DaemonSets decide: once they all have as many pods as desired, a node without a driver
-    pod gets none.
+    Without a deploy label the DaemonSets decide.
     """
     labels = context.stack.nodes
     if view.label(labels.present) != "true":
         return False
     if not labels.deploy:
-        all_placed = bool(context.drivers) and context.drivers.keys() <= context.complete
-        return bool(view.driver_pods) or not all_placed
+        wanted = any(view.is_wanted_by(ds) for ds in context.drivers.values())
+        return bool(view.driver_pods) or wanted or not context.drivers
     return view.label(labels.deploy) == "true" and view.label(labels.operands) != "false"
 
 
@@ -289,7 +288,7 @@ def _why_unsettled(view: NodeView, context: Context) -> str:
             return "it is about to be upgraded"
     if live:
         return "" if len(live) == 1 and live[0].ready else "its pod is not ready"
-    # A pod that terminates is replaced. Without a pod, a DaemonSet with fewer pods than desired may create one here.
+    # A pod that terminates is replaced. Without a pod, a DaemonSet that wants one creates it.
     coming = bool(view.driver_pods) or (bool(context.drivers) and managed(view, context))
     return "its pod is missing or terminating" if coming else ""
 

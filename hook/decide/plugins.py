@@ -118,15 +118,15 @@ def evaluate_unnamed(node: SettledNode) -> tuple[list[NodeStatus], tuple[tuple[s
 
 
 def _evaluate_absent(plugin: DaemonSet, node: SettledNode) -> NodeStatus:
-    """Evaluate a node without a plugin pod. It is done only if the DaemonSet has all the pods that it desires."""
-    if plugin.uid in node.context.complete:
+    """Evaluate a node without a plugin pod. It is done only if the DaemonSet wants none here."""
+    if not node.view.is_wanted_by(plugin):
         return NodeStatus(
-            node.name, NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"{plugin} runs no pod here",
+            node.name, NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"{plugin} wants no pod here",
             plugin=str(plugin), daemonset_uid=plugin.uid, stack=node.stack,
         )  # fmt: skip
     return NodeStatus(
         node.name, NodeState.WAITING, Reason.PLUGIN_MISSING,
-        f"no pod of {plugin} is here, and it has fewer pods than the desired {plugin.desired}",
+        f"no pod of {plugin} is here, although it wants one",
         subject=str(plugin), plugin=str(plugin), patience=Patience.PLUGIN, stack=node.stack,
     )  # fmt: skip
 
@@ -170,10 +170,10 @@ def _is_successor(pod: Pod, evidence: Evidence, node: SettledNode) -> bool:
 
 def untolerated(view: NodeView, plugin: DaemonSet) -> str:
     """Return why a deleted pod would not come back, or "": its node has a taint that the plugin does not tolerate."""
-    for taint in view.node.taints if view.node is not None else ():
-        if not any(toleration.tolerates(taint) for toleration in plugin.tolerations):
-            return f"once deleted it would not come back: it does not tolerate the taint {taint.key}:{taint.effect}"
-    return ""
+    taint = plugin.untolerated(view.node) if view.node is not None else None
+    if taint is None:
+        return ""
+    return f"once deleted it would not come back: it does not tolerate the taint {taint.key}:{taint.effect}"
 
 
 def is_up(pod: Pod) -> bool:

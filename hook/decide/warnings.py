@@ -9,7 +9,6 @@ from hook.decide.explain import Trait, remedy
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
 from hook.format import some
-from hook.objects import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,23 +57,14 @@ def _about_plugins(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequenc
         elif unlabelled := [view.name for view in without_pod if _lacks_label(view, daemonset)]:
             wanted = ",".join(f"{key}={value}" for key, value in daemonset.node_selector.items())
             yield f"{daemonset} runs no pod on {some(unlabelled)}: its nodeSelector asks for {wanted}"
-        evicting = fleet.context.evicted[daemonset.uid]
-        if without_pod and evicting and not evicting.startswith(names.NODE_LABEL_PREFIXES):
-            yield (
-                f"{daemonset} runs no pod on some nodes; this program does not read whether they carry {evicting}: "
-                "check with kubectl"
-            )
     if plugins.named and plugins.unnamed:
         yield unnamed(fleet.context)
     yield from about_names(fleet.context)
 
 
 def _lacks_label(view: NodeView, daemonset: DaemonSet) -> bool:
-    """Return whether a node lacks a label that a DaemonSet selects nodes by, as far as the label is read."""
-    selected = {
-        key: value for key, value in daemonset.node_selector.items() if key.startswith(names.NODE_LABEL_PREFIXES)
-    }
-    return view.node is not None and any(view.node.labels.get(key) != value for key, value in selected.items())
+    """Return whether a node lacks a label that a DaemonSet selects nodes by."""
+    return any(view.label(key) != value for key, value in daemonset.node_selector.items())
 
 
 def _about_policy(context: Context) -> Iterator[str]:

@@ -18,7 +18,7 @@ from hook.kube.informer import Informer
 from hook.kube.listing import ListWatch
 from hook.kube.requests import ListOptions
 from hook.kube.workloads import WorkloadCache
-from hook.objects import readers
+from hook.objects import names, readers
 from hook.objects.drivers import STACKS, is_driver, selector
 from hook.objects.views import Malformed, Snapshot
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hook.kube.informer import OutOfSync
     from hook.objects.decoding import Reader
     from hook.objects.drivers import Stack
-    from hook.objects.views import DaemonSet, Node
+    from hook.objects.views import DaemonSet
 
 log = logging.getLogger(__name__)
 
@@ -119,11 +119,10 @@ def _unique(views: Iterable[Any]) -> tuple[Any, ...]:
     return tuple({getattr(view, "uid", view): view for view in views}.values())
 
 
-def _node_reader(stacks: Iterable[Stack], settings: Settings) -> Reader[Node]:
-    """Return the reader of nodes. It keeps the times of labels only if the settings need them."""
+def _timed_labels(stacks: Iterable[Stack], settings: Settings) -> tuple[str, ...]:
+    """Return the node labels of which the settings need the times."""
     known = [stack.prerequisites.get(name) for stack in stacks for name in settings.refresh_after]
-    labels = [each.change.label for each in known if each is not None and each.change is not None]
-    return readers.node_with_writes(labels) if labels else readers.node
+    return tuple(each.change.label for each in known if each is not None and each.change is not None)
 
 
 class Cache:
@@ -136,7 +135,7 @@ class Cache:
     def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings, policy: retry.RetryPolicy) -> None:
         self._api, self._stacks, self._settings, self._policy = api, stacks, settings, policy
         self._namespaces = settings.rbac.namespaces or ("",)
-        self._read_node = _node_reader(stacks, settings)
+        self._timed_labels = _timed_labels(stacks, settings)
         self._informers: dict[ListWatch, Informer] = {}
         self._fields: dict[str, dict[ListWatch, str]] = {}
         """By stack: the field of its snapshot that a ListWatch fills."""
@@ -175,8 +174,7 @@ class Cache:
         for stack in self._stacks:
             self._watch_drivers(stack)
             operator = stack.operator
-            nodes = ListOptions(requests.NODES, labels=stack.nodes.present)
-            self._add(stack, NODES, [ListWatch(nodes, self._read_node)])
+            self._watch_nodes(stack, self._intent(stack))
             for part, resource, read in (
                 (DEPLOYMENTS, requests.DEPLOYMENTS, readers.deployment),
                 (REPLICA_SETS, requests.REPLICA_SETS, readers.replicaset),
@@ -204,6 +202,7 @@ class Cache:
             pods = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]
             self._replace(stack, PLUGIN_PODS, pods, UNUSED_SECONDS)
             if self._watches_fleet:
+                self._watch_nodes(stack, snapshot)
                 self._replace(stack, SLICES, self._slices_of(stack))
         self.workloads.watch(self._slices, discovered=self._discovered)
         return plugins
@@ -258,6 +257,19 @@ class Cache:
 
     def _lists(self, list_watches: Iterable[ListWatch]) -> Lists:
         return {each: (self._informers[each].views(), self._informers[each].absent) for each in list_watches}
+
+    def _watch_nodes(self, stack: Stack, snapshot: Snapshot) -> None:
+        """Watch the nodes of a stack, with the labels by which its drivers and plugins select them.
+
+        A DaemonSet that selects by another label than before lets all nodes be read again.
+        """
+        drivers = [each for each in (stack, STACKS.get(stack.after)) if each is not None]
+        selecting = [ds for ds in snapshot.daemonsets if any(is_driver(ds, each) for each in drivers)]
+        selecting += find(snapshot.daemonsets, stack, self._settings).named
+        keys = {key for ds in selecting for key in ds.selected_by if not key.startswith(names.NODE_LABEL_PREFIXES)}
+        options = ListOptions(requests.NODES, labels=stack.nodes.present)
+        reader = readers.node_with(tuple(sorted(keys)), self._timed_labels)
+        self._replace(stack, NODES, [ListWatch(options, reader)])
 
     def _watch_drivers(self, stack: Stack) -> None:
         """Watch the driver pods of a stack, and the revisions that show which of them are outdated."""

@@ -79,7 +79,7 @@ NODE_LABEL_PREFIXES: Final = (
     "network.nvidia.com/",
     NIC_PRESENT_LABEL,
 )
-"""The only node labels that this program reads; all others are dropped when a node is read."""
+"""Node labels that this program reads in any case. Of all others, it reads those by which DaemonSets select nodes."""
 
 REPELLING_EFFECTS: Final = ("NoSchedule", "NoExecute")
 TAINT_EFFECTS: Final = (*REPELLING_EFFECTS, "PreferNoSchedule")

@@ -57,15 +57,17 @@ def entry(reader: Reader[Any], kind: str, body: Raw) -> Entry:
         return Entry(*decoding.identity(loose), views.Malformed(kind, namespace, name, node_name, str(error)))
 
 
-@reads(wire.Node)
-def node(decoded: wire.Node) -> views.Node:
-    """Build the view of a Node. One without a Ready condition has not reported yet: not ready."""
+def _node(decoded: wire.Node, labels: tuple[str, ...]) -> views.Node:
+    """Build the view of a Node with the labels under these prefixes.
+
+    One without a Ready condition has not reported yet: not ready.
+    """
     spec, status = decoded.spec or wire.Node.Spec(), decoded.status or wire.Node.Status()
     ready = wire.condition(status.conditions, "Ready")
     safe_load = decoded.metadata.noted.safe_load
     return views.Node(
         name=decoded.metadata.name,
-        labels=_labels_of(decoded.metadata.labels, names.NODE_LABEL_PREFIXES),
+        labels=_labels_of(decoded.metadata.labels, labels),
         ready=ready.true,
         ready_since=moment(ready.last_transition_time),
         taints=_taints(spec.taints or ()),
@@ -75,8 +77,15 @@ def node(decoded: wire.Node) -> views.Node:
     )
 
 
-def node_with_writes(labels: Iterable[str]) -> Reader[views.Node]:
-    """Return a reader of Nodes that keeps in addition when these labels were written; unknown if it is not recorded."""
+@lru_cache(maxsize=64)
+def node_with(selected: tuple[str, ...] = (), writes_of: tuple[str, ...] = ()) -> Reader[views.Node]:
+    """Return a reader of Nodes that keeps in addition what the settings and the DaemonSets need.
+
+    These are the labels by which DaemonSets select nodes, and when other labels were written.
+    """
+    labels = (*names.NODE_LABEL_PREFIXES, *selected)
+    if not writes_of:
+        return decoding.Reader(wire.Node, lambda decoded: _node(decoded, labels))
 
     def build(decoded: wire.ManagedNode) -> views.Node:
         written: dict[str, views.Write] = {}
@@ -84,10 +93,14 @@ def node_with_writes(labels: Iterable[str]) -> Reader[views.Node]:
             if write.time is None:
                 continue
             found = views.Write(utc(write.time), write.manager == names.MERGED_MANAGER)
-            written |= {label: max(found, written.get(label, found)) for label in labels if write.has(label)}
-        return replace(node.build(decoded), written=written)
+            written |= {label: max(found, written.get(label, found)) for label in writes_of if write.has(label)}
+        return replace(_node(decoded, labels), written=written)
 
     return decoding.Reader(wire.ManagedNode, build)
+
+
+node: Final = node_with()
+"""Reader of Nodes without anything in addition."""
 
 
 @reads(wire.Controller)
@@ -107,13 +120,13 @@ def daemonset(decoded: wire.Controller) -> views.DaemonSet:
         generation=metadata.generation,
         observed_generation=status.observed_generation or 0,
         desired=status.desired_number_scheduled or 0,
-        misscheduled=status.number_misscheduled or 0,
         owner_kind=metadata.owner.kind or "",
         owner_uid=metadata.owner.uid or "",
         labels={key: value for key, value in (metadata.labels or {}).items() if key in names.DAEMONSET_LABELS},
         selector=tuple(sorted(((spec.selector and spec.selector.match_labels) or {}).items())),
         template_labels=(template.metadata and template.metadata.labels) or {},
         node_selector=pod_spec.node_selector or {},
+        terms=pod_spec.terms,
         images={container.name: container.image or "" for container in pod_spec.containers or ()},
         tolerations=tuple(map(_taint, pod_spec.tolerations or ())),
         rolling=spec.update_strategy is None or spec.update_strategy.type != "OnDelete",

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from hook.objects.policies import Policy
+    from hook.objects.wire import Affinity
 
 
 NONE: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -76,7 +77,7 @@ class Node(View, frozen=True):
 
     name: str
     labels: Mapping[str, str]
-    """Only labels under ``names.NODE_LABEL_PREFIXES``."""
+    """Only labels under ``names.NODE_LABEL_PREFIXES``, and those by which DaemonSets of the stack select nodes."""
     ready: bool
     ready_since: datetime | None
     """Last transition of the Ready condition, whichever way."""
@@ -100,8 +101,6 @@ class DaemonSet(View, frozen=True):
     generation: int
     observed_generation: int
     desired: int
-    misscheduled: int
-    """Pods on nodes that this spec no longer selects: a deleted one would not be replaced."""
     owner_kind: str
     owner_uid: str
     """The controlling owner: the policy that a driver DaemonSet was rendered from."""
@@ -115,6 +114,8 @@ class DaemonSet(View, frozen=True):
     tolerations: tuple[Taint, ...]
     rolling: bool
     """Update strategy is RollingUpdate."""
+    terms: tuple[Affinity.Term, ...] = ()
+    """Of its required node affinity. A node must match one of them; empty if any node will do."""
     gates: tuple[str, ...] = ()
     """Feature gates that its containers turn on."""
 
@@ -122,6 +123,27 @@ class DaemonSet(View, frozen=True):
     def observed(self) -> bool:
         """Return whether the DaemonSet controller has seen this spec, so that its ControllerRevision exists."""
         return self.observed_generation == self.generation
+
+    @property
+    def selected_by(self) -> Iterator[str]:
+        """Yield the labels by which it selects nodes."""
+        yield from self.node_selector
+        yield from (each.key for term in self.terms for each in term.match_expressions or () if each.key)
+
+    def wants(self, node: Node) -> bool:
+        """Return whether its controller keeps a pod on a node (K8S ``pkg/controller/daemon``, NodeShouldRunDaemonPod).
+
+        The counts of its status do not show which nodes these are.
+        """
+        labels = node.labels
+        selected = all(labels.get(key) == value for key, value in self.node_selector.items())
+        matched = not self.terms or any(term.matches(node.name, labels) for term in self.terms)
+        return selected and matched and self.untolerated(node) is None
+
+    def untolerated(self, node: Node) -> Taint | None:
+        """Return the first taint of a node that its pods do not tolerate."""
+        taints = (taint for taint in node.taints if not any(each.tolerates(taint) for each in self.tolerations))
+        return next(taints, None)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Return whether a pod with these labels is one of this DaemonSet's."""

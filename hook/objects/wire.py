@@ -13,6 +13,7 @@ import msgspec
 
 from hook.objects import names
 from hook.objects.decoding import Count, Key, Labels, MalformedObjectError, Name, Part, Text, Time
+from hook.objects.views import compares
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -173,6 +174,8 @@ class Requirement(Part):
     def met_by(self, labels: Mapping[str, str]) -> bool:
         """Return whether labels meet the requirement. An unknown operator is never met."""
         present, value = self.key in labels, labels.get(self.key or "")
+        if (compared := compares(value or "", self.operator or "", "".join(self.values or ()))) is not None:
+            return compared
         return {
             "In": present and value in (self.values or ()),
             "NotIn": not present or value not in (self.values or ()),
@@ -188,6 +191,13 @@ class Affinity(Part):
         match_expressions: list[Requirement] | None = None
         match_fields: list[Requirement] | None = None
 
+        def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+            """Return whether a node matches. A term without a requirement matches none."""
+            fields = {"metadata.name": name}
+            met = [each.met_by(labels) for each in self.match_expressions or ()]
+            met += [each.met_by(fields) for each in self.match_fields or ()]
+            return bool(met) and all(met)
+
     class NodeSelector(Part):
         node_selector_terms: list[Affinity.Term] | None = None
 
@@ -199,10 +209,10 @@ class Affinity(Part):
     node_affinity: NodeAffinity | None = None
 
     @property
-    def terms(self) -> Iterable[Term]:
+    def terms(self) -> tuple[Term, ...]:
         """Return the terms of the nodes that it requires. A node must match one of them; empty if any node will do."""
         required = self.node_affinity and self.node_affinity.required
-        return (required and required.node_selector_terms) or ()
+        return tuple((required and required.node_selector_terms) or ())
 
 
 class PodSpec(Part):
@@ -222,6 +232,11 @@ class PodSpec(Part):
     hostname: Text | None = None
 
     @property
+    def terms(self) -> tuple[Affinity.Term, ...]:
+        """Return the terms of its affinity, one of which its node must match."""
+        return self.affinity.terms if self.affinity else ()
+
+    @property
     def node(self) -> str:
         """Return the node of a pod, also of a DaemonSet's pod that is not scheduled yet; or "".
 
@@ -229,7 +244,7 @@ class PodSpec(Part):
         """
         if self.node_name:
             return self.node_name
-        fields = (field for term in (self.affinity.terms if self.affinity else ()) for field in term.match_fields or ())
+        fields = (field for term in self.terms for field in term.match_fields or ())
         named = (field.values for field in fields if (field.key, field.operator) == ("metadata.name", "In"))
         return next((values[0] for values in named if values), "")
 
@@ -316,7 +331,6 @@ class Controller(Object):
     class Status(Part):
         observed_generation: Count | None = None
         desired_number_scheduled: Count | None = None
-        number_misscheduled: Count | None = None
         replicas: Count | None = None
         updated_replicas: Count | None = None
         available_replicas: Count | None = None

@@ -18,9 +18,9 @@ from hook.kube.requests import PODS, RESOURCE_SLICES, ListOptions, policies_of
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Malformed
-from tests.client.fixtured import DISCOVERY
+from tests.client.fixtured import DISCOVERY, Shown
 from tests.client.leases import keeping
-from tests.client.server import PATIENCE, Said, Server, refused, until
+from tests.client.server import PATIENCE, Said, Server, refused, serving, until
 from tests.fixtures.cluster import cluster
 from tests.fixtures.limits import FOLLOWING
 
@@ -129,3 +129,24 @@ def test_what_is_worth_no_other_try_ends_a_run() -> None:
             cache.watch_fleet()
         cache.stop()
         assert questions(server) == 1
+
+
+def test_a_node_is_read_with_the_labels_by_which_daemonsets_select_it() -> None:
+    """Whether a DaemonSet wants a pod there follows from them. All others are dropped, because fleets are large."""
+    with serving(Shown(cluster().change("node", {"metadata": {"labels": {"pool": "a", "team": "b"}}}))) as server:
+        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        cache.watch_policies()
+        cache.watch_fleet()
+        until(lambda: cache.synced, "everything is read")
+        assert "pool" not in cache.snapshot()["gpu"].nodes["gpu-0"].labels
+        cache.stop()
+    selecting = cluster().change("node", {"metadata": {"labels": {"pool": "a", "team": "b"}}})
+    selecting.change("daemonset", {"spec": {"template": {"spec": {"nodeSelector": {"pool": "a"}}}}})
+    with serving(Shown(selecting)) as server:
+        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        cache.watch_policies()
+        cache.watch_fleet()
+        until(lambda: cache.synced and cache.watch_plugins() and cache.synced, "everything is read")
+        (labels,) = (node.labels for node in cache.snapshot()["gpu"].nodes.values())
+        assert ("a", None) == (labels.get("pool"), labels.get("team"))
+        cache.stop()

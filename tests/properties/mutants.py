@@ -123,8 +123,7 @@ MUTANTS: Final = (
     Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests.delete_pod,
            lambda original, *pod: replace(original(*pod), body={})),
     Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", plugins._evaluate_absent,
-           lambda original, ds, node: original(
-               ds, replace(node, context=replace(node.context, complete=frozenset({ds.uid}))))),
+           lambda original, ds, node: original(ds, replace(node, view=replace(node.view, node=None)))),
     Mutant("labels-gone-are-no-gpu", DoneTooEarlyError, "labels", nodes._unlabelled,
            lambda original, view, context: original(replace(view, driver_pods=(), plugin_pods=()), context)),
     Mutant("one-read-is-enough", DoneTooEarlyError, "stale_watch", job.Runner._confirmed,
@@ -171,8 +170,6 @@ MUTANTS: Final = (
            lambda original, context, _statuses, timers: original(context, (), timers)),
     Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
            lambda original, pods, _heirs: original(pods, ())),
-    Mutant("two-pods-are-on-two-nodes", DoneTooEarlyError, "doubled_plugin", fleet.placed,
-           lambda _original, pods, _node: tuple(pod.owner_uid for pod in pods if pod.live)),
     Mutant("a-pod-that-was-there-came-of-a-restart", WrongEndError, "doubled_plugin", history._is_about_another_pod,
            lambda original, before, stale: original(replace(before, others=frozenset()), stale)),
     Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness.ready_since,

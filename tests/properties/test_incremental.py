@@ -28,7 +28,6 @@ from hook.kube.requests import ListOptions
 from hook.objects import readers
 from hook.objects.views import Snapshot
 from hook.run import loop
-from tests.e2e.lab import PLUGIN_NAME
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons
 from tests.fixtures.limits import of
 from tests.fixtures.objects import D, Object, conditions, merged, running, stamp
@@ -58,7 +57,7 @@ SPEC: Final[dict[str, tuple[Object, ...]]] = {
     ),
     "daemonset": (
         *({"status": {key: number}} for number in (0, 1, 2, 3) for key in (
-            "desiredNumberScheduled", "numberMisscheduled", "observedGeneration")),
+            "desiredNumberScheduled", "observedGeneration")),
         {"spec": {"updateStrategy": {"type": "OnDelete"}}}, {"spec": {"updateStrategy": {"type": "RollingUpdate"}}},
         {"metadata": {"generation": 7}}, {"metadata": {"name": "another"}},
     ),
@@ -356,18 +355,3 @@ def test_a_memo_that_ignores_the_memory_is_noticed() -> None:
     assert ["PluginStale", "PluginStale"] == forgets()
     with mock.patch.object(Memo, "_recall", _forgetful), pytest.raises(DifferentError):
         forgets()
-
-
-def test_a_memo_that_ignores_the_pods_of_other_nodes_is_noticed() -> None:
-    """Why a node has no plugin depends on how many others should have one."""
-
-    def shrinks() -> list[str]:
-        course = Course(SCENES["done"], SCENES["done"].settings)
-        course.found.drop("plugin-pod", "plugin-b")
-        course.decide()
-        course.found.change("daemonset", {"status": {"desiredNumberScheduled": 1}}, PLUGIN_NAME)
-        return reasons(course.decide().statuses)
-
-    assert shrinks() == ["Verified", "NothingToRefresh"]
-    with mock.patch.object(memo_module, "_incomplete", return_value=[]), pytest.raises(DifferentError):
-        shrinks()

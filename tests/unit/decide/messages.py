@@ -17,7 +17,17 @@ from hook.decide.result import Decision
 from hook.objects import names
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, stale, stale_plugin, without_operator
 from tests.fixtures.limits import FOLLOWING, breaking, down
-from tests.fixtures.modes import Pool, network, openshift, pooled, with_exporter, with_mig, with_ofed, with_toolkit
+from tests.fixtures.modes import (
+    Pool,
+    avoiding,
+    network,
+    openshift,
+    pooled,
+    with_exporter,
+    with_mig,
+    with_ofed,
+    with_toolkit,
+)
 from tests.fixtures.objects import Object, R, driver_pod, finished, merged, obj, plugin_pod, running, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, MIG, PLUGIN, TOOLKIT, Run, failing, named, unlabelled, unnamed
@@ -30,7 +40,6 @@ SCOPED: Final = Settings(rbac=Rbac(namespaces=("gpu-operator", "dra")))
 CORDONED: Final[Object] = {"spec": {"unschedulable": True}}
 NOT_READY: Final = "status: {state: notReady}"
 NONE_WANTED: Final = "status: {desiredNumberScheduled: 0}"
-ONE: Final = "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}"
 CLIENT: Final = "spec: {template: {spec: {nodeSelector: {nvidia.com/gpu.deploy.client: 'true'}}}}"
 ELSEWHERE: Final = "spec: {template: {spec: {nodeSelector: {example.com/dra: 'true'}}}}"
 EVICTING: Final = """spec: {driver: {manager: {env: [
@@ -69,9 +78,15 @@ def published(version: str) -> Cluster:
 
 def selecting(selector: str) -> Cluster:
     """Return two nodes of which the plugin selects one."""
-    found = cluster("a", "b").change("daemonset", selector, PLUGIN).change("daemonset", ONE, PLUGIN)
+    found = cluster("a", "b").change("daemonset", selector, PLUGIN)
     found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.client": "true"}}}, "a")
     return found.drop("plugin-pod", "plugin-b")
+
+
+def nowhere() -> Cluster:
+    """Return a cluster whose plugin is wanted on no node."""
+    found = cluster().drop("plugin-pod").change("daemonset", avoiding("gpu-0"), PLUGIN)
+    return found.change("daemonset", NONE_WANTED, PLUGIN)
 
 
 def running_image(image: str) -> Cluster:
@@ -91,7 +106,8 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "deploy label lost": (node(deploy_driver=None), JOB),
     "deploy label unknown": (node(deploy_driver="T" * 50), JOB),
     "GPU label lost": (node(present=None), JOB),
-    "no network driver wanted": (network().drop("driver-pod").drop("plugin-pod").change("daemonset", NONE_WANTED), JOB),
+    "no network driver wanted": (
+        network().drop("driver-pod").drop("plugin-pod").change("daemonset", avoiding("nic-0")), JOB),
     "for virtual machines": (cluster().change("node", {"metadata": {"labels": {
         "nvidia.com/gpu.deploy.driver": None, "nvidia.com/gpu.workload.config": "vm-vgpu"}}}), JOB),
     "no device": (cluster("a").put("plugin-pod", merged(plugin_pod("b"), {"status": {"containerStatuses": []}})), JOB),
@@ -142,7 +158,7 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "restarting": (cluster().change("plugin-pod", patches.DELETING), JOB),
     "ended": (cluster().change("plugin-pod", "status: {phase: Failed}"), JOB),
     "missing": (cluster().drop("plugin-pod"), JOB),
-    "none wanted": (cluster().drop("plugin-pod").change("daemonset", NONE_WANTED, PLUGIN), JOB),
+    "none wanted": (nowhere(), JOB),
     "no containers yet": (cluster().put("plugin-pod", merged(plugin_pod(ready=None), {
         "spec": {"containers": []}, "status": {"containerStatuses": []}})), JOB),
     "waits for a driver": (containers(waiting("gpus", "PodInitializing"), init=running("init-container", 5)), JOB),

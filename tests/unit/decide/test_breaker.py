@@ -17,7 +17,7 @@ from hook.format import Bound
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons
 from tests.fixtures.following import Controller, moment
 from tests.fixtures.limits import FOLLOWING, breaking
-from tests.fixtures.modes import with_exporter, with_toolkit
+from tests.fixtures.modes import avoiding, with_exporter, with_toolkit
 from tests.fixtures.objects import conditions, driver_pod, merged, obj, plugin_pod, running, waiting
 from tests.unit.decide import patches, runs
 
@@ -203,7 +203,7 @@ def test_a_node_counts_once_if_one_of_its_driver_clients_is_stale() -> None:
         restarted.found.change("plugin-pod", started, f"exporter-{node}")
     restarted.jump(*BURST)
     assert opened(restarted.look(2))
-    found = with_exporter(cluster(*NODES)).change("daemonset", "status: {desiredNumberScheduled: 0}", "dcgm-exporter")
+    found = with_exporter(cluster(*NODES)).change("daemonset", avoiding(*NODES), "dcgm-exporter")
     unwanted = Scene(found.only("plugin-pod", *(plugin_pod(node) for node in NODES)), EXPORTER)
     assert {"Verified", "NothingToRefresh"} == set(reasons(unwanted.look(-1).statuses))
     assert unwanted.bursts()

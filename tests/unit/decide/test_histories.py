@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
-from tests.fixtures.cluster import cluster, reasons, stale
+from tests.fixtures.cluster import cluster, labelled, reasons, stale
+from tests.fixtures.modes import avoiding
 from tests.fixtures.objects import Object, driver_pod, merged, plugin_pod
 from tests.unit.decide.runs import PLUGIN, Run, deleted
 
@@ -47,3 +48,16 @@ def test_a_pod_that_its_node_has_no_room_for_is_reported_with_the_message_of_the
         assert status.subject.endswith(pod["metadata"]["name"]), part
         assert reason.explanation.look.endswith("describe pod {name}"), part
         assert (Phase.FAIL, reason) == (last.phase, last.reason), part
+
+
+def test_a_node_that_wants_no_plugin_misses_none() -> None:
+    """Not while a plugin is missing on an excluded node, and not while other plugins are restarted."""
+    found = cluster("skipped", "without", "z").change("node", labelled("skipped", skip="true"), "skipped")
+    found.drop("plugin-pod", "plugin-skipped").drop("plugin-pod", "plugin-without")
+    run = Run(found.change("daemonset", avoiding("without"), PLUGIN))
+    assert [Phase.DONE] == run.phases(0)
+    assert ["NodeSkipped", "NothingToRefresh", "Verified"] == reasons(run.look().statuses)
+    long = Run(stale("a", "b", "without").drop("plugin-pod", "plugin-without"))
+    long.found.change("daemonset", avoiding("without"), PLUGIN)
+    assert ["plugin-a", "plugin-b"] == long.restart(0)
+    assert [Reason.NOTHING_TO_REFRESH] * 2 == [long.look(seconds).statuses[2].reason for seconds in (1, 299)]

@@ -12,7 +12,7 @@ from hook.decide.result import DeletePod, NodeState, Phase
 from tests.fixtures.cluster import Cluster, cluster, reasons, stale, stale_plugin
 from tests.fixtures.following import Controller, successor
 from tests.fixtures.limits import FOLLOWING
-from tests.fixtures.modes import with_toolkit
+from tests.fixtures.modes import avoiding, with_toolkit
 from tests.fixtures.objects import Object, R, conditions, driver_pod, plugin_pod, running
 from tests.unit.decide import patches
 from tests.unit.decide.runs import PLUGIN, TOOLKIT, Run, deleted, named, pods
@@ -105,7 +105,7 @@ def test_a_plugin_that_was_restarted_must_come_back() -> None:
 
     def without(node: str) -> Cluster:
         gone = cluster("a", "b").drop("plugin-pod", f"plugin-{node}")
-        return gone.change("daemonset", "status: {desiredNumberScheduled: 1}", PLUGIN)
+        return gone.change("daemonset", avoiding(node), PLUGIN)
 
     run = Run(stale("a", "b")).record("a")
     assert ["Verified", "NothingToRefresh"] == reasons(run.then(without("b")).look().statuses)

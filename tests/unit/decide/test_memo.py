@@ -7,14 +7,11 @@ from datetime import timedelta
 
 from hook.config import ControllerSettings
 from hook.decide.decide import decide
-from hook.decide.memo import Groups, Memo, _differing, differences, index
+from hook.decide.memo import Groups, Memo, _differing, differences
 from hook.decide.state import Memory
-from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Snapshot
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale_plugin
-from tests.fixtures.modes import network, with_ofed
 from tests.fixtures.objects import merged, plugin_pod, running
-from tests.unit.decide import patches
 
 SETTINGS = ControllerSettings()
 STATUS = {"metadata": {"generation": 9}, "status": {"state": "notReady"}}
@@ -74,16 +71,6 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
         assert [*memo.fleet.nodes] == sorted({*evaluated} & {*memo.fleet.nodes})
     again = decide(before, memory, SETTINGS, now, memo=memo.renewed())[0].statuses
     assert [True] * 4 == [status is statuses[status.node] for status in again], "evaluated, and shared"
-
-
-def test_a_prior_stack_without_nodes_knows_which_are_ready() -> None:
-    """A terminating driver pod stays until its node is Ready again, so it counts as live until then."""
-    found = with_ofed(cluster(), network("gpu-0").change("driver-pod", patches.DELETING).drop("node"))
-    assert found.prior is not None
-    for patch, expected in ({}, set()), (not_ready_since(0), {"mofed-ds"}):
-        prior = index(found.change("node", patch).seen(), SETTINGS, GPU_OPERATOR, found.prior.seen()).context.prior
-        assert prior is not None
-        assert expected == prior.complete
 
 
 def test_what_moved_counts_as_changed() -> None:

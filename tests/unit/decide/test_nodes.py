@@ -12,7 +12,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects import names
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
-from tests.fixtures.modes import network, ofed_pod, rdma_pod, wants, with_ofed, with_toolkit
+from tests.fixtures.modes import avoiding, network, ofed_pod, rdma_pod, wants, with_ofed, with_toolkit
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, plugin_pod, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, TOOLKIT, Run, deleted, ending, failing, flapped, named
@@ -70,7 +70,7 @@ class Side:
     def without_plugin(self) -> Cluster:
         """Let the plugin's DaemonSet want no pod on the second node, and have none there."""
         found = self.cluster().drop("plugin-pod", f"{self.plugin}-b")
-        return found.change("daemonset", wants(1), self.plugin_daemonset)
+        return found.change("daemonset", avoiding("b"), self.plugin_daemonset)
 
     def leftover(self) -> Cluster:
         """Add a former driver DaemonSet that wants no pod and has none."""
@@ -411,7 +411,7 @@ def rdma(ofed: Cluster) -> Cluster:
 def test_a_network_driver_that_is_about_to_come_is_waited_for() -> None:
     """Also while the policy is gone, so that it is unknown whether it asks for GPUDirect RDMA."""
     rotated: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
-    no_pod_wanted, old = "status: {desiredNumberScheduled: 0}", network("gpu-0").change("driver-pod", patches.OUTDATED)
+    no_pod_wanted, old = avoiding("gpu-0"), network("gpu-0").change("driver-pod", patches.OUTDATED)
     for name, ofed, expected in (
         ("settled", network("gpu-0"), ["gpu-0"]),
         ("terminates", network("gpu-0").change("driver-pod", patches.DELETING), []),

@@ -8,7 +8,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from tests.fixtures import modes
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale, stale_plugin, without_operator
-from tests.fixtures.modes import Pool, network, ofed_pod, openshift, owner, pooled, rdma_pod, wants, with_ofed
+from tests.fixtures.modes import Pool, avoiding, network, ofed_pod, openshift, owner, pooled, rdma_pod, with_ofed
 from tests.fixtures.objects import Object, R, merged, obj, parsed
 from tests.unit.decide import patches
 from tests.unit.decide.runs import PLUGIN, pods, timeline, wrong_decisions, wrong_nodes
@@ -185,27 +185,27 @@ def test_plugins_that_the_network_operator_removed_are_not_missed() -> None:
     """Its own plugins select the wait label: they go, and come back fresh."""
     for wait, there, gone in (
         ("true", Reason.OPERANDS_PAUSED, Reason.OPERANDS_PAUSED),
-        ("false", Reason.PLUGIN_STALE, Reason.NOTHING_TO_REFRESH),
+        ("false", Reason.PLUGIN_STALE, Reason.PLUGIN_MISSING),
         (None, Reason.PLUGIN_STALE, Reason.NOTHING_TO_REFRESH),
     ):
         found = outdated(patch=labels(wait=wait))
         assert there is found.judge().reason, wait
-        assert gone is found.drop("plugin-pod").change("daemonset", WANTS_NONE, RDMA).judge().reason, wait
+        assert gone is found.drop("plugin-pod").judge().reason, wait
 
 
 def test_the_daemonsets_decide_which_nodes_have_a_network_driver() -> None:
-    """No label does. A node without a driver pod gets none once they all have as many as they want."""
+    """No label does. A node without a driver pod gets none if none of them wants one there."""
 
-    def second_without(wanted: int = 2) -> Cluster:
+    def second_without(*elsewhere: str) -> Cluster:
         found = network("a", "b").drop("driver-pod", "mofed-b").drop("plugin-pod", "rdma-b")
-        return found.change("daemonset", wants(wanted))
+        return found.change("daemonset", avoiding(*elsewhere)) if elsewhere else found
 
     for_vms = {"metadata": {"labels": {"nvidia.com/gpu.workload.config": "vm-passthrough"}}}  # of its GPUs
     for name, (found, expected) in {
-        "complete": (second_without(1), Reason.DRIVER_NOT_DEPLOYED),
-        "one is still wanted": (second_without(), Reason.DRIVER_MISSING),
+        "wanted elsewhere": (second_without("b"), Reason.DRIVER_NOT_DEPLOYED),
+        "wanted": (second_without(), Reason.DRIVER_MISSING),
         "no DaemonSet": (second_without().drop("daemonset", DRIVER), Reason.DRIVER_MISSING),
-        "GPUs for virtual machines": (second_without(1).change("node", for_vms, "b"), Reason.DRIVER_NOT_DEPLOYED),
+        "GPUs for virtual machines": (second_without("b").change("node", for_vms, "b"), Reason.DRIVER_NOT_DEPLOYED),
     }.items():
         assert expected is found.decide()[0].statuses[1].reason, name
 

@@ -8,14 +8,15 @@ from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Cause, NodeState, Phase, StalePod
 from hook.objects import readers
-from tests.fixtures.cluster import LATER, Cluster, cluster, not_ready_since, reasons, stale, stale_plugin
+from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale, stale_plugin
 from tests.fixtures.limits import FOLLOWING
-from tests.fixtures.modes import with_toolkit
+from tests.fixtures.modes import avoiding, with_toolkit
 from tests.fixtures.objects import Object, R, at, conditions, driver_pod, merged, obj, plugin_pod, running, waiting
 from tests.unit.decide import patches
-from tests.unit.decide.runs import PLUGIN, TOOLKIT, Run, deleted, ending, flapped, named, pods, unnamed
+from tests.unit.decide.runs import PLUGIN, TOOLKIT, Run, deleted, flapped, named, pods, unnamed
 
 TOOLKIT_DAEMONSET = "nvidia-container-toolkit-daemonset"
+REQUIRED = "{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [TERM]}]}}"
 STARTING = merged(patches.NOT_READY, {"status": {"containerStatuses": [waiting("gpus", "ContainerCreating")]}})
 INIT_RUNS: Object = {"status": {"initContainerStatuses": [running("init-container", -50)], "containerStatuses": []}}
 
@@ -50,7 +51,7 @@ def test_a_status_names_the_plugin_and_its_pod() -> None:
         (cluster().change("plugin-pod", STARTING), Reason.PLUGIN_STARTING, pod),
         (cluster().change("plugin-pod", patches.NOT_READY), Reason.PLUGIN_NOT_READY, pod),
         (cluster().drop("plugin-pod"), Reason.PLUGIN_MISSING, plugin),
-        (cluster().drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}"),
+        (cluster().drop("plugin-pod").change("daemonset", avoiding("gpu-0")),
          Reason.NOTHING_TO_REFRESH, ""),
     ):  # fmt: skip
         status = found.judge()
@@ -275,35 +276,29 @@ def test_an_orphaned_plugin_pod_counts() -> None:
 
 
 def test_a_node_without_a_plugin_pod_misses_one_or_needs_none() -> None:
-    """It needs none if the DaemonSet, once observed, has as many live pods where it wants them as it wants."""
-    nothing, missing = "NothingToRefresh", "PluginMissing"
-    unscheduled = named(merged(plugin_pod(), {"spec": {"nodeName": None}}), "new")
-    leaving = ending(plugin_pod("a"))
-    for name, desired, misscheduled, generation, more, expected in (
-        ("it wants no pod here", 2, 0, 1, [], nothing),
-        ("its pod is missing", 3, 0, 1, [], missing),
-        ("not observed, so nothing is known", 2, 0, 2, [], missing),
-        ("a pod that is not scheduled", 3, 0, 1, [unscheduled], missing),
-        ("a pod that terminates elsewhere", 3, 0, 1, [leaving], missing),
-        ("a second pod on another node", 3, 0, 1, [named(plugin_pod("a"), "plugin-a2")], missing),
-        ("one of those wanted is where none is wanted", 2, 1, 1, [], missing),
-        ("another one is where none is wanted", 1, 1, 1, [], nothing),
-    ):
-        found = cluster("a", "b", "c").drop("plugin-pod", "plugin-b").put("plugin-pod", *more)
-        status = {"desiredNumberScheduled": desired, "numberMisscheduled": misscheduled}
-        found.change("daemonset", {"metadata": {"generation": generation}, "status": status}, PLUGIN)
-        assert ["Verified", expected, "Verified"] == reasons(found.decide()[0].statuses), name
-    # A pod that terminates on a dead node is not missing on another one.
-    for kept in (2, 1):
-        # The DaemonSet still wants a pod on the dead node, or not: its labels were removed.
-        count: Object = {"desiredNumberScheduled": kept, "numberMisscheduled": 2 - kept}
-        found = cluster("dead", "without", "working").change("daemonset", {"status": count}, PLUGIN)
-        found.change("node", not_ready_since(0), "dead").change("plugin-pod", patches.DELETING, "plugin-dead")
-        decision, _memory = found.drop("plugin-pod", "plugin-without").decide()
-        assert Phase.DONE is decision.phase
-        assert ["NodeNotReady", "NothingToRefresh", "Verified"] == sorted(reasons(decision.statuses))
-        found.drop("plugin-pod", "plugin-working")
-        assert ["NodeNotReady", "PluginMissing", "PluginMissing"] == sorted(reasons(found.decide()[0].statuses))
+    """Whether it needs one is a fact about the node. The counts of the DaemonSet do not show which nodes these are."""
+    nothing, missing, keys = "NothingToRefresh", "PluginMissing", "{key: pool, operator: OPERATOR, values: [VALUES]}"
+    for name, spec, expected in (
+        ("any node", "{}", missing),
+        ("a selector that matches", "{nodeSelector: {pool: '8'}}", missing),
+        ("a selector that does not", "{nodeSelector: {pool: '9'}}", nothing),
+        ("a selector that the node lacks", "{nodeSelector: {other: '8'}}", nothing),
+        *(
+            (f"{operator} {values}", f"{{affinity: {{nodeAffinity: {REQUIRED.replace('TERM', term)}}}}}", expected)
+            for operator, values, expected in (
+                ("In", "'7', '8'", missing), ("In", "'7'", nothing), ("NotIn", "'8'", nothing), ("Exists", "", missing),
+                ("Gt", "'7'", missing), ("Gt", "'8'", nothing), ("Lt", "'9'", missing), ("Near", "'8'", nothing),
+            )
+            for term in [keys.replace("OPERATOR", operator).replace("VALUES", values)]
+        ),
+        ("no requirement", f"{{affinity: {{nodeAffinity: {REQUIRED.replace('TERM', '')}}}}}", nothing),
+        ("no required affinity", "{affinity: {nodeAffinity: {}}}", missing),
+    ):  # fmt: skip
+        found = cluster("a", "b").drop("plugin-pod", "plugin-b").change("node", "metadata: {labels: {pool: '8'}}", "b")
+        found.change("daemonset", f"spec: {{template: {{spec: {spec}}}}}", PLUGIN)
+        assert ["Verified", expected] == reasons(found.decide()[0].statuses), name
+    tainted = cluster("a", "b").drop("plugin-pod", "plugin-b").change("node", patches.TAINT, "b")
+    assert ["Verified", nothing] == reasons(tainted.decide()[0].statuses)
 
 
 def test_a_plugin_must_have_started_after_the_toolkit() -> None:

@@ -11,7 +11,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.limits import down
-from tests.fixtures.modes import with_exporter
+from tests.fixtures.modes import avoiding, with_exporter
 from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, plugin_pod, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, named, unnamed
@@ -54,7 +54,7 @@ def test_the_budget_is_a_number_or_a_share_of_the_eligible_plugins() -> None:
         assert [*expected] == restarted(stale(*EIGHT), down(bound)), bound
     quarter = down("25%")
     found = stale(*EIGHT).change("node", labelled("a", skip="true"), "a").drop("plugin-pod", "plugin-b")
-    found.change("daemonset", "status: {desiredNumberScheduled: 7}", PLUGIN)
+    found.change("daemonset", avoiding("b"), PLUGIN)
     assert ["c", "d"] == restarted(found, quarter)
     for node in "cd":
         found.change("node", labelled(node, skip="true"), node)

@@ -27,7 +27,7 @@ def test_the_time_of_a_label_is_kept_only_if_it_is_wanted() -> None:
     """The last write of any manager of the label counts. Thousands of nodes have large `managedFields`."""
     owned = "fieldsV1: {'f:metadata': {'f:labels': {'f:mig': {}}}}"
     time = "time: '2026-01-01T10:00:0"
-    read = readers.node_with_writes(["mig", "other"])
+    read = readers.node_with((), ("mig", "other"))
     for writes, expected in (
         (f"[{{{time}5Z', {owned}}}, {{{time}7.9Z', {owned}}}, {{{time}6Z', {owned}}}]", {"mig": (at(7), False)}),
         (f"[{{{time}5Z', {owned}}}, {{manager: ancient-changes, {time}6Z', {owned}}}]", {"mig": (at(6), True)}),
@@ -213,3 +213,12 @@ def test_a_pod_that_contradicts_itself_is_refused() -> None:
     base = ("driver-pod", "plugin-pod", "exporter/pod", "toolkit/pod", "network/driver-pod", "network/plugin-pod")
     for name, pod in {**POSSIBLE, **{name: obj(name) for name in base}}.items():
         assert not objects.error_of(MalformedObjectError, readers.pod, pod), name
+
+
+def test_a_daemonset_names_the_labels_by_which_it_selects_nodes() -> None:
+    """Of its node selector and of the affinity that it requires; the cache reads these of all nodes."""
+    term = "{matchExpressions: [{key: b, operator: Exists}, {operator: Exists}]}"
+    required = f"{{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{term}]}}}}"
+    spec = f"{{nodeSelector: {{a: x}}, affinity: {{nodeAffinity: {required}}}}}"
+    found = readers.daemonset(obj("plugin-daemonset", f"spec: {{template: {{spec: {spec}}}}}"))
+    assert ["a", "b"] == list(found.selected_by)
