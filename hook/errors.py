@@ -8,11 +8,11 @@ HookError
     ├── UnreachableError      no connection, a broken one, or a 5xx: try again (exit 1)
     ├── ThrottledError        429, with the time to wait
     ├── UnauthorizedError     401: the token may have been rotated
-    ├── PermissionDeniedError 403, with verb, resource and namespace (exit 3)
+    ├── PermissionDeniedError 403 of RBAC, with verb, resource and namespace (exit 3)
     ├── NotFoundError         404
     ├── ConflictError         409: the object changed since it was read
     ├── GoneError             410: the resource version is too old, list again
-    └── RejectedError         any other refusal
+    └── RejectedError         any other refusal, such as by admission
 """
 
 from __future__ import annotations

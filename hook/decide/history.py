@@ -134,4 +134,4 @@ def _did_not_help(status: NodeStatus) -> str:
 
 
 def _refused(status: NodeStatus, record: RestartRecord) -> str:
-    return f"{status.message}, and its deletion was refused: {record.refused}"
+    return f"{status.message}, and its deletion failed: {record.refused}"

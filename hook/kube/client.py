@@ -33,7 +33,7 @@ from hook.errors import (
 )
 from hook.kube import connection as connections
 from hook.kube import listing
-from hook.kube.requests import can_i, versions_of
+from hook.kube.requests import versions_of
 from hook.objects import decoding, wire
 from hook.objects.decoding import MalformedObjectError
 
@@ -71,6 +71,11 @@ LONGEST_RETRY_AFTER: Final = 60.0
 """Longest Retry-After that is obeyed, in seconds. API servers send a few seconds. A proxy may send an hour."""
 UNKNOWN_PATH: Final = b"404 page not found"
 """Plain text response of an API server to an unknown path (Go's ``http.NotFound``)."""
+BY_AUTHORIZER: Final = re.compile(r'([^":]+ ("[^"]*" )?is )?forbidden: User ".*" cannot ')
+"""Beginning of a 403 of RBAC and other authorizers (K8S ``endpoints/handlers/responsewriters/errors.go``).
+
+Each other 403 to a write is of admission: a policy, a webhook, a quota, or a namespace that is being deleted.
+"""
 PLAIN: Final = frozenset({401, 429})
 """Status codes that an API server may send as plain text. All other refusals have a Status object."""
 
@@ -232,13 +237,6 @@ class Api:
         except MalformedObjectError as error:
             raise UnreachableError(f"the API server's list of versions is malformed: {error}") from error
 
-    def allows(self, request: Request, read_seconds: float = READ_SECONDS) -> bool:
-        """Return whether RBAC allows a request. If it does, a refusal came from admission. Raises ClusterError."""
-        try:
-            return self.send(can_i(request), read_seconds)["status"]["allowed"] is True
-        except (PermissionDeniedError, KeyError, TypeError):
-            return False
-
     def watch_error(self, selection: ListOptions, body: Raw) -> ClusterError:
         """Translate the error event that ends a watch."""
         status = decoding.decode(body)
@@ -358,6 +356,8 @@ def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after:
     """Return the error for a status code. The text of the response is only shown to users."""
     message = str(body.get("message") or f"HTTP {status}")
     if status == 403:  # noqa: PLR2004 - HTTP: forbidden
+        if request.method != "GET" and not BY_AUTHORIZER.match(message):
+            return RejectedError(f"refused by admission: {message}")
         what = request.path or request.resource.group_resource
         return PermissionDeniedError(request.verb, what, request.namespace, message)
     if status >= 500:  # noqa: PLR2004 - HTTP: server errors

@@ -69,10 +69,6 @@ RESOURCE_SLICES: Final = GroupVersionResource(
 )
 RESOURCE_CLAIMS: Final = GroupVersionResource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
 """Served in the same versions."""
-OWN_RIGHTS: Final = GroupVersionResource(
-    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
-)
-"""Every authenticated user may create these (ClusterRole ``system:basic-user``)."""
 SLICE_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """Supported ResourceSlice versions, newest first (Kubernetes 1.34, 1.33, 1.32)."""
 
@@ -184,20 +180,3 @@ def apply_patch(
     body = {"apiVersion": version, "kind": resource.kind, "metadata": {"name": name, "namespace": namespace}, **fields}
     query = {"fieldManager": manager, "force": "true"}
     return Request("patch", resource, namespace, name, query, body, "application/apply-patch+yaml")
-
-
-def can_i(request: Request) -> Request:
-    """Return the SelfSubjectAccessReview for a request. If RBAC allows it, a refusal came from admission."""
-    wanted = {
-        "verb": request.verb,
-        "group": request.resource.group,
-        "resource": request.resource.plural,
-        "namespace": request.namespace,
-        "name": request.name,
-    }
-    body = {
-        "apiVersion": f"{OWN_RIGHTS.group}/{OWN_RIGHTS.version}",
-        "kind": OWN_RIGHTS.kind,
-        "spec": {"resourceAttributes": wanted},
-    }
-    return Request("create", OWN_RIGHTS, body=body)

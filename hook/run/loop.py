@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from hook.decide.result import DeletePod, StalePod
     from hook.kube.cache import Cache
     from hook.kube.client import Api
-    from hook.kube.requests import GroupVersionResource
     from hook.run.report import ProgressReporter
 
 log = logging.getLogger(__name__)
@@ -52,8 +51,6 @@ DENIED_SECONDS: Final = 30.0
 SIDE_BY_SIDE: Final = 8
 """Concurrent deletions, once one has succeeded. A busy API server takes 0.1 s and more for each, and 50 nodes may
 become stale at once. API servers allow a client far more (priority and fairness)."""
-RIGHTS_SECONDS: Final = 5.0
-"""Timeout of a SelfSubjectAccessReview. API servers answer it from memory."""
 SHORTEST_WRITE_SECONDS: Final = 1.0
 """Shortest timeout of a write. Near the deadline a write must be short, but needs a chance to succeed."""
 
@@ -77,11 +74,8 @@ class Restarter:
 
     def __init__(self, api: Api, *, lasting: bool = False) -> None:
         self._api, self._lasting = api, lasting
-        self._patience = retry.WRITE
         self._not_before = 0.0
         self._width = 1
-        self._rights: dict[tuple[str, GroupVersionResource, str], bool | str] = {}
-        """Whether RBAC allows a verb on a resource in a namespace, or why that is unknown. `act` clears it."""
         self._unanswered: dict[str, tuple[DeletePod, float]] = {}
         """Deletions whose response was lost, with their time, by UID of the pod."""
         self.restarted = 0
@@ -95,11 +89,10 @@ class Restarter:
         """
         began = time.monotonic()
         until, end = began + ACT_SECONDS, began + max(left, SHORTEST_WRITE_SECONDS)
-        self._rights.clear()
         deletions = deque(actions)
         while deletions:
             now = time.monotonic()
-            if now > until or now < self._not_before or not self._allowed_so_far:
+            if now > until or now < self._not_before:
                 log.debug("%d restarts are left for the next decision", len(deletions))
                 return
             batch = [deletions.popleft() for _each in range(min(self._width, len(deletions)))]
@@ -131,7 +124,6 @@ class Restarter:
         Successful deletions are reported first, because the result of another one, or a signal, may end the program.
         """
         granted: list[DeletePod] = []
-        patient = self._patience is retry.WRITE
 
         def ask(action: DeletePod) -> tuple[_Sent, str]:
             answer = self._send(_deletion(action.pod), f"restart {action.pod.name} on {action.node}", end)
@@ -145,19 +137,18 @@ class Restarter:
             yield from map(self._deleted, granted)
             raise
         in_turn = sorted(zip(actions, answers, strict=True), key=lambda pair: pair[1] != _GRANTED)
-        yield from filter(None, (self._evaluated(action, answer, end, patient) for action, answer in in_turn))
+        yield from filter(None, (self._evaluated(action, answer) for action, answer in in_turn))
         return len(granted) == len(actions)
 
-    def _evaluated(self, action: DeletePod, answer: _Answer, end: float, patient: bool) -> RestartResult | None:
-        """Return the result of one deletion. `patient`: a missing permission was retried for its full time."""
+    def _evaluated(self, action: DeletePod, answer: _Answer) -> RestartResult | None:
+        """Return the result of one deletion. Raise the error if a permission is missing, except in the controller."""
         pod = action.pod
-        if isinstance(answer, PermissionDeniedError | RejectedError):
-            if isinstance(answer, PermissionDeniedError):
-                trouble = self._not_refused(_deletion(pod), answer, end, patient)
-                if trouble:
-                    return RestartResult(action, trouble=trouble)
-            log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, answer)
+        if isinstance(answer, RejectedError):
+            log.warning("node %s: cannot delete plugin pod %s: %s", action.node, pod.name, answer)
             return RestartResult(action, refused=str(answer))
+        if isinstance(answer, PermissionDeniedError) and self._lasting:
+            self._not_before = time.monotonic() + DENIED_SECONDS
+            return RestartResult(action, trouble=str(answer))
         if isinstance(answer, Exception):
             raise answer
         sent, trouble = answer
@@ -167,43 +158,6 @@ class Restarter:
         if sent is _Sent.UNKNOWN:
             self._unanswered[pod.uid] = action, time.monotonic()
         return RestartResult(action, trouble=trouble) if trouble else None
-
-    def _not_refused(self, request: requests.Request, error: PermissionDeniedError, end: float, patient: bool) -> str:
-        """Distinguish a missing permission from a refusal by admission.
-
-        Return "" if admission refused the request, else why that is unknown or which permission is missing. Raise the
-        error if the permission was retried for its full time.
-        """
-        allowed = self._allowed(request, end)
-        if isinstance(allowed, str):
-            return f"{error}; asking whether RBAC allows it failed: {allowed}"
-        if allowed:
-            # Admission refused it for the full time. The other deletions do not wait for that again.
-            self._patience = replace(retry.WRITE, denied=0.0)
-            return ""
-        if self._lasting:
-            self._not_before = time.monotonic() + DENIED_SECONDS
-            return str(error)
-        if patient:
-            raise error
-        self._patience = retry.WRITE
-        return str(error)
-
-    def _allowed(self, request: requests.Request, end: float) -> bool | str:
-        """Return whether RBAC allows such requests, or why that is unknown. Ask the API server once, until `end`."""
-        right = request.verb, request.resource, request.namespace
-        if right not in self._rights:
-            try:
-                left = min(RIGHTS_SECONDS, end - time.monotonic())
-                self._rights[right] = self._api.allows(replace(request, name=""), left)
-            except ClusterError as error:
-                self._rights[right] = str(error)
-        return self._rights[right]
-
-    @property
-    def _allowed_so_far(self) -> bool:
-        """Return whether RBAC allows all requests that were refused. Otherwise a new decision comes first."""
-        return all(allowed is True for allowed in self._rights.values())
 
     def _deleted(self, action: DeletePod) -> RestartResult:
         pod = action.pod
@@ -225,7 +179,7 @@ class Restarter:
                 raise
 
         try:
-            retry.retrying(self._patience, time.sleep, end - SHORTEST_WRITE_SECONDS)(attempt)
+            retry.retrying(retry.WRITE, time.sleep, end - SHORTEST_WRITE_SECONDS)(attempt)
         except NotFoundError:
             log.info("cannot %s: it is gone already", what)
         except ConflictError:

@@ -27,6 +27,10 @@ METADATA: Final = " metadata"
 """Ends the line of a request for metadata alone."""
 
 
+FORBIDDEN: Final = 403
+RBAC: Final = 'pods "x" is forbidden: User "system:serviceaccount:ns:it" cannot delete resource "pods" in API group ""'
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """An answer. Without a status the connection is closed instead."""
@@ -54,20 +58,16 @@ def listed(*objects: Mapping[str, Any], version: str = "1", **metadata: str) -> 
     return told(items=objects, metadata={"resourceVersion": version, **metadata})
 
 
-def refused(code: int, **headers: str) -> Said:
-    """Refuse as an API server does."""
-    body = json.dumps({"kind": "Status", "message": "no", "code": code}).encode()
-    return Said(code, body, {**JSON, **headers})
+def refused(code: int, message: str = "", **headers: str) -> Said:
+    """Refuse as an API server does: with 403 as RBAC does, unless the message is another one."""
+    words = message or (RBAC if code == FORBIDDEN else "no")
+    body = json.dumps({"kind": "Status", "message": words, "code": code})
+    return Said(code, body.encode(), {**JSON, **headers})
 
 
 def events(*found: tuple[str, Mapping[str, Any]]) -> Said:
     """Send the events of a watch, and end it."""
     return Said(200, b"".join(json.dumps({"type": kind, "object": each}).encode() + b"\n" for kind, each in found))
-
-
-def reviewed(*, allowed: bool | None) -> Said:
-    """Answer a SelfSubjectAccessReview."""
-    return told(kind="SelfSubjectAccessReview", status=None if allowed is None else {"allowed": allowed})
 
 
 EMPTY: Final = listed()

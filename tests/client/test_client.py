@@ -70,6 +70,38 @@ def test_an_answer_is_read_as_what_it_is() -> None:
         server.api.open_watch(EVERY.watch("1", 60), 60)
 
 
+def test_a_403_to_a_write_is_of_rbac_or_of_admission() -> None:
+    """RBAC names a user who cannot do something. All else is admission, whatever its own words are."""
+    named = 'pods "p" is forbidden: '
+    user = 'User "system:serviceaccount:a:b" cannot delete resource "pods" in API group "" in the namespace "dra"'
+    for message, kind in {
+        f"{named}{user}": PermissionDeniedError,
+        f"pods is forbidden: {user}": PermissionDeniedError,
+        f'{named}{user}: RBAC: clusterrole.rbac.authorization.k8s.io "x" not found': PermissionDeniedError,
+        'leases.coordination.k8s.io "l" is forbidden: User "a" cannot update resource "leases"': PermissionDeniedError,
+        'forbidden: User "system:anonymous" cannot delete path "/x"': PermissionDeniedError,
+        'admission webhook "freeze.example.com" denied the request: no': RejectedError,
+        f'admission webhook "freeze.example.com" denied the request: {named}{user}': RejectedError,
+        f"{named}ValidatingAdmissionPolicy 'freeze' with binding 'freeze' denied request: no": RejectedError,
+        f"{named}ValidatingAdmissionPolicy 'freeze' with binding 'freeze' denied request: {user}": RejectedError,
+        f"{named}exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=9": RejectedError,
+        f"{named}unable to create new content in namespace dra because it is being terminated": RejectedError,
+        f'{named}violates PodSecurity "restricted:latest": privileged': RejectedError,
+        "HTTP 403": RejectedError,
+    }.items():
+        with serving(refused(403, message)) as server:
+            with pytest.raises(ClusterError) as caught:
+                server.api.send(DELETE)
+            assert type(caught.value) is kind, message
+            assert str(caught.value).startswith("permission missing: delete pods in namespace dra") is (
+                kind is PermissionDeniedError
+            ), message
+            assert str(caught.value).startswith("refused by admission: ") is (kind is RejectedError), message
+            # Admission does not see reads.
+            with pytest.raises(PermissionDeniedError):
+                server.api.send(ONE)
+
+
 def test_how_long_a_server_asks_to_wait() -> None:
     """A number of seconds; anything else is ignored."""
     longest = clients.LONGEST_RETRY_AFTER  # a header must not stop a run

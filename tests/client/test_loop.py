@@ -3,11 +3,9 @@
 # ruff: noqa: B023 - what is defined in a loop is used in the same turn
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
+from itertools import product
 from typing import Any, Final
 
 import pytest
@@ -25,7 +23,7 @@ from hook.run import loop
 from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
 from hook.run.report import ProgressReporter, RestartResult
 from tests.client.fixtured import Shown
-from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, refused, reviewed, serving, told, until
+from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, refused, serving, told, until
 from tests.fixtures.cluster import cluster
 
 SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "uid")
@@ -191,45 +189,30 @@ def test_nothing_is_decided_before_what_is_new_is_read() -> None:
     assert len(found["gpu"].plugin_pods) == 1
 
 
-def admission(review: Said, asked: list[dict[str, str]]) -> Callable[[str, bytes], Said]:
-    """Refuse every pod but the first one; keep what is asked about permissions."""
-
-    def wrote(line: str, body: bytes) -> Said:
-        if "POST" in line:
-            asked.append(json.loads(body)["spec"]["resourceAttributes"])
-            return review
-        return GRANTED if "/p00" in line else refused(403)
-
-    return wrote
-
-
-def test_a_wave_that_admission_refuses_costs_one_question() -> None:
-    """RBAC allows the deletion of each pod or of none; but a Role may be missing in another namespace."""
-    asked: list[dict[str, str]] = []
-    with serving(GRANTED, admission(reviewed(allowed=True), asked)) as server:
-        results = list(Restarter(server.api).act(wave(WAVE + 3), 60))
-        assert [False] + [True] * (SIDE_BY_SIDE + 3) == [bool(result.refused) for result in results]
-        wanted = {"verb": "delete", "group": "", "resource": "pods", "namespace": "dra", "name": ""}
-        assert [wanted] == [{key: question[key] for key in wanted} for question in asked]
-        asked.clear()
-        elsewhere = (replace(each, pod=replace(each.pod, namespace="monitoring")) for each in wave(WAVE)[3:])
-        results = list(Restarter(server.api).act([*wave(3), *elsewhere], 60))
-    assert SIDE_BY_SIDE == sum(bool(result.refused) for result in results)
-    assert ["dra", "monitoring"] == sorted(question["namespace"] for question in asked)
+def test_a_wave_that_admission_refuses_is_answered_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Each deletion in the words of its refusal, which names no permission; the others go on. It ends no process."""
+    webhook = 'admission webhook "freeze.example.com" denied the request: no'
+    for lasting, said in product((False, True), (refused(403, webhook), refused(422, webhook))):
+        caplog.clear()
+        with serving(lambda line: GRANTED if "/p00" in line or "/p03" in line else said) as server:
+            results = list(Restarter(server.api, lasting=lasting).act(wave(WAVE + 3), 60))
+            assert len(results) == server.count("DELETE") == WAVE + 3, "each is asked for once, and nothing else"
+        granted = {result.action.pod.name for result in results if result.note}
+        refusals = [result.refused for result in results if not result.note]
+        assert granted == {"p00", "p03"}
+        assert all(webhook in refusal and "permission" not in refusal for refusal in refusals), refusals
+        assert "permission" not in caplog.text
 
 
-def test_only_what_rbac_allows_is_refused_for_this_pod_alone() -> None:
-    """A missing permission is the same for every pod, and ends the run; a webhook may let the next one pass."""
-    with serving(refused(422)) as server:  # refused by its own words: nothing to ask
-        (result,) = Restarter(server.api).act([A], 60)
-        assert (result.refused, result.trouble, server.count("POST")) == ("no", "", 0)
-    for allowed in (True, False, None):
-        with serving(GRANTED, lambda line, _: reviewed(allowed=allowed) if "POST" in line else refused(403)) as server:
-            looped, _cache, _recorder = looping(server)
-            with nullcontext() if allowed else pytest.raises(PermissionDeniedError):
-                looped.act(decided(A), 60)
-            told = [record.refused for record in looped.memories["gpu"].restarts.values()]
-            assert ["no" in refusal for refusal in told] == [True] * bool(allowed), allowed
+def test_a_missing_permission_ends_a_run() -> None:
+    """It is the same for every pod. What was granted before is remembered."""
+    with serving(lambda line: GRANTED if "/p00" in line else refused(403)) as server:
+        looped, _cache, _recorder = looping(server)
+        with pytest.raises(PermissionDeniedError, match="permission missing: delete pods in namespace dra"):
+            looped.act(decided(*wave(WAVE)), 60)
+        assert [("uid-p00", "")] == [
+            (record.pod_uid, record.refused) for record in looped.memories["gpu"].restarts.values()
+        ]
 
 
 def _delete(stack: str, *also: DeletePod) -> DeletePod:

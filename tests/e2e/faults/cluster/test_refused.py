@@ -113,12 +113,13 @@ def test_an_admission_policy_and_a_disruption_budget(ground: Ground) -> None:
 
 
 def test_a_refusal_as_by_rbac(ground: Ground) -> None:
-    """A 403 is tried for some seconds, then exit 3: no permission is missing. A plugin that is spared is refreshed."""
+    """A 403 that names no permission ends the run with exit 3. A plugin that is spared is refreshed."""
     ground.spoil()
     with _frozen(ground, "gpu-1", "Forbidden"):
         forbidden = ground.begin().told().assert_phase("Fail", "RestartRefused")
     assert forbidden.reasons() == {"gpu-0": "RestartRefused"}
     assert WORDS in forbidden.said
+    assert "permission missing" not in forbidden.said
     assert ground.truth.stale_now() == ("gpu-0",)
     assert ground.restarts() == ["gpu-1"]
     _refreshed(ground)
