@@ -27,7 +27,7 @@ SEED ?= 1
 # Tests start the program and the simulators a thousand times: compiling their sources each time takes as long as the rest.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-programs try bench profile soak test test-unit test-quick model mutants test-cluster test-simulator test-deployers test-nightly test-image test-visit lint type format sizes chart binaries deployers \
+.PHONY: help setup demo demo-programs try bench profile soak test test-unit test-quick quick-programs model mutants test-cluster test-simulator test-deployers test-nightly test-image test-visit lint type format sizes chart binaries node-binaries deployers \
 	image image-tools scan docs golden site test-site site-tools site-version lock release-check release-chart clean
 
 ##@ Set up
@@ -42,11 +42,14 @@ $(READY): requirements/dev.txt pyproject.toml
 
 setup: $(READY) ## Set up the Python packages, which every other target does by itself
 
-binaries: $(READY) ## Build the embedded cluster's programs (once; minutes) or find them
+binaries: $(READY) ## Build the programs of the embedded cluster and of the tests (once; minutes), or find them
 	@$(PY) -m devcluster binaries
 
 deployers: $(READY) ## Build the deployment tools of test-deployers (once; minutes) or find them
 	@$(PY) -m devcluster binaries --deployers
+
+node-binaries: $(READY) ## Build the programs of a real node (once; minutes) or find them, where one can run
+	@! $(PY) -m tools.image.check || $(PY) -m devcluster binaries --node
 
 ##@ Try and measure
 # Programs are built while Python packages are installed. What is installed on the machine and fits is not built.
@@ -70,10 +73,10 @@ profile: binaries ## Measure where the time and memory of a run go, and what pag
 	@$(PY) -m tools.profiling
 
 ##@ Test
-# Those that need no cluster come first: its programs may be built meanwhile, by another process. One worker more than
-# usual begins with what only computes, while the others wait.
-test: test-unit binaries ## Run the tests but what takes a whole machine or runs every night; those with real deployment tools with DEPLOYERS=1 only
-	$(PY) -m pytest -n $$(($(WORKERS) + 1)) --ignore=tests/unit $(if $(DEPLOYERS),,--ignore=tests/deployers) --durations=10 -m "not large and not nightly" tests
+# tools/test.sh says what is built while what runs. CHECKS: what needs no program.
+test: CHECKS ?= test-unit
+test: $(READY) ## Build what the tests need (once; minutes), then run all but those below that few changes touch; DEPLOYERS=1: also test-deployers
+	@CHECKS="$(CHECKS)" DEPLOYERS="$(DEPLOYERS)" WORKERS="$(WORKERS)" bash tools/test.sh
 
 test-unit: $(READY) ## Run the unit tests, and check that they cover the core
 	$(PY) -m pytest -q -n $(CORES) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
@@ -85,11 +88,16 @@ test-simulator: binaries ## Run the tests of the simulated cluster and fleet, ch
 test-deployers: binaries deployers ## Run the tests with real Flux, Argo CD, helmfile and Helm
 	$(PY) -m pytest -n $(WORKERS) --durations=10 -m "not nightly" tests/deployers
 
-test-nightly: binaries deployers ## Run what takes minutes and few changes touch: the soak, gates of Flux and Argo CD
+test-nightly: binaries node-binaries deployers ## Run what takes minutes and few changes touch: the soak, gates of Flux and Argo CD
 	$(PY) -m pytest -n $(WORKERS) --durations=10 -m nightly tests
 
-test-quick: $(READY) ## Run the tests that need no cluster, properties with a few examples (a minute)
+# Programs are built while Python packages are installed.
+test-quick: ## Run the tests that need no cluster, properties with a few examples (a minute; the first time, some more to build two versions of Helm)
+	@$(MAKE) --silent --no-print-directory -j2 $(READY) quick-programs
 	MODEL_EXAMPLES=3 $(PY) -m pytest -n $(CORES) --ignore=tests/chart/cluster tests/unit tests/properties tests/chart
+
+quick-programs:
+	@$(PYTHON) -m devcluster.prepare helm3 helm4 promql
 
 model: $(READY) ## Run the model test on many new histories: EXAMPLES=2000 of each family
 	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(CORES) --durations=3 tests/properties/test_promises.py
@@ -98,7 +106,9 @@ mutants: $(READY) ## Break hook/decide in SAMPLE=500 places drawn from SEED=1; f
 	@$(call install,requirements/mutation.txt)
 	$(PY) -m tools.mutants --sample $(SAMPLE) --seed $(SEED)
 
-test-cluster: $(READY) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
+# An embedded cluster takes all programs; another one only those of its user, and ours in the place of missing ones.
+test-cluster: $(if $(filter command line,$(origin KUBECONFIG)),$(READY),binaries) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
+	@{ command -v helm && command -v kubectl; } >/dev/null || $(PY) -m devcluster binaries helm4 kubectl
 	$(PY) -m pytest tests/certify $(FOREIGN)
 
 ##@ Check
@@ -148,6 +158,7 @@ site: $(SITE) ## Build the web site into build/site (needs npm); a broken link i
 # The browser works on the built site and leaves pictures in build/screenshots. Without npm or Chromium, a test is skipped
 # with a reason; with REQUIRE_SITE=1 it fails.
 test-site: $(SITE) ## Test the web site and the page of `status -o html` in a headless Chromium (make site-tools)
+	@! command -v npm >/dev/null || $(PY) -c 'from tools.site import mermaid; mermaid()'
 	$(PY) -m pytest -q tests/release/test_site.py tests/process/test_page.py
 
 # Node.js of another source brings npm, and conflicts with Debian's.
@@ -173,11 +184,12 @@ image-tools: ## Install what `test-image` needs on Debian (as root)
 	  libseccomp-dev pkg-config
 
 # The second: what takes minutes of a whole machine (the image built twice, a fleet of a thousand nodes).
-test-image: binaries ## Test the image on a real kubelet, or show why it cannot
+test-image: binaries node-binaries ## Test the image on a real kubelet, or show why it cannot
 	$(PY) -m pytest -n $(WORKERS) --durations=10 -m "not large" tests/image
 	$(PY) -m pytest --durations=10 -m large tests/image
 
 test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw-away cluster of KUBECONFIG=file (kind)
+	@$(PY) -m devcluster binaries kwok kubectl upgrade helm4
 	$(PY) -m pytest tests/image/test_visit.py $(FOREIGN)
 
 ##@ Endurance

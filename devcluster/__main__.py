@@ -114,9 +114,11 @@ def kubeconfig(state: Path) -> None:
 @main.command()
 @click.argument("names", nargs=-1, type=click.Choice(programs.ALL_NAMES))
 @click.option("--deployers", is_flag=True, help="The deployers instead of the cluster's programs.")
-def binaries(names: tuple[str, ...], *, deployers: bool) -> None:
+@click.option("--node", is_flag=True, help="Also what a real node takes.")
+def binaries(names: tuple[str, ...], *, deployers: bool, node: bool) -> None:
     """Find or build the programs, and print where each is."""
-    usual = programs.DEPLOYER_NAMES if deployers else programs.NAMES
+    usual = programs.DEPLOYER_NAMES if deployers else programs.TEST_NAMES
+    usual += programs.NODE_NAMES if node else ()
     for name, path in programs.ensure(names or usual).items():
         click.echo(f"{name:24} {path}")
 

@@ -1,7 +1,8 @@
 """The programs of the cluster: which ones, which versions, and where to find each.
 
 A program is taken from ``KUBEBUILDER_ASSETS`` or ``PATH`` where its version fits; otherwise it is
-built once, from the Go modules pinned in ``devcluster/tools``, into the user's cache directory.
+built once, from the Go modules pinned in ``devcluster/tools``, into the user's cache directory. Tests build nothing
+(`NEVER_BUILD`): a target of make has built what they need before, with lines that show its progress.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ TOOLS = Path(__file__).parent / "tools"
 PROBE_SECONDS = 10.0
 """A program that cannot even say its version by then is not worth using."""
 
+NEVER_BUILD = "DEVCLUSTER_NEVER_BUILD"
+"""Where this environment variable is set, a program that is missing is an error."""
 
 EVERY = (*PROGRAMS, *DRA_DRIVER, *CHECKERS, *DEPLOYERS, *GATES)
 
@@ -38,7 +41,16 @@ DEMO_NAMES = (*CLUSTER_NAMES, "helm4")
 NODE_NAMES = tuple(program.name for program in (*PROGRAMS, *DRA_DRIVER) if program.name not in NAMES)
 """What clusters with a real node take besides."""
 DEPLOYER_NAMES = tuple(program.name for program in (*DEPLOYERS, *GATES))
+TEST_NAMES = (*NAMES, "crane", "ct", "promql")
+"""What the tests need, apart from those with deployment tools or a real node."""
 ALL_NAMES = tuple(program.name for program in EVERY)
+TARGETS = {
+    "actionlint": "lint",
+    **dict.fromkeys(DEPLOYER_NAMES, "deployers"),
+    **dict.fromkeys(NODE_NAMES, "node-binaries"),
+    **dict.fromkeys(TEST_NAMES, "binaries"),
+}
+"""The target of make that builds each program."""
 
 
 def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
@@ -54,6 +66,12 @@ def ensure(names: Iterable[str] = NAMES, cache: Path | None = None) -> dict[str,
     wanted = [program for program in EVERY if program.name in set(names)]
     found = {program.name: locate(program, cache) for program in wanted}
     missing = [program for program in wanted if found[program.name] is None]
+    if missing and os.environ.get(NEVER_BUILD):
+        names = [program.name for program in missing]
+        targets = sorted({TARGETS[name] for name in names})
+        raise gobuild.BuildError(
+            f"not built yet, nor installed in a fitting version: {', '.join(names)} (make {' '.join(targets)})"
+        )
     if missing:
         gobuild.build_all([_job(program, cache) for program in missing], cache)
     return {program.name: found[program.name] or cached_path(program, cache) for program in wanted}

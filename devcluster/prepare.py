@@ -1,4 +1,4 @@
-"""``python3 -m devcluster.prepare``: build what the demo needs, with nothing but the standard library.
+"""``python3 -m devcluster.prepare [NAME…]``: build these programs, or the demo's, with the standard library alone.
 
 So the Python packages can be installed at the same time.
 """
@@ -13,6 +13,6 @@ from devcluster.gotoolchain import ToolchainError
 
 if __name__ == "__main__":
     try:
-        binaries.ensure(binaries.DEMO_NAMES)
+        binaries.ensure(sys.argv[1:] or binaries.DEMO_NAMES)
     except (BuildError, ToolchainError) as error:
         sys.exit(f"devcluster: {error}")

@@ -2,11 +2,12 @@
 
 Those that share a cluster, or what they render, run on one worker, all others anywhere. What fails on a cluster is
 tried once more, and shown as a rerun: machines are busy. A broken promise never is. Properties are tried with the same
-examples everywhere, without files that stay behind, and without a clock.
+examples everywhere, without files that stay behind, and without a clock. No test builds a program.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from devcluster.binaries import NEVER_BUILD
 from tests.pool import Pool
 from tests.promises import BrokenPromiseError
 
@@ -22,6 +24,9 @@ settings.register_profile(
     "everywhere", deadline=None, database=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("everywhere")
+
+# A build within a test takes minutes without a word. Targets of make build what their tests need, and show it.
+os.environ[NEVER_BUILD] = "1"
 
 SHARING: Final = (
     "tests/chart/cluster/",

@@ -174,6 +174,7 @@ def mermaid() -> Path:
     """Return Mermaid as one file of JavaScript; fetch its package with npm unless it is there."""
     if script().is_file():
         return script()
+    sys.stderr.write(f"fetching Mermaid {MERMAID} with npm\n")
     folder = script().parents[2]
     folder.mkdir(parents=True, exist_ok=True)
     command = ["npm", "pack", "--silent", "--json", f"mermaid@{MERMAID}"]

@@ -10,7 +10,7 @@ from tests.chart.rendering import Helm
 
 @pytest.fixture(scope="session")
 def helms() -> dict[str, Helm]:
-    """Return both real Helms, taken from the machine or built once."""
+    """Return both real Helms."""
     return {name: Helm(binary) for name, binary in binaries.ensure(["helm3", "helm4"]).items()}
 
 

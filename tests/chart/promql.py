@@ -64,5 +64,5 @@ class Engine:
 
 
 def engine(series: Iterable[str] = (), scrapes: Iterable[Scrape] = ()) -> Engine:
-    """Find or build the engine, and load these series and scrapes."""
+    """Find the engine, and load these series and scrapes."""
     return Engine(str(binaries.ensure(["promql"])["promql"]), tuple(series), tuple(scrapes))

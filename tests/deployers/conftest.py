@@ -13,7 +13,7 @@ from tests.deployers.stage import Stage
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs deployers, which are built on first use."""
+    """Mark what needs deployers."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:

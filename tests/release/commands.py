@@ -64,7 +64,7 @@ def verbs(script: str) -> list[str]:
     for command in commands(script):
         own = dropwhile(lambda word: "=" in word, command[2:]) if command[:2] == ["sudo", "env"] else iter(command)
         if next(own, "") == "make":
-            found += [word for word in own if not word.startswith("-") and "=" not in word]
+            found += [word for word in own if not word.startswith(("-", "$")) and "=" not in word]
     return found
 
 
@@ -77,7 +77,8 @@ def scripts() -> Iterator[tuple[str, str]]:
     """Yield each place with commands for a reader or CI, and its script: workflows, CI and documents."""
     for path in WORKFLOWS:
         yield path.name, "\n".join(step["run"] for step in steps(path) if "run" in step)
-    yield ".ci/run", (ROOT / ".ci" / "run").read_text()
+    for script in (".ci/run", "tools/test.sh"):
+        yield script, (ROOT / script).read_text()
     for path in documents():
         yield str(path.relative_to(ROOT)), "\n".join(CONSOLE.findall(path.read_text()))
 

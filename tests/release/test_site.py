@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -71,7 +70,7 @@ def test_the_navigation_has_each_page() -> None:
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     """Build the site with warnings as errors, and serve it."""
-    need(mkdocs=find_spec("mkdocs") is None, npm=not (shutil.which("npm") or site.script().is_file()))
+    need(mkdocs=find_spec("mkdocs") is None, mermaid=not site.script().is_file())
     command = [sys.executable, "-m", "mkdocs", "--quiet", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     subprocess.run(command, cwd=ROOT, check=True)
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "site"))

@@ -1,4 +1,4 @@
-"""Programs are found, or built once: the cache's promises, tried with a Go program of ten lines."""
+"""Programs are found, or built once, but never by a test."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from devcluster import binaries, gotoolchain, programs
+from devcluster.gobuild import BuildError
+from tests.release.commands import defined_verbs
 
 
 def named(name: str) -> programs.Program:
@@ -43,6 +45,17 @@ def test_which_versions_fit(tmp_path: Path) -> None:
     ):
         installed = script(tmp_path / str(number) / named(name).file_name, f"echo '{answer}'")
         assert binaries.fits(named(name), installed) is expected, answer
+
+
+def test_a_test_builds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that is missing is an error, which names the targets of make that build it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    with pytest.raises(BuildError, match=re.escape("helm3, argocd (make binaries deployers)")):
+        binaries.ensure(["helm3", "argocd"], tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert binaries.TARGETS.keys() == set(binaries.ALL_NAMES)
+    assert set(binaries.TARGETS.values()) <= defined_verbs()
 
 
 def test_changed_pins_make_another_cache_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
