@@ -25,7 +25,7 @@ builds=$!
 set +m
 trap 'kill -- -"$builds" 2>/dev/null || true' EXIT
 if [[ $CHECKS == *" "* ]]; then
-  make -Otarget -j2 $CHECKS
+  make --no-print-directory -Otarget -j2 $CHECKS
 else
   make $CHECKS
 fi
