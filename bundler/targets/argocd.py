@@ -70,7 +70,7 @@ def order(bundle: Bundle, release: Release) -> Object:
     wave: Object = {WAVE: str(release.step - 1)}
     if bundle.post is None:
         return wave
-    # An ordinary Job continues after the operation, and so does a controller to which the run delegates.
+    # An ordinary Job continues after the operation, if its pod runs. So does a controller to which the run delegates.
     by_health = release.name == bundle.post.name and (bundle.delegates or not bundle.hook)
     return {**wave, COMPLETE_BY: BY_HEALTH if by_health else "operation"}
 
