@@ -16,6 +16,7 @@ from hook.decide.plugins import UNPUBLISHED
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, eligible_nodes, except_verified
 from hook.format import some
+from hook.objects import names
 from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
@@ -292,7 +293,8 @@ def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[Nod
         yield Reason.UNNAMED_PLUGIN, warnings.unnamed(fleet.context)
     pending = [status for status in others if status.state not in TERMINAL]
     if pending:
-        yield Reason.NODES_PENDING, _progress(pending, len(eligible_nodes(fleet.nodes, others)))
+        progress = _progress(pending, len(eligible_nodes(fleet.nodes, others)))
+        yield Reason.NODES_PENDING, f"{progress}{_held_up(fleet, statuses, others)}"
     # A node that is not verified is reported as pending above.
     trailing = [status.node for status in statuses if status.label_pending and status.state is NodeState.VERIFIED]
     if trailing:
@@ -361,3 +363,21 @@ def _progress(pending: Sequence[NodeStatus], eligible: int) -> str:
         by_reason.setdefault(status.reason, []).append(status.node)
     waiting = "; ".join(f"{reason}: {some(nodes)}" for reason, nodes in by_reason.items())
     return f"{eligible - len({status.node for status in pending})} of {eligible} nodes verified; {waiting}"
+
+
+def _held_up(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[NodeStatus]) -> str:
+    """Return that nodes wait for a place in the upgrade that a failed node keeps, or "".
+
+    A node keeps its place while its driver fails, also before the upgrade controller marks it as failed.
+    """
+    known = [status for status in others if status.node in fleet.nodes]
+    states = {status.node: fleet.nodes[status.node].label(fleet.stack.upgrade.state) for status in known}
+    in_place = {node for node, state in states.items() if state not in {*names.STATES_QUIET, names.STATE_REQUIRED}}
+    crashing = {status.node for status in known if status.reason is Reason.DRIVER_FAILING}
+    failed = sorted(node for node in in_place if states[node] == names.STATE_FAILED or node in crashing)
+    waiting = [status.node for status in known if states[status.node] == names.STATE_REQUIRED]
+    trailing = {status.node for status in statuses if status.label_pending} if failed and waiting else set()
+    if not failed or not waiting or (in_place | trailing) - set(failed):
+        return ""
+    keep = "fails and keeps its place" if len(failed) == 1 else "fail and keep their places"
+    return f"; {some(failed)} {keep} in the upgrade, for which {some(waiting)} wait{'s' if len(waiting) == 1 else ''}"

@@ -14,7 +14,8 @@ from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_
 from tests.fixtures.limits import of
 from tests.fixtures.modes import pooled
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, stamp, waiting
-from tests.unit.decide.runs import DRIVER, PLUGIN, reasons_over, timeline, wrong_decisions
+from tests.unit.decide import patches
+from tests.unit.decide.runs import DRIVER, PLUGIN, failing, reasons_over, timeline, wrong_decisions
 
 MANAGED = """metadata: {name: nvidia-dra-driver-kubelet-plugin, namespace: gpu-operator, uid: managed,
 ownerReferences: [{kind: GPUCluster, uid: gc, controller: true}]}"""
@@ -330,6 +331,37 @@ def test_done_needs_every_eligible_node_verified_and_quiet() -> None:
                                                     Reason.NOT_RENDERED),
         "a malformed pod on an unknown node": (unknown, Reason.MALFORMED_OBJECT),
     })  # fmt: skip
+
+
+def test_nodes_that_wait_for_the_place_of_a_failed_node_are_named() -> None:
+    """At once, not only at the end: the upgrade controller upgrades no other node before an administrator acts."""
+    gave_up, waits, moves, ends = "upgrade-failed", "upgrade-required", "pod-restart-required", "uncordon-required"
+    alone = "; a fails and keeps its place in the upgrade, for which b, c wait"
+    both = "; a, b fail and keep their places in the upgrade, for which c waits"
+
+    def upgrading(*drivers: Object, **states: str) -> Cluster:
+        """Return nodes with these upgrade states, and an outdated driver on all others."""
+        found = cluster("a", "b", "c").change("driver-pod", patches.OUTDATED).put("driver-pod", *drivers)
+        for node, state in states.items():
+            found.change("node", labelled(node, state=state), node)
+        return found
+
+    skipped = upgrading(a=gave_up, b=waits, c=waits).change("node", labelled("a", skip="true"), "a")
+    for name, found, expected in (
+        ("one failed", upgrading(a=gave_up, b=waits, c=waits), alone),
+        ("two failed", upgrading(a=gave_up, b=gave_up, c=waits), both),
+        ("not marked yet", upgrading(failing("a"), a=moves, b=waits, c=waits), alone),
+        ("excluded", skipped, alone),
+        ("a crash without an upgrade", upgrading(failing("a"), b=waits, c=waits), ""),
+        ("another one moves", upgrading(a=gave_up, b=moves, c=waits), ""),
+        ("another one finishes", upgrading(driver_pod("b"), a=gave_up, b=ends, c=waits), ""),
+        ("none waits", upgrading(a=gave_up), ""),
+        ("none failed", upgrading(a=moves, b=waits, c=waits), ""),
+    ):
+        decision, _memory = found.decide()
+        assert Reason.NODES_PENDING is decision.reason, name
+        found_there = decision.message.endswith(expected), "keep" in decision.message
+        assert (True, bool(expected)) == found_there, f"{name}: {decision.message}"
 
 
 def test_a_policy_that_is_not_ready_delays_done_for_two_minutes() -> None:
