@@ -5,13 +5,14 @@ Times are timezone-aware UTC. ``None`` means that the object does not have the f
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
+
+from hook.format import compares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 
 NONE: Final[Mapping[str, Any]] = MappingProxyType({})
-NUMBER: Final = re.compile("-?[0-9]{1,19}")
-"""A number as Kubernetes compares it in tolerations and node affinities."""
 
 
 class View(msgspec.Struct, frozen=True, gc=False):
@@ -49,18 +48,6 @@ class Taint(View, frozen=True):
         if self.operator in ("", "Equal"):
             return bool(self.key) and self.value == taint.value
         return compares(taint.value, self.operator, self.value) is not False
-
-
-def compares(value: str, operator: str, bound: str) -> bool | None:
-    """Return whether a value is beyond a bound (``Gt``, ``Lt``); None for any other operator.
-
-    Text that is not a number is beyond none.
-    """
-    if operator not in ("Gt", "Lt"):
-        return None
-    if not (NUMBER.fullmatch(value) and NUMBER.fullmatch(bound)):
-        return False
-    return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
 
 
 class Write(NamedTuple):

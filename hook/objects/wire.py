@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from hook.format import compares
 from hook.objects import names
 from hook.objects.decoding import Count, Key, Labels, MalformedObjectError, Name, Part, Text, Time
-from hook.objects.views import compares
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
