@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -27,8 +27,6 @@ ALLOWANCE_SECONDS: Final = 120
 """Time to pull the image, start the pod and delete the Job of the last run. The chart's NOTES name it, too."""
 DEFAULT_TIMEOUT: Final = "25m"
 """The default of the chart."""
-EVENT_TARGETS: Final = "eventTargets"
-"""The value with the objects on which the run reports a failure as Events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +96,6 @@ class Bundle:
             if isinstance(release.chart, Copied)
             for name, content in release.chart.files.items()
         }
-
-    def reporting_on(self, api_version: str, kind: str, namespace: str) -> Bundle:
-        """Return this bundle with failures of the run reported on the object of the deployment tool.
-
-        The user's values override that. With permissions in single namespaces the run reports on no other object: it
-        would need permissions in one more namespace, which may be missing or forbidden.
-        """
-        post = self.post
-        if post is None or EVENT_TARGETS in post.given:
-            return self
-        if look_up(post.given, ("rbac", "scope"), object, f"values of {POST}") == "namespace":
-            return self
-        target: Mapping = {"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": post.name}
-        reporting = replace(post, derived={**post.derived, EVENT_TARGETS: [target]})
-        return replace(self, releases=tuple(reporting if release is post else release for release in self.releases))
 
     def comment(self, release: Release) -> str:
         """Return the comment at the top of a release's file."""

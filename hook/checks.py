@@ -105,8 +105,6 @@ _PATTERNS: Final = {
     config.NAME_OR_NONE: "a valid name of a Kubernetes object",
     config.LABEL_KEY: "a valid key of a label",
     config.LABEL_VALUE: "a valid value of a label",
-    config.GROUP_VERSION: "GROUP/VERSION, such as argoproj.io/v1alpha1",
-    config.KIND: "a kind, such as HelmRelease",
 }
 
 

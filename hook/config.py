@@ -75,12 +75,8 @@ NAMESPACE_OR_ANY: Final = f"^({_DNS_LABEL})?$"
 NAME_OR_NONE: Final = f"^({_SUBDOMAIN})?$"
 LABEL_KEY: Final = f"^({_SUBDOMAIN}/)?{_QUALIFIED}$"
 LABEL_VALUE: Final = f"^({_QUALIFIED})?$"
-GROUP_VERSION: Final = f"^{_SUBDOMAIN}/{_DNS_LABEL}$"
-KIND: Final = "^[A-Z][A-Za-z0-9]{0,62}$"
 LONGEST: Final = 253
 """Characters of a name. Same source."""
-MOST_TARGETS: Final = 4
-"""A deployment tool has one such object per release, and perhaps a parent. Each one delays the end of a run."""
 
 Name = Annotated[str, Meta(pattern=NAME, max_length=LONGEST)]
 Namespace = Annotated[str, Meta(pattern=NAMESPACE)]
@@ -140,26 +136,6 @@ class DriverClient(Section, frozen=True):
     def __str__(self) -> str:
         labels = ",".join(f"{key}={value}" for key, value in self.labels.items())
         return labels or f"{self.namespace}/{self.name}"
-
-
-class EventTarget(Section, frozen=True):
-    """An object of the deployment tool, on which Events record the outcome of a run."""
-
-    api_version: Annotated[str, Meta(pattern=GROUP_VERSION, max_length=LONGEST)]
-    kind: Annotated[str, Meta(pattern=KIND)]
-    namespace: Namespace
-    name: Name
-
-    @property
-    def plural(self) -> str:
-        """Return the plural of the kind, as permissions name it (K8S ``meta.UnsafeGuessKindToResource``)."""
-        singular = self.kind.lower()
-        if singular.endswith("s"):
-            return f"{singular}es"
-        return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
 
 
 class Rbac(Section, frozen=True):
@@ -330,13 +306,6 @@ class Settings(Section, frozen=True):
             "every node."
         ),
     ] = OnMissingPlugin.SKIP
-    event_targets: Annotated[
-        tuple[EventTarget, ...],
-        Meta(
-            max_length=MOST_TARGETS,
-            description="Objects of the deployment tool, such as a HelmRelease, that get Events with the outcome.",
-        ),
-    ] = ()
     dry_run: Annotated[bool, Meta(description="Evaluate once and report, write nothing.")] = False
     log_format: Annotated[LogFormat, Meta(description="Format of the log: `text` or `json`.")] = LogFormat.TEXT
     log_level: Annotated[LogLevel, Meta(description="Lowest level in the log: `info` or `debug`.")] = LogLevel.INFO

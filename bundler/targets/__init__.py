@@ -39,7 +39,8 @@ def _page(bundle: Bundle, tool: str) -> str:
     if bundle.post is not None:
         inner, outer = duration(bundle.timeout_seconds), duration(bundle.limit_seconds)
         sections.append(f"gpu-operator-post may take {inner}. A deployment tool with a timeout waits {outer} for it.\n")
-    sections.append(template(f"{tool}/README.md", limit=bundle.limit_seconds))
+    namespace = (bundle.post or bundle.releases[0]).namespace
+    sections.append(template(f"{tool}/README.md", limit=bundle.limit_seconds, namespace=namespace))
     if bundle.notes:
         sections.append("Notes:\n\n" + "".join(f"- {note}\n" for note in bundle.notes))
     return "\n".join(sections)

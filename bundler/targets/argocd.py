@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 NAMESPACE: Final = "argocd"
-API: Final = "argoproj.io/v1alpha1"
-KIND: Final = "Application"
 PARENT: Final = "gpu-stack"
 SERVER: Final = "https://kubernetes.default.svc"
 POLICY: Final[Object] = {
@@ -42,7 +40,6 @@ Defines when an Application is complete, so that the next wave can start."""
 
 def files(bundle: Bundle) -> Files:
     """Return the files for Argo CD."""
-    bundle = bundle.reporting_on(API, KIND, NAMESPACE)
     result = {**bundle.chart_files(), **patch(bundle, status=bundle.delegates)}
     for release in bundle.releases:
         # As a text: an object would lose the nulls with which values clear a chart's defaults.
@@ -78,8 +75,8 @@ def order(bundle: Bundle, release: Release) -> Object:
 def application(name: str, annotations: Object, source: Object, namespace: str) -> Object:
     """Return an Application."""
     return {
-        "apiVersion": API,
-        "kind": KIND,
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
         "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations},
         "spec": {
             "project": "default",

@@ -12,12 +12,9 @@ from bundler.charts import Copied, fingerprint
 from bundler.documents import to_yaml
 from bundler.output import template
 from bundler.recipe import POST
-from bundler.releases import EVENT_TARGETS
 from bundler.targets.argocd import (
-    API,
     BY_HEALTH,
     COMPLETE_BY,
-    KIND,
     NAMESPACE,
     PARENT,
     SERVER,
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
 _COMMENT: Final = (
     "Values for the chart of a release go below its name. They override those in static/; derived/ overrides them."
 )
-_INSTALL_TIME: Final = ("timeout", "trigger", "plugin", EVENT_TARGETS)
+_INSTALL_TIME: Final = ("timeout", "trigger", "plugin")
 """Derived values that the templates compute, or that users may change at install time."""
 _CHART_VERSION: Final = ("expect", "chartVersion")
 _BY_MODE: Final = (
@@ -50,7 +47,6 @@ _VALUES: Final = "      values: |\n        {{- toYaml $values | nindent 8 }}\n"
 
 def files(bundle: Bundle) -> Files:
     """Return the files for Argo CD with a parent chart."""
-    bundle = bundle.reporting_on(API, KIND, NAMESPACE)
     result = {**bundle.chart_files(), **patch(bundle, status=True)}
     settings: Object = {"argocd": {"namespace": NAMESPACE, "project": "default", "server": SERVER}}
     values = {**settings, **{release.name: {} for release in bundle.releases}}
@@ -110,5 +106,4 @@ def _install_time_values(bundle: Bundle, post: Release) -> str:
         fingerprint=fingerprint(operator.chart, operator.chart.identity),
         version=look_up(post.derived, _CHART_VERSION, str, POST),
         chart=dra.chart.name,
-        name=post.name,
     )

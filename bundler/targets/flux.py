@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 NAMESPACE: Final = "flux-system"
-API: Final = "helm.toolkit.fluxcd.io/v2"
-KIND: Final = "HelmRelease"
 INTERVAL: Final = "10m"
 GIT_SOURCE: Final = "gpu-stack"
 _NO_WAIT: Final = """\
@@ -30,7 +28,6 @@ _TIMEOUT: Final = "timeout: Flux's default of 5 minutes would end before the run
 
 def files(bundle: Bundle) -> Files:
     """Return the files for Flux."""
-    bundle = bundle.reporting_on(API, KIND, NAMESPACE)
     resources = {
         f"sources/{release.name}.yaml": to_yaml(_helm_repository(release.name, release.chart))
         for release in bundle.releases

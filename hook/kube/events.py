@@ -2,9 +2,6 @@
 
 Flux drops the logs of hooks, and Argo CD shows the Job. So users read the Events on the Job and on the DaemonSets, and
 the pod's termination message.
-
-No deployment tool copies this program's messages into the status of its own objects. But user interfaces show the
-Events of such an object, which they find by its UID.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from hook.errors import (
 from hook.format import printable
 from hook.kube import retry
 from hook.kube.client import READ_SECONDS
-from hook.kube.requests import DEPLOYMENTS, EVENTS, JOBS, GroupVersionResource, Request, merge_patch
+from hook.kube.requests import DEPLOYMENTS, EVENTS, JOBS, Request, merge_patch
 from hook.objects import decoding, wire
 from hook.objects.decoding import MalformedObjectError
 
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from hook.config import EventTarget
     from hook.kube.client import Api
     from hook.objects.views import DaemonSet
 
@@ -54,16 +50,12 @@ COUNTS_LIMIT: Final = 4096
 
 WRITE_SECONDS: Final = 3.0
 """Timeout of one write."""
-TARGET_SECONDS: Final = 2.0
-"""Timeout of one request that looks for an event target."""
 OWNER_SECONDS: Final = 5.0
 """Timeout of all requests for the own Deployment together, and the shortest timeout of one request for the own Job."""
 PAUSE_SECONDS: Final = 30.0
 """Pause after a failure, so that the program does not retry for each node."""
 FLUSH_SECONDS: Final = 5.0
 """Time to write the Events in a queue at the end of a run: enough for 500 at 10 ms each."""
-TARGET_FLUSH_SECONDS: Final = 5.0
-"""Time to write the Events on event targets, after all others."""
 STOP_SECONDS: Final = 0.5
 """Time to write the Events in the queue after a signal, when the kubelet waits: enough for 50."""
 EXIT_SECONDS: Final = 1.0
@@ -138,37 +130,6 @@ def _own(api: Api, request: Request, policy: retry.RetryPolicy, seconds: float) 
         return None
 
 
-class TargetResolver:
-    """Object that Events are about and that must be read first. The thread that writes Events reads it."""
-
-    def __init__(self, api: Api, named: EventTarget) -> None:
-        self._api, self._named = api, named
-        self._reference: ObjectReference | None = None
-        self._logged = False
-
-    def resolve(self) -> ObjectReference | None:
-        """Return the object, or None if it cannot be read. Then its Events are dropped."""
-        if self._reference is None:
-            try:
-                self._reference = self._read()
-            except (ClusterError, MalformedObjectError) as error:
-                level = logging.DEBUG if self._logged else logging.WARNING
-                self._logged = True
-                log.log(level, "cannot read %s, continuing without Events on it: %s", self._named, error)
-        return self._reference
-
-    def _read(self) -> ObjectReference:
-        named = self._named
-        group, _, version = named.api_version.partition("/")
-        resource = GroupVersionResource(group, version, named.plural, named.kind)
-        answer = self._api.send(Request("get", resource, named.namespace, named.name), TARGET_SECONDS)
-        found = decoding.read(wire.EventTarget, answer)
-        return ObjectReference(found.api_version, found.kind, named.namespace, named.name, found.metadata.uid)
-
-
-Target = ObjectReference | TargetResolver
-
-
 class _Worker:
     """Queue of tasks that a thread of its own executes in order."""
 
@@ -210,23 +171,22 @@ class _Worker:
 class EventRecorder:
     """Event recorder (client-go's EventRecorder). Errors are logged once and never stop the program.
 
-    A thread writes the Events in order, so that restarts do not wait for them. Event targets have another thread:
-    to find one, or to write an Event on it, may hang.
+    A thread writes the Events in order, so that restarts do not wait for them.
 
     With `persistent`, an Event is tried again until it is written or refused, and a refused one delays no other.
     """
 
     def __init__(self, api: Api, run_id: str, *, silent: bool, persistent: bool = False) -> None:
         self._api, self._run_id, self._silent, self._persistent = api, run_id, silent, persistent
-        self._own, self._targets = _Worker(), _Worker()
+        self._worker = _Worker()
         self._counts: OrderedDict[str, int] = OrderedDict()
-        """By name of an Event: how often it occurred. Each name is used by one thread."""
-        self._unusable: set[TargetResolver] = set()
-        """Targets that could not be read, or whose Events were refused. They do not affect other Events."""
+        """By name of an Event: how often it occurred. Only the thread uses it."""
         self._paused_until = self._retry_after_until = 0.0
         self._logged = False
 
-    def event(self, target: Target, reason: str, message: str, *, about: str = "", warning: bool = False) -> None:
+    def event(
+        self, subject: ObjectReference, reason: str, message: str, *, about: str = "", warning: bool = False
+    ) -> None:
         """Record an Event. The same reason for the same `about` (such as a node) updates an Event and its count."""
         if self._silent:
             return
@@ -236,35 +196,27 @@ class EventRecorder:
             "type": "Warning" if warning else "Normal",
             "reason": reason,
         }
-        worker = self._own if isinstance(target, ObjectReference) else self._targets
-        if not worker.submit(lambda: self._write(target, fields, about)):
+        if not self._worker.submit(lambda: self._write(subject, fields, about)):
             log.debug("too many Events wait to be written; dropping %s %s", reason, about)
 
     def flush(self) -> None:
-        """Write the Events in the queue for a short time, except those on event targets.
+        """Write the Events in the queue for a short time.
 
         Then end the pause after a failure, because users look for the end of a run. Obey Retry-After.
         """
-        self._own.flush(FLUSH_SECONDS)
+        self._worker.flush(FLUSH_SECONDS)
         self._paused_until = self._retry_after_until
-        # The thread that uses the set also clears it, after the Events that wait.
-        self._targets.submit(self._unusable.clear)
 
     def shutdown(self, left: float) -> None:
-        """Write the last Events, while the process has time `left`, and those on event targets last."""
-        end = time.monotonic() + left - EXIT_SECONDS
-        self._own.flush(max(0.0, min(FLUSH_SECONDS, end - time.monotonic())))
-        self._targets.flush(max(0.0, min(TARGET_FLUSH_SECONDS, end - time.monotonic())))
+        """Write the last Events, while the process has time `left`."""
+        self._worker.flush(max(0.0, min(FLUSH_SECONDS, left - EXIT_SECONDS)))
 
     def stop(self) -> None:
         """Write the Events in the queue briefly after a signal, because the kubelet waits for the process to exit."""
-        self._own.flush(STOP_SECONDS)
+        self._worker.flush(STOP_SECONDS)
 
-    def _write(self, target: Target, fields: dict[str, Any], about: str) -> None:
+    def _write(self, reference: ObjectReference, fields: dict[str, Any], about: str) -> None:
         if time.monotonic() < self._paused_until:
-            return
-        reference = target if isinstance(target, ObjectReference) else self._resolve(target)
-        if reference is None:
             return
         # The name depends on the fact, so that the same fact of one run is one object.
         fact = f"{self._run_id}\0{reference.uid}\0{fields['reason']}\0{about}"
@@ -272,22 +224,13 @@ class EventRecorder:
         count = self._counts.pop(name, 0) + 1
         fields = {**fields, "count": count}
         request = _create(reference, name, fields) if count == 1 else _update(reference, name, fields)
-        while (exists := self._send(request, target)) is None:
+        while (exists := self._send(request)) is None:
             time.sleep(max(0.0, self._paused_until - time.monotonic()))
         self._counts[name] = count if exists else 0
         if len(self._counts) > COUNTS_LIMIT:
             self._counts.popitem(last=False)
 
-    def _resolve(self, target: TargetResolver) -> ObjectReference | None:
-        """Return the object, unless it was unusable before."""
-        if target in self._unusable:
-            return None
-        reference = target.resolve()
-        if reference is None:
-            self._unusable.add(target)
-        return reference
-
-    def _send(self, request: Request, target: Target) -> bool | None:
+    def _send(self, request: Request) -> bool | None:
         """Write an Event. Return whether it exists now, or None to try again after the pause."""
         try:
             self._api.send(request, WRITE_SECONDS)
@@ -298,7 +241,7 @@ class EventRecorder:
             return False
         except ClusterError as error:
             refused = self._persistent and isinstance(error, PermissionDeniedError | RejectedError)
-            self._pause(error, target, briefly=refused)
+            self._pause(error, briefly=refused)
             level = logging.DEBUG if self._logged else logging.WARNING
             self._logged = True
             log.log(level, "cannot write Kubernetes Events, continuing without them: %s", error)
@@ -307,13 +250,10 @@ class EventRecorder:
             return False  # this process is about to exit, and the new leader reports
         return True
 
-    def _pause(self, error: ClusterError, target: Target, *, briefly: bool) -> None:
+    def _pause(self, error: ClusterError, *, briefly: bool) -> None:
         """Write no Events for some time after an error. If only some Events are refused, only obey Retry-After."""
         now = time.monotonic()
         self._retry_after_until = now + retry.retry_after(error)
-        if isinstance(target, TargetResolver):
-            self._unusable.add(target)
-            briefly = True
         if briefly:
             self._paused_until = max(self._paused_until, self._retry_after_until)
         else:

@@ -430,13 +430,6 @@ class Identified(Part, kw_only=True):
     metadata: Meta
 
 
-class EventTarget(Identified, kw_only=True):
-    """Such an object, if its kind is not known before."""
-
-    api_version: Name
-    kind: Name
-
-
 class Job(Identified, kw_only=True):
     class Status(Part):
         start_time: Time | None = None

@@ -21,7 +21,6 @@ from hook.decide.state import Timers
 from hook.errors import ClusterError, PermissionDeniedError
 from hook.format import as_text
 from hook.kube import retry
-from hook.kube.events import TargetResolver
 from hook.objects.decoding import MalformedObjectError
 from hook.run import report, status, statusobject
 from hook.run.loop import ReconcileLoop
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from hook.decide.fleet import Fleet
     from hook.kube.cache import Cache
     from hook.kube.client import Api
-    from hook.kube.events import EventRecorder, Job, Target
+    from hook.kube.events import EventRecorder, Job
     from hook.run.status import ControllerStatus, LeaseStatus
     from hook.run.statusobject import StatusObject
 
@@ -77,8 +76,7 @@ class Runner:
     ) -> None:
         self._api, self._cache, self._settings, self._recorder, self._job = api, cache, settings, recorder, job
         self._status_object = status_object
-        targets = [TargetResolver(api, target) for target in dict.fromkeys(settings.event_targets)]
-        self._reporter = ProgressReporter(recorder, job.reference if job else None, targets)
+        self._reporter = ProgressReporter(recorder, job.reference if job else None)
         self._loop = ReconcileLoop(api, cache, settings, self._reporter, self._started)
         self.workloads = WorkloadObserver(api, cache, settings, status_object, silent=settings.dry_run)
         self._delegation: Delegation | None = None
@@ -250,9 +248,9 @@ class Runner:
         note = headline(decision)
         if decision.unhappy:
             note = f"{note} {report.next_step(decision)}"
-        subjects: list[Target] = [self._job.reference] if self._job else []
+        subjects = [self._job.reference] if self._job else []
         if self.restarted or decision.unhappy:
-            subjects += [*self._loop.subjects.values(), *self._reporter.targets]
+            subjects += self._loop.subjects.values()
         for subject in subjects:
             self._recorder.event(subject, decision.reason, note, warning=decision.unhappy)
         self._recorder.shutdown(self._left + self._settings.margin.total_seconds())

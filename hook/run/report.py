@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hook.decide.result import Decision, DeletePod, NodeStatus
-    from hook.kube.events import EventRecorder, ObjectReference, Target, TargetResolver
+    from hook.kube.events import EventRecorder, ObjectReference
     from hook.kube.informer import OutOfSync
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,6 @@ ONE_BY_ONE: Final = 3
 """Up to this many nodes that change alike get a line each; more share one line."""
 NAMED: Final = 8
 """Nodes that a shared line names."""
-MOST_ON_TARGETS: Final = 10
-"""Failed nodes that are recorded on an object of the deployment tool, which shows them next to the final Event."""
 LOST_SECONDS: Final = 5.0
 """A shorter loss of contact is not logged: watches break from time to time, and are restored at once."""
 PASSING: Final = frozenset({NodeState.RESTARTING, NodeState.VERIFYING})
@@ -71,11 +69,9 @@ class ProgressReporter:
         self,
         recorder: EventRecorder,
         owner: ObjectReference | None,
-        targets: Sequence[TargetResolver] = (),
         on_restart: Callable[[RestartResult], None] | None = None,
     ) -> None:
-        self.recorder, self.owner, self.targets, self._on_restart = recorder, owner, targets, on_restart
-        self._failures_on_targets = 0
+        self.recorder, self.owner, self._on_restart = recorder, owner, on_restart
         self._statuses: tuple[NodeStatus, ...] = ()
         """Those of the last decision. A status that is still the same object was reported."""
         self._reported: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
@@ -122,18 +118,9 @@ class ProgressReporter:
                 changed.setdefault((status.stack, *state_and_reason), []).append(detailed)
         for alike in changed.values():
             _log_change(alike)
-            if alike[0].state is NodeState.FAILED:
-                self._report_failure(alike[0])
-
-    def _report_failure(self, status: NodeStatus) -> None:
-        """Record a failure on our own Job or Deployment, and the first few on the objects of the deployment tool."""
-        subjects: list[Target] = [self.owner] if self.owner else []
-        if self._failures_on_targets < MOST_ON_TARGETS:
-            self._failures_on_targets += 1
-            subjects += self.targets
-        about = f"{status.stack}/{status.node}"
-        for subject in subjects:
-            self.recorder.event(subject, EventReason.NODE_FAILED, _line(status), about=about, warning=True)
+            if alike[0].state is NodeState.FAILED and self.owner is not None:
+                about = f"{alike[0].stack}/{alike[0].node}"
+                self.recorder.event(self.owner, EventReason.NODE_FAILED, _line(alike[0]), about=about, warning=True)
 
     def forget_all_but(self, decision: Decision) -> None:
         """Forget nodes that are gone, so that memory does not grow."""

@@ -42,8 +42,6 @@ class Found:
     """Whether it must wait for Jobs."""
     after: tuple[str, ...] = ()
     """What it comes after, as the tool writes it."""
-    shown_on: Object | None = None
-    """The object in which the tool shows how the release stands, if it has one, as `eventTargets` names it."""
     complete_by: str = ""
     """What completes an Application, for the health script."""
 
@@ -172,15 +170,7 @@ def _flux(folder: Path) -> Iterable[Found]:
             # By default.
             not spec["install"].get("disableWait", False),
             tuple(one["name"] for one in spec.get("dependsOn", ())),
-            _called(each),
         )
-
-
-def _called(each: Object) -> Object:
-    """Return what names an object."""
-    metadata = each["metadata"]
-    named = {"namespace": metadata["namespace"], "name": metadata["name"]}
-    return {"apiVersion": each["apiVersion"], "kind": each["kind"], **named}
 
 
 def _application(each: Object) -> Found:
@@ -200,7 +190,6 @@ def _application(each: Object) -> Found:
         waits=True,
         after=(each["metadata"]["annotations"][WAVE],),
         complete_by=each["metadata"]["annotations"].get("gpu-operator-post/through-by", ""),
-        shown_on=_called(each),
     )
 
 

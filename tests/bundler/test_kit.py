@@ -74,7 +74,6 @@ def test_bundle(tmp_path: Path, helm: Helm) -> None:
         rendered = render(ours, folder, helm)
         assert rendered.job["metadata"]["name"].startswith(f"{NAME}-"), tool
         assert ours.waits, tool
-        assert rendered.config["eventTargets"] == ([ours.shown_on] if ours.shown_on else []), tool
 
 
 def _patched(text: str, *files: str) -> str:

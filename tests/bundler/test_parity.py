@@ -55,7 +55,6 @@ AWKWARD: Final[dict[str, Any]] = {
 MISSING: Final = "missing"
 STALE: Final = {"podAnnotations": {KEY: "v1.0.0", "mine": "kept"}, "priorityClassName": ""}
 KEPT: Final = {**STALE, "podAnnotations": {KEY: "v26.3.3", "mine": "kept"}}
-TARGET: Final = {"apiVersion": "b/v1", "kind": "A", "namespace": "c", "name": "d"}
 RENAMED: Final = {DRA: {"overrides": {"nameOverride": "our-dra"}}}
 OTHER_CHART: Final = {DRA: {"chart": "our-dra", "overrides": {"nameOverride": ""}}}
 OURS: Final = {"names": ["our-dra-kubelet-plugin"]}
@@ -93,10 +92,6 @@ CASES: Final[dict[str, Case]] = {
     "nulls, numbers as text, templates and shell characters arrive": Case(
         {OPERATOR: {"": {**FROM_OPERATOR, **AWKWARD}}}, {OPERATOR: AWKWARD}
     ),
-    "permissions in namespaces do not reach the tool's namespace": Case(
-        {POST: {"eventTargets": MISSING}}, {POST: {"rbac": {"scope": "namespace", "namespaces": ["a"]}}}
-    ),
-    "values choose event targets": Case({POST: {"eventTargets": [TARGET]}}, {POST: {"eventTargets": [TARGET]}}),
     "values rename the plugin": Case({POST: {"plugin": OURS}}, flags=(), recipe=RENAMED),
     "the chart's name renames the plugin": Case({POST: {"plugin": OURS}}, flags=(), recipe=OTHER_CHART),
     "a copied chart has a name of its own": Case(
@@ -133,7 +128,7 @@ def _value(values: object, path: str) -> object:
 
 
 def test_every_tool_gets_the_same_values(tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests) -> None:
-    """Apart from its own object as an event target; the parent chart renders the same with both Helms."""
+    """The parent chart renders the same with both Helms."""
     for number, (name, case) in enumerate(CASES.items()):
         place = tmp_path / str(number)
         document = recipe()
@@ -152,10 +147,10 @@ def test_every_tool_gets_the_same_values(tmp_path: Path, helms: dict[str, Helm],
 
 
 def _specification(manifests: Manifests) -> str:
-    """Return the Job's specification without its name, and without the deployment tool's own object."""
+    """Return the Job's specification without its name."""
     job = copy.deepcopy(manifests.job)
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    container["env"] = {**manifests.config, "eventTargets": []}
+    container["env"] = manifests.config
     container["args"] = [word for word in container["args"] if not word.startswith("--run-id=")]
     text = repr(job["spec"])
     assert job["metadata"]["name"] in text
@@ -163,7 +158,7 @@ def _specification(manifests: Manifests) -> str:
 
 
 def test_same_job(tmp_path: Path, helm: Helm, subtests: pytest.Subtests) -> None:
-    """It is a hook, or a plain Job that the tool waits for; Flux and Argo CD show failures on their own objects."""
+    """It is a hook, or a plain Job that the tool waits for."""
     for flag, hook in (("--hook", HOOK_ANNOTATIONS), ("--no-hook", None)):
         specifications = set()
         for tool in TOOLS:
@@ -183,13 +178,9 @@ def test_same_job(tmp_path: Path, helm: Helm, subtests: pytest.Subtests) -> None
                 assert "helm.sh/hook" not in tracked["metadata"].get("annotations", {})
                 pods = render(found[DRA], target, helm).one("DaemonSet")["spec"]["template"]
                 assert pods["metadata"]["annotations"][KEY] == "v26.3.3"
-                assert (tool in {"helm", "helmfile"}) == (post.shown_on is None) == ("eventTargets" not in post.values)
-                if post.shown_on:
-                    assert post.values["eventTargets"] == [post.shown_on]
-                    assert manifests.config["eventTargets"] == post.values["eventTargets"]
-                    # Nothing that a project might forbid, or that needs a namespace which may be missing.
-                    namespaces = {each["metadata"].get("namespace", post.namespace) for each in manifests.objects}
-                    assert namespaces == {post.namespace}
+                # Nothing that a project might forbid, or that needs a namespace which may be missing.
+                namespaces = {each["metadata"].get("namespace", post.namespace) for each in manifests.objects}
+                assert namespaces == {post.namespace}
         assert len(specifications) == 1, flag
 
 
@@ -253,15 +244,12 @@ def test_values_at_install_time(tmp_path: Path, helms: dict[str, Helm]) -> None:
         )  # fmt: skip
         assert before[POST].values["trigger"] != after[POST].values["trigger"]
         expected = {
-            "plugin": OURS, "timeout": "2h", "eventTargets": [after[POST].shown_on],
+            "plugin": OURS, "timeout": "2h",
             "expect": {"chartVersion": "v26.3.3", "driverVersion": "580.126.20"},
         }  # fmt: skip
         assert expected.items() <= after[POST].values.items()
-        assert after[POST].values["eventTargets"][0]["namespace"] == "gitops"
         assert after[DRA].values["controller"]["podAnnotations"] == {KEY: "v26.3.3", "mine": "kept"}
         assert after[DRA].values["kubeletPlugin"]["podAnnotations"] == {KEY: "v26.3.3"}
-        elsewhere = read("argocd-helm", folder, helm, "--set", "argocd.server=https://other.example")
-        assert "eventTargets" not in elsewhere[POST].values
 
 
 def test_an_application_waits_for_what_its_run_delegates(tmp_path: Path, helm: Helm) -> None:

@@ -22,15 +22,8 @@ COMBINATIONS: Final[list[Values]] = [
     *({"drivers": drivers, **mode} for drivers in DRIVERS for mode in MODES),
     *({"drivers": DRIVERS[-1], **mode, **SCOPED} for mode in MODES),
 ]
-"""Every setting on which permissions depend, apart from event targets."""
+"""Every setting on which permissions depend."""
 EVENTS: Final = {Right("", "events", "create"), Right("", "events", "patch")}
-FLUX: Final = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "namespace": "flux-system"}
-ARGO_CD: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd"}
-TARGETS: Final = [{**FLUX, "name": RELEASE}, {**ARGO_CD, "name": "a"}, {**ARGO_CD, "name": "b"}]
-READ_TARGETS: Final = {
-    Right("helm.toolkit.fluxcd.io", "helmreleases", "get"),
-    Right("argoproj.io", "applications", "get"),
-}
 CLAIMS: Final = {Right("resource.k8s.io", "resourceclaims", verb) for verb in READ}
 """Pods with claims are in other namespaces than those that are read."""
 
@@ -90,7 +83,6 @@ CONDITIONS: Final[dict[str, Callable[[Values, str], Any]]] = {
     "`drivers` has `gpu`": lambda values, _: "gpu" in values["drivers"],
     "`drivers` has `network`": lambda values, _: "network" in values["drivers"],
     "not `dryRun`": lambda values, _: "dryRun" not in values,
-    "`eventTargets`": lambda values, _: "eventTargets" in values and "dryRun" not in values,
     "`job.mode: delegate`": lambda values, _: "job.mode" in values,
     "not `job.mode: delegate`": lambda values, account: account == CONTROLLER or "job.mode" not in values,
 }
@@ -108,8 +100,7 @@ def test_the_page_lists_every_right(helm: Helm) -> None:
     rows = list(_rows())
     assert [row for row in rows if not row.reason.endswith(".")] == []
     assert CONDITIONS.keys() == {condition for row in rows for condition in row.conditions}
-    targets: list[Values] = [{**COMBINATIONS[number], "eventTargets": TARGETS[:1]} for number in (0, 1)]
-    for values in [*(each for each in COMBINATIONS if "rbac.scope" not in each), *targets]:
+    for values in [each for each in COMBINATIONS if "rbac.scope" not in each]:
         rendered = helm.render(values)
         for account in _accounts(values):
             holds = [row for row in rows if account in row.accounts
@@ -137,7 +128,7 @@ def test_own_objects_are_granted_by_name(helm: Helm) -> None:
 def test_two_releases_of_one_name_share_no_object(helm: Helm) -> None:
     """Names of objects outside of the release's namespace contain it; a namespace that is named twice counts once."""
     names = ["dra", "operator", "dra"]
-    values = {**SCOPED, "rbac.namespaces": names, **BOTH, "eventTargets": TARGETS}
+    values = {**SCOPED, "rbac.namespaces": names, **BOTH}
     first, second = (
         [(item["kind"], *key) for item, key in zip(objects, _keys(objects, namespace), strict=True)]
         for namespace in (NAMESPACE, "other")
@@ -152,20 +143,6 @@ def test_permissions_can_be_left_to_others(helm: Helm) -> None:
     rendered = helm.render({"rbac.create": False, "serviceAccount.create": False, "serviceAccount.name": "mine"})
     assert {item["kind"] for item in rendered.objects} == {"ConfigMap", "Job"}
     assert rendered.pod["serviceAccountName"] == "mine"
-
-
-def test_event_targets_may_be_read_by_name(helm: Helm) -> None:
-    """Only the Job may, unless it writes no Events. By default a Role in a missing namespace would fail the release."""
-    without: Values = {"job.enabled": False, "controller.enabled": True}
-    for values in ({"dryRun": True}, without, {"rbac.create": False}):
-        for scope in ({}, SCOPED):
-            rendered = helm.render({**scope, "eventTargets": TARGETS, **values})
-            assert not _rights(*rendered.all("ClusterRole"), *rendered.all("Role")) & READ_TARGETS, values
-    rendered = helm.render({"eventTargets": TARGETS, **BOTH})
-    assert {namespace for _, namespace in _keys(rendered.objects)} == {NAMESPACE}
-    assert not _rights(*rendered.roles_of(CONTROLLER)) & READ_TARGETS
-    rules = [rule for role in rendered.roles_of(RELEASE) for rule in role["rules"] if rights([rule]) & READ_TARGETS]
-    assert [rule["resourceNames"] for rule in rules] == [[RELEASE], ["a"], ["b"]]
 
 
 def _keys(objects: list[Object] | tuple[Object, ...], default: str = NAMESPACE) -> list[tuple[str, str]]:

@@ -13,8 +13,7 @@ from tests.fixtures.settings import EVERY_SETTING
 from tools.settings import settings
 
 SETTINGS: Final = {".".join(path): setting for path, setting in settings()[0].items()}
-TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a.b"}
-OF_A_RUN: Final = {"timeout", "onDeadline", "expect", "eventTargets", "dryRun", "job"}
+OF_A_RUN: Final = {"timeout", "onDeadline", "expect", "dryRun", "job"}
 """Settings of a single run. The controller does not get them, so that a release does not restart it."""
 BLOCKS: Final = ("expect", "plugin", "rbac", "job", "controller", "circuitBreaker", "advanced", "affectedWorkloads")
 RENDERED: Final[tuple[Values, ...]] = (
@@ -68,8 +67,6 @@ def test_each_duration_is_checked_with_a_sentence(helm: Helm) -> None:
 
 
 CLIENTS: Final = [["a/b"], [{"labels": {"a": "b"}, "name": "c"}], [{"labels": {'a"': "b"}}], [{}], [{"namespace": "a"}]]
-WRONG: Final = {"apiVersion": "v1", "kind": "applications", "namespace": "a.b", "name": 'a"', "resource": "a.b"}
-TARGETS: Final = [*({**TARGET, key: value} for key, value in WRONG.items()), {"kind": "A"}]
 ACCEPTED_AND_REFUSED: Final[tuple[tuple[str, list[object], list[object]], ...]] = (
     ("drivers", [["network"]], [[], ["cpu"], "gpu"]),
     ("maxParallelRestarts", [0, 7], [-1, 1.5, "3"]),
@@ -80,7 +77,6 @@ ACCEPTED_AND_REFUSED: Final[tuple[tuple[str, list[object], list[object]], ...]] 
     ("plugin.names", [["a" * 63], [{"name": "a.b"}]], [["a." * 127], ["a/b"], ['x"]'], [{"driver": "gpu"}], "a"]),
     ("plugin.namespace", [""], ["a.b", "A"]),
     ("driverClients", [[{"labels": {"a.b/c": ""}}], [{"namespace": "a", "name": "b.c"}]], list(CLIENTS)),
-    ("eventTargets", [[TARGET], [{**TARGET, "name": "a" * 63}]], [*([target] for target in TARGETS), [TARGET] * 5]),
     ("timeout", ["30s", "1h30m"], ["25min", "1.5h", "", 300, True, "1m1h", "721h"]),
     ("dryRun", [True], ["yes"]),
 )
@@ -106,13 +102,3 @@ def _accepted(name: str, value: object) -> bool:
     except SettingsError:
         return False
     return True
-
-
-def test_chart_and_program_guess_the_same_plural(helm: Helm) -> None:
-    """The chart grants what the program asks for."""
-    targets = [{**TARGET, "kind": kind} for kind in ("Application", "HelmRelease", "Proxy", "Ingress")]
-    rendered = helm.render({"eventTargets": targets})
-    rules = [rule for role in rendered.all("ClusterRole") for rule in role["rules"] if rule["verbs"] == ["get"]]
-    granted = [resource for rule in rules for resource in rule["resources"]]
-    expected = [target.plural for target in settings_from({"eventTargets": targets}).event_targets]
-    assert granted == expected == ["applications", "helmreleases", "proxies", "ingresses"]

@@ -14,7 +14,7 @@ from hook.decide.state import Breaker, Memory
 from hook.decide.workloads import Affected
 from hook.errors import UnreachableError
 from hook.kube.client import ENDED, Counters
-from hook.kube.events import EventRecorder, ObjectReference, Target
+from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import OutOfSync
 from hook.objects import names
 from hook.run.metrics import Telemetry
@@ -37,10 +37,11 @@ class Recorder(EventRecorder):
     def __init__(self) -> None:
         self.heard: list[tuple[str, str, str, bool]] = []
 
-    def event(self, target: Target, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
+    def event(
+        self, subject: ObjectReference, reason: str, _note: str, *, about: str = "", warning: bool = False
+    ) -> None:
         """Note it."""
-        assert isinstance(target, ObjectReference)
-        self.heard.append((target.kind, str(reason), about, warning))
+        self.heard.append((subject.kind, str(reason), about, warning))
 
 
 def later(seconds: float) -> datetime:

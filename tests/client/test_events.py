@@ -1,17 +1,15 @@
-"""Events: written in order and in the background, on the own objects and on event targets; and the own objects."""
+"""Events: written in order and in the background, on the Job and on DaemonSets; and the own objects."""
 
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from msgspec import structs
 
-from hook.config import EventTarget, Settings
+from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.errors import UnreachableError
@@ -23,16 +21,13 @@ from tests.client.server import GRANTED, PATIENCE, SILENT, Said, Server, bounded
 
 SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "plugin-uid")
 JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "job-uid")
-TARGET: Final = EventTarget("helm.toolkit.fluxcd.io/v2", "HelmRelease", "flux-system", "post")
-OBJECT: Final = "GET /apis/helm.toolkit.fluxcd.io/v2/namespaces/flux-system/helmreleases/post"
-KIND: Final = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease"}
 LATE: Final = Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up", stack="gpu")
 REFRESHED: Final = Decision(Phase.DONE, Reason.REFRESHED, "all is done", stack="gpu")
 
 
 @pytest.fixture(autouse=True)
 def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("FLUSH_SECONDS", "TARGET_FLUSH_SECONDS", "STOP_SECONDS", "WRITE_SECONDS", "TARGET_SECONDS"):
+    for name in ("FLUSH_SECONDS", "STOP_SECONDS", "WRITE_SECONDS"):
         monkeypatch.setattr(events, name, PATIENCE)
 
 
@@ -102,40 +97,21 @@ def test_a_persistent_recorder_loses_no_event(monkeypatch: pytest.MonkeyPatch) -
 class Heard:
     """Keeps the Events that reach the server."""
 
-    def __init__(self, target: Said | None = None, event: Said | None = None) -> None:
-        """Answer for the event target, and to Events on it, in this way."""
-        self._target = target or told(**KIND, metadata={"uid": "release-uid"})
-        self._event = event or told(kind="Event")
-        self._events: list[tuple[dict[str, Any], str]] = []
-
-    def answer(self, line: str) -> Said:
-        """Answer a request without a body."""
-        return self._target if line == OBJECT else told(kind="Event")
+    def __init__(self) -> None:
+        """Grant every Event."""
+        self.events: list[tuple[dict[str, Any], str]] = []
+        """The object of each, and its message."""
 
     def wrote(self, _line: str, body: bytes) -> Said:
-        """Take note of an Event, and answer."""
+        """Take note of an Event."""
         event = json.loads(body)
-        self._events.append((event["involvedObject"], event["message"]))
-        return self._event if event["involvedObject"]["kind"] == KIND["kind"] else told(kind="Event")
-
-    @property
-    def ordered(self) -> list[tuple[dict[str, Any], str]]:
-        """Return the objects and messages in order, those of event targets last: each of both has a thread."""
-        return sorted(self._events, key=lambda event: event[0]["kind"] == KIND["kind"])
-
-    @property
-    def kinds(self) -> list[str]:
-        """Return the kinds of the objects of the Events."""
-        return [about["kind"] for about, _message in self.ordered]
-
-    def of(self, kind: str) -> list[str]:
-        """Return the messages on objects of a kind."""
-        return [message for about, message in self.ordered if about["kind"] == kind]
+        self.events.append((event["involvedObject"], event["message"]))
+        return told(kind="Event")
 
 
-def runner(server: Server, *, dry_run: bool = False, event_targets: tuple[EventTarget, ...] = (TARGET,)) -> Runner:
+def runner(server: Server, *, dry_run: bool = False) -> Runner:
     """Return a run that is about to end, with a plugin in sight."""
-    settings = Settings(event_targets=event_targets, dry_run=dry_run)
+    settings = Settings(dry_run=dry_run)
     cache = Cache(server.api, [], settings, retry.WRITE)
     recorder = EventRecorder(server.api, JOB.uid, silent=settings.dry_run)
     found = Runner(server.api, cache, settings, recorder, Job(JOB, server.api.now()))
@@ -143,80 +119,39 @@ def runner(server: Server, *, dry_run: bool = False, event_targets: tuple[EventT
     return found
 
 
-def failed(node: str) -> Decision:
-    """Decide on a node that has failed."""
-    status = NodeStatus(node, NodeState.FAILED, Reason.DRIVER_FAILING, "its image cannot be pulled", stack="gpu")
-    return Decision(Phase.WAIT, Reason.NODES_PENDING, "waiting", statuses=(status,), stack="gpu")
-
-
-def test_an_end_is_an_event_on_the_target_as_on_the_job() -> None:
-    """By the UID that `kubectl describe` selects. A release with nothing to do gets none; nothing is read for it."""
-    # A dry run writes nothing at all.
-    for decision, restarted, targets in ((LATE, 0, 1), (REFRESHED, 0, 0), (REFRESHED, 1, 1)):
+def test_an_end_is_an_event_on_the_job_and_on_the_plugins() -> None:
+    """By the UID that `kubectl describe` selects. The plugins of a run with nothing to do get none."""
+    for decision, restarted, kinds in (
+        (LATE, 0, ["Job", "DaemonSet"]),
+        (REFRESHED, 0, ["Job"]),
+        (REFRESHED, 1, ["Job", "DaemonSet"]),
+    ):
         heard = Heard()
-        with serving(heard.answer, heard.wrote) as server:
+        with serving(GRANTED, heard.wrote) as server:
             run = runner(server)
             run._loop.restarter.restarted = restarted
             run.report_end(decision)
-            assert server.count(OBJECT) == targets, (decision.reason, restarted)
-        assert heard.kinds == (["Job", "DaemonSet", "HelmRelease"] if targets else ["Job"])
-        assert len({message for _about, message in heard.ordered}) == 1
-    assert {**KIND, "namespace": "flux-system", "name": "post", "uid": "release-uid"} == heard.ordered[-1][0]
+        assert kinds == [about["kind"] for about, _message in heard.events]
+        assert len({message for _about, message in heard.events}) == 1
+        job = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "gpu-operator", "name": "post", "uid": "job-uid"}
+        assert job == heard.events[0][0]
+    # A dry run writes nothing at all.
     with serving(GRANTED) as server:
         runner(server, dry_run=True).report_end(LATE)
         assert [] == server.asked
 
 
-def test_a_target_that_cannot_be_used_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """The Job and the DaemonSet get all their Events, and the target is not tried again for each node."""
-    for name, heard in (
-        ("no such object", Heard(refused(404))),
-        ("not permitted", Heard(refused(403))),
-        ("server in trouble", Heard(Said(500))),
-        ("malformed object", Heard(told(**KIND, metadata={"uid": 7}))),
-        ("object without UID", Heard(told(**KIND, metadata={}))),
-        ("object without version", Heard(told(kind="HelmRelease", metadata={"uid": "x"}))),
-        ("refused by the admission policy", Heard(event=refused(403))),
-        ("Events in trouble", Heard(event=Said(500))),
-    ):
-        caplog.clear()
-        with serving(heard.answer, heard.wrote) as server:
-            run = runner(server)
-            for number in range(20):
-                run._reporter.report_changes(failed(f"n{number}"))
-            run.report_end(LATE)
-        assert ["Job"] * 21 + ["DaemonSet"] == heard.kinds[:22], name
-        assert len(heard.of("HelmRelease")) in (0, 2), name  # once for the nodes, once for the end
-        warnings = [entry.getMessage() for entry in caplog.records if entry.levelno >= logging.WARNING]
-        about = [words for words in warnings if str(TARGET) in words or "cannot write Kubernetes Events" in words]
-        assert len(about) == 1, name
-
-
-def test_a_target_that_hangs_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What converts a kind may be down, or a webhook that reads Events: however many targets, a moment in all."""
-    monkeypatch.setattr(events, "TARGET_FLUSH_SECONDS", 0.2)
-    for heard in (Heard(SILENT), Heard(event=SILENT)):
-        with serving(heard.answer, heard.wrote) as server, bounded():
-            run = runner(server, event_targets=(TARGET, structs.replace(TARGET, name="above")))
-            run._reporter.report_changes(failed("a"))
-            run.report_end(LATE)
-        assert ["Job", "Job", "DaemonSet"] == [kind for kind in heard.kinds if kind != "HelmRelease"]
-
-
-def test_the_first_nodes_that_fail_are_events_on_the_target() -> None:
-    """Users who look why a release hangs find them long before the end, whose Event is not lost among a thousand."""
+def test_a_node_that_fails_is_an_event_on_the_job_at_once() -> None:
+    """Users who look why a release hangs find it, with the cause, long before the end."""
     heard = Heard()
-    with serving(heard.answer, heard.wrote) as server:
+    status = NodeStatus("a", NodeState.FAILED, Reason.DRIVER_FAILING, "its image cannot be pulled", stack="gpu")
+    with serving(GRANTED, heard.wrote) as server:
         run = runner(server)
-        for node in range(25):
-            run._reporter.report_changes(failed(f"n{node}"))
+        run._reporter.report_changes(replace(LATE, phase=Phase.WAIT, statuses=(status,)))
         run._recorder.flush()
-        assert "n0" in heard.of("HelmRelease")[0]
-        run._reporter.summarise(failed("n1"))  # on the Job alone
-        run.report_end(LATE)
-        assert server.count(OBJECT) == 1
-    assert (len(heard.of("Job")), len(heard.of("HelmRelease"))) == (27, 10 + 1)
-    assert LATE.message in heard.ordered[-1][1]
+    ((about, message),) = heard.events
+    assert "Job" == about["kind"]
+    assert all(word in message for word in ("a", "DriverFailing", "its image cannot be pulled")), message
 
 
 def test_reading_the_own_job_has_the_time_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,12 +65,10 @@ def booted(folder: Path, name: str) -> AbstractContextManager[Cluster]:
 class Bench(Lab):
     """A cluster for one deployment tool."""
 
-    def __init__(self, cluster: Cluster, *, job: str = RELEASE, own: str = "") -> None:
+    def __init__(self, cluster: Cluster, *, job: str = RELEASE) -> None:
         super().__init__(cluster)
         self.job = job
         """The name of our Job, which starts with the release's."""
-        self.own = own
-        """The path of the object in which the tool shows the state of our release, where it has one."""
         self._deployment = f"{job}-controller"
 
     def runs(self) -> list[Path]:
@@ -117,12 +115,10 @@ class Bench(Lab):
             and datetime.fromisoformat(each["metadata"]["creationTimestamp"]).timestamp() >= int(self.began)
         ]
 
-    def _events_on_target(self) -> list[str]:
-        """List those on the tool's own object, selected as `kubectl describe` selects them."""
-        if not self.own:
-            return []
-        uid = self.cluster.get(self.own)["metadata"]["uid"]
-        return self._events(lambda target: target.get("uid") == uid)
+    def _described(self) -> str:
+        """Return what an administrator sees who describes our Jobs."""
+        selected = f"app.kubernetes.io/name={RELEASE}"
+        return self.cluster.kubectl("describe", "jobs", "-n", NAMESPACE, "-l", selected).stdout
 
     def chapter(self, act: Callable[[], Outcome]) -> Chapter:
         """Do something and note what was true when the tool returned."""
@@ -140,7 +136,7 @@ class Bench(Lab):
             needless=[each.node for each in truth.needless_restarts(since=self.began)],
             drivers=set(truth.loaded_now().values()),
             events=self._events(lambda target: target["kind"] == "Job"),
-            on_target=self._events_on_target(),
+            described=self._described(),
             messages=[each["message"] for each in self.terminated() if each["exitCode"] != 0],
         )
 
@@ -161,8 +157,8 @@ class Chapter:
     drivers: set[str]
     events: list[str]
     """The messages of this time's Events on our Jobs."""
-    on_target: list[str]
-    """Those on the tool's own object."""
+    described: str
+    """What `kubectl describe` shows of our Jobs, with their Events; the next chapter may replace them."""
     messages: list[str]
     """The messages of our Jobs' failed pods that are still there, as the API server shows them."""
 

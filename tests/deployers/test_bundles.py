@@ -11,14 +11,12 @@ from typing import Final
 
 import pytest
 
-from devcluster.deployers.argocd import APPLICATIONS
-from devcluster.deployers.flux import HELM_RELEASES
 from devcluster.deployers.release import Outcome
 from tests.bundler.kit import NAME
 from tests.deployers.bench import NODES, Bench, Chapter, booted
 from tests.deployers.bundles import ANNOTATION, Stack, carrier_of, healthy
 from tests.deployers.stage import Chapters, chapter
-from tests.deployers.story import BROKEN, SOON, assert_cause_reported, assert_reported_on_target, assert_stale_reported
+from tests.deployers.story import BROKEN, SOON, assert_cause_reported, assert_stale_reported
 from tests.e2e.lab import NAMESPACE, PLUGIN_NAME, PLUGIN_NAMESPACE, RELEASE
 from tests.promises import promised
 
@@ -67,7 +65,7 @@ class BundleStory(Chapters):
         assert self.failure
         assert not healthy(self.bench.cluster, 1)
         self.bench.annotate(BROKEN, "driver-fault", None)
-        self.bench.job, self.bench.own = NAME, self.bench.own.replace(RELEASE, NAME)
+        self.bench.job = NAME
         self.carrier.write(COMPONENT)
         return self.through(self.carrier.deploy, COMPONENT)
 
@@ -111,9 +109,6 @@ SHOWN: Final = {
     "argocd-helm": "exit code 124",
 }
 """What each shows of a failure by itself: the two that print the hook's log name the node, the others the Job."""
-APPLICATION: Final = f"{APPLICATIONS}/{RELEASE}"
-OWN: Final = {"flux": f"{HELM_RELEASES}/{RELEASE}", "argocd": APPLICATION, "argocd-helm": APPLICATION}
-"""The object that shows it, whose Events then name the node."""
 
 
 TOOLS: Final = ("helm", "helmfile", "flux", "argocd", pytest.param("argocd-helm", marks=pytest.mark.nightly))
@@ -125,7 +120,7 @@ each = pytest.mark.parametrize("stage", TOOLS, indirect=True, scope="module")
 def begin(folders: pytest.TempPathFactory, name: str, tool: str) -> Iterator[BundleStory]:
     """Begin with an empty cluster."""
     with booted(folders.mktemp("cluster"), name) as cluster:
-        yield BundleStory(Bench(cluster, own=OWN.get(tool, "")), tool)
+        yield BundleStory(Bench(cluster), tool)
 
 
 @each
@@ -149,8 +144,6 @@ def test_failure_is_visible(story: BundleStory) -> None:
     assert SHOWN[story.name] in failed.outcome.said
     assert_stale_reported(failed)
     assert_cause_reported(failed)
-    if story.bench.own:
-        assert_reported_on_target(failed)
     assert story.left_at == NEXT.chart
 
 

@@ -11,8 +11,6 @@ from typing import Final
 import pytest
 
 from devcluster.cluster import Cluster
-from devcluster.deployers.argocd import APPLICATIONS
-from devcluster.deployers.flux import HELM_RELEASES
 from devcluster.deployers.helm import Helm
 from devcluster.deployers.manifests import RETRIES
 from tests.deployers.bench import NODES, Bench, Chapter, booted
@@ -26,18 +24,14 @@ from tests.deployers.story import (
     assert_cause_reported,
     assert_no_wrong_restart,
     assert_refreshed_together,
-    assert_reported_on_target,
     assert_stale_reported,
 )
-from tests.deployers.tools import APPLICATION, FLUX_NAME, HELM_RELEASE, ByArgoCd, ByFlux, ByHelm, ByHelmfile, Tool
+from tests.deployers.tools import FLUX_NAME, ByArgoCd, ByFlux, ByHelm, ByHelmfile, Tool
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE
 
 TOOLS: Final = ("argocd", "flux", "helmfile", "helm-4")
-TARGETS: Final = {
-    "flux": (f"{HELM_RELEASES}/{RELEASE}", HELM_RELEASE),
-    "argocd": (f"{APPLICATIONS}/{RELEASE}", APPLICATION),
-}
-"""The object in which a tool shows our release: its path, and itself as `eventTargets` names it."""
+QUIET: Final = ("flux", "argocd")
+"""Tools that show the Job alone; the others print its log and know the status of a release."""
 ALL_WELL: Final = "sync=Synced health=Healthy"
 """What Argo CD also shows of a failed hook."""
 
@@ -61,8 +55,7 @@ def begin(folders: pytest.TempPathFactory, name: str, tool: str) -> Iterator[Sto
             "helm-3": partial(ByHelm, version=3), "helm-4": partial(ByHelm, version=4),
         }  # fmt: skip
         job = FLUX_NAME if tool == "flux" else RELEASE
-        bench = Bench(cluster, job=job, own=TARGETS[tool][0] if tool in TARGETS else "")
-        yield Story(bench, tool, kinds[tool](cluster))
+        yield Story(Bench(cluster, job=job), tool, kinds[tool](cluster))
 
 
 def runs_again(story: Story) -> int:
@@ -77,7 +70,7 @@ def status(story: Story) -> str:
 
 
 def assert_shown(story: Story, failed: Chapter, reason: str) -> None:
-    """Assert what a tool shows of a failed hook: Helm and helmfile the node, the others the Job, and more in Events."""
+    """Assert what a tool shows of a failed hook: Helm and helmfile the node, the others the Job."""
     said = failed.outcome.said
     assert not failed.outcome.succeeded, said
     if story.name == "flux":
@@ -93,24 +86,17 @@ def assert_shown(story: Story, failed: Chapter, reason: str) -> None:
         hooks = "failed post-install" if reason == "InstallFailed" else "post-upgrade hooks failed"
         named = "job gpu-operator-post failed: PodFailurePolicy" if story.name == "helm-3" else "message: Job Failed"
         assert re.search(rf"{hooks}: [^\n]*\n?[^\n]*{named}", said), said
-    if story.name in TARGETS:
-        assert_reported_on_target(failed)
 
 
 @each_hook
 def test_failing_installation_is_visible(story: Story) -> None:
-    """A first release that fails is there as failed; what describes the tool's object names node and cause."""
+    """A first release that fails is there as failed; the description of its Job names node and cause."""
     failed = story.failed_installation
     assert_no_wrong_restart(failed)
     assert failed.restarted == []
     assert_cause_reported(failed)
     assert_shown(story, failed, "InstallFailed")
-    if story.name in TARGETS:
-        target = TARGETS[story.name][1]
-        kind, where = target["kind"].lower(), ("-n", target["namespace"])
-        described = story.bench.cluster.kubectl("describe", kind, RELEASE, *where).stdout
-        assert {BROKEN, "DriverFailing"} <= set(re.findall(r"[\w-]+", described))
-    elif story.name != "helmfile":
+    if story.name.startswith("helm-"):
         assert status(story) == "failed"
 
 
@@ -120,8 +106,6 @@ def test_install(story: Story) -> None:
     story.first_installation.assert_refreshed([])
     assert story.first_installation.report["reason"] == "NoPlugin"
     story.installation.assert_refreshed([])
-    if story.name == "flux":
-        assert story.first_installation.on_target == []
 
 
 @each_hook
@@ -129,8 +113,6 @@ def test_upgrade(story: Story) -> None:
     """Operator and hook are upgraded together; the tool is done when the last plugin was restarted."""
     story.upgrade.assert_refreshed(NODES)
     assert (story.upgrade.report["reason"], story.upgrade.drivers) == ("Refreshed", {NEW})
-    if story.name == "flux":
-        assert any("(Refreshed)" in message for message in story.upgrade.on_target)
 
 
 @each_hook
@@ -144,18 +126,18 @@ def test_nothing_to_do(story: Story) -> None:
 
 @on("helmfile", "argocd")
 def test_a_sync_runs_the_hook(story: Story) -> None:
-    """`helmfile sync` and the Sync button of Argo CD, though nothing differs; nothing is restarted or reported."""
+    """`helmfile sync` and the Sync button of Argo CD, though nothing differs; nothing is restarted."""
     story.synced.assert_refreshed([])
-    assert (story.synced.runs, story.synced.report["reason"], story.synced.on_target) == (1, "NothingStale", [])
+    assert (story.synced.runs, story.synced.report["reason"]) == (1, "NothingStale")
 
 
 @each_hook
 def test_failure_is_visible(story: Story) -> None:
-    """The tool shows the failure; node and cause are in its output or in its object's Events, and in the Job's."""
+    """The tool shows the failure; the Job's Events name node and cause, and so does the output of Helm."""
     assert_stale_reported(story.failure)
     assert_cause_reported(story.failure)
     assert_shown(story, story.failure, "UpgradeFailed")
-    if story.name not in TARGETS:
+    if story.name not in QUIET:
         assert "pulling image" in story.failure.outcome.said
 
 
@@ -172,7 +154,7 @@ def test_a_second_apply_hides_the_failure(story: Story) -> None:
 def test_recovery(story: Story) -> None:
     """The same command with Helm, `helmfile sync`, a forced reconciliation with Flux, the Sync button of Argo CD."""
     assert_refreshed_together(story.failure, story.recovery, NEXT)
-    assert story.name in TARGETS or status(story) == "deployed"
+    assert story.name in QUIET or status(story) == "deployed"
 
 
 @on("argocd")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import yaml
 
 from devcluster.cluster import Cluster
-from devcluster.deployers import argocd, flux
 from devcluster.deployers.argocd import ArgoCd
 from devcluster.deployers.flux import Flux
 from devcluster.deployers.helm import Helm
@@ -22,20 +20,6 @@ from tests.e2e.lab import CHART, NAMESPACE, OPERATOR, PLUGIN, RELEASE
 
 FLUX_NAME: Final = f"{NAMESPACE}-{RELEASE}"
 """What Flux calls a release that has a target namespace and no name of its own."""
-HELM_RELEASE: Final = {
-    "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "namespace": flux.NAMESPACE, "name": RELEASE
-}  # fmt: skip
-APPLICATION: Final = {
-    "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": argocd.NAMESPACE, "name": RELEASE
-}  # fmt: skip
-
-
-def with_target(releases: Sequence[Release], target: Object) -> list[Release]:
-    """Have failures of ours reported on the tool's own object, as bundles do."""
-    return [
-        replace(each, values={**each.values, "eventTargets": [target]}) if each.chart == CHECKOUT / CHART else each
-        for each in releases
-    ]
 
 
 class ByHelm:
@@ -68,7 +52,7 @@ class ByFlux:
         """Commit all at once and wait for ours, or for what never gets its turn after it."""
         ours = self._ours(releases)
         objects = [self._repository, ours]
-        for release in with_target(releases, HELM_RELEASE):
+        for release in releases:
             source = ours if release.name == RELEASE else self._repository
             objects.append(helm_release(release, source, self._versions[release.chart]))
         self.flux.commit(objects)
@@ -105,7 +89,7 @@ class ByArgoCd:
     def apply(self, releases: Sequence[Release]) -> Outcome:
         """Commit charts and values, and wait for the operations on that commit, or until there are none to do."""
         git = self.argocd.repository
-        for release in with_target(releases, APPLICATION):
+        for release in releases:
             copy = git.folder / "charts" / release.chart.name
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(release.chart, copy)

@@ -28,7 +28,6 @@ READ: Final = Settings(
     plugin=config.Plugin("dra", ("one", config.PluginName(driver="gpu", name="two"), config.PluginName(name="three"))),
     driver_clients=(config.DriverClient(namespace="dra", name="exporter"),
                     config.DriverClient("gpu", labels={"example.com/app": "profiler", "empty": ""})),
-    event_targets=(config.EventTarget("argoproj.io/v1alpha1", "Application", "a", "b.c"),),
     affected_workloads=config.AffectedWorkloads(enabled=False), job=config.Job(config.Mode.DELEGATE),
     log_format=config.LogFormat.JSON, log_level=config.LogLevel.DEBUG, advanced=config.Advanced(*SECONDS[1:]),
     controller=config.ControllerLimits(Bound(3), Duration(minutes=2), Duration(hours=3),
@@ -84,7 +83,6 @@ def test_a_number_or_percentage_is_written_as_in_kubernetes() -> None:
         assert message.endswith("is neither a number nor a percentage up to 100%, such as 3 or 25%"), refused
 
 
-TARGET: Final = {"apiVersion": "a.b/v1", "kind": "HelmRelease", "namespace": "c", "name": "d"}
 NAME: Final = "is not a valid name of a Kubernetes object"
 NAMESPACE: Final = "is not a valid name of a namespace"
 CLIENT_LABELS: Final = "driverClients[0].labels: an entry"
@@ -92,8 +90,8 @@ MISTAKES: Final[tuple[tuple[object, str], ...]] = (
     ({"expects": "x"}, "expects: no such setting; did you mean expect?"),
     ({"maxUnavailable": 1}, "maxUnavailable: no such setting; did you mean controller.maxUnavailable?"),
     ({"expect": {"zzzz": 1}}, "expect.zzzz: no such setting; known are chartVersion, driverVersion"),
-    ({"eventTargets": [TARGET, {"apiversion": "a.b/v1"}]},
-     "eventTargets[1].apiversion: no such setting; did you mean eventTargets.apiVersion?"),
+    ({"driverClients": [{"labels": {"a": "b"}}, {"nam": "a"}]},
+     "driverClients[1].nam: no such setting; did you mean driverClients.name?"),
     ({"onDeadline": "x"}, 'onDeadline: "x" is unknown; choose fail or report'),
     ({"onManualUpgrade": 3}, "onManualUpgrade: 3 is not a text in quotes"),
     ({"drivers": ["disk"]}, 'drivers[0]: "disk" is unknown; choose gpu or network'),
@@ -114,10 +112,6 @@ MISTAKES: Final[tuple[tuple[object, str], ...]] = (
     ({"driverClients": [{"labels": {"-a": "b"}}]}, f"{CLIENT_LABELS} is not a valid key of a label"),
     ({"driverClients": [{"labels": {"a": "b c"}}]}, f"{CLIENT_LABELS} is not a valid value of a label"),
     ({"driverClients": [{"labels": {"a": 3}}]}, f"{CLIENT_LABELS} is not a text in quotes"),
-    ({"eventTargets": [{**TARGET, "apiVersion": "v1"}]},
-     'eventTargets[0].apiVersion: "v1" is not GROUP/VERSION, such as argoproj.io/v1alpha1'),
-    ({"eventTargets": [{**TARGET, "kind": "helmreleases"}]},
-     'eventTargets[0].kind: "helmreleases" is not a kind, such as HelmRelease'),
 )  # fmt: skip
 
 
@@ -145,14 +139,9 @@ def test_what_no_json_has_is_refused_too() -> None:
 
 def test_what_is_too_long_is_cut_in_the_message() -> None:
     """A message stays one line of a terminal."""
-    long_name = {**TARGET, "name": "d" * 254}
-    for targets, words in (
-        ([TARGET] * 5, r"eventTargets: \[\{.*… is too long: at most 4 entries"),
-        ([long_name], r"eventTargets\[0\].name: .* is too long: at most 253 char"),
-    ):
-        message = refusal({"eventTargets": targets})
-        assert re.match(words, message), words
-        assert len(message) < 200, words
+    message = refusal({"plugin": {"names": [{"name": "d" * 254}]}})
+    assert re.match(r"plugin\.names\[0\]\.name: .* is too long: at most 253 char", message), message
+    assert len(message) < 200, message
 
 
 PAUSE: Final = "controller.restartBackoff: must be longer than 0s, and no longer than controller.restartBackoffMax"

@@ -38,13 +38,6 @@ def test_plugins_and_clients_belong_to_a_driver() -> None:
     assert Bound("10%") == settings_from(values, controller=True).max_unavailable
 
 
-def test_the_plural_of_a_kind_is_guessed_as_kubernetes_does() -> None:
-    """Permissions and paths name the plural."""
-    for kind, expected in {"HelmRelease": "helmreleases", "Policy": "policies", "Ingress": "ingresses"}.items():
-        target = config.EventTarget("a.b/v1", kind, "c", "d")
-        assert (expected, f"{kind} c/d") == (target.plural, str(target))
-
-
 def test_a_margin_of_the_timeout_is_kept_for_reporting() -> None:
     """It is a twentieth, at least 5 s and at most 30 s, but never more than half. The controller has no deadline."""
     for timeout, expected in {8: 4, 60: 5, 5 * 60: 15, 10 * 60: 30, 120 * 60: 30}.items():

@@ -16,9 +16,3 @@
 {{- $names := list (printf "%s-kubelet-plugin" ($name | trunc 63 | trimSuffix "-")) -}}
 {{- include "gpu-stack.lay" (dict "below" $values "above" (dict "plugin" (dict "names" $names))) -}}
 {{- end -}}
-{{- /* eventTargets: the Application, if the run can reach it. */ -}}
-{{- $scope := get (get $values "rbac" | default dict) "scope" -}}
-{{- if and (eq .Values.argocd.server "https://kubernetes.default.svc") (ne $scope "namespace") (not (hasKey $values "eventTargets")) -}}
-{{- $application := dict "apiVersion" "argoproj.io/v1alpha1" "kind" "Application" "namespace" .Values.argocd.namespace "name" "@@{name}" -}}
-{{- $_ := set $values "eventTargets" (list $application) -}}
-{{- end -}}

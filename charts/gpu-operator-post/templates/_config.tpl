@@ -12,7 +12,7 @@ component.
 {{- if eq .component "controller" -}}
 {{- $_ := set $config "controller" (pick $values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax" "circuitBreaker") -}}
 {{- else -}}
-{{- $config = merge $config (pick $values "timeout" "onDeadline" "expect" "eventTargets" "dryRun") -}}
+{{- $config = merge $config (pick $values "timeout" "onDeadline" "expect" "dryRun") -}}
 {{- $_ := set $config "job" (pick $values.job "mode") -}}
 {{- end -}}
 {{- toJson $config -}}

@@ -22,8 +22,6 @@ from tests.chart.cluster.scene import (
     OWN,
     PLUGIN,
     SOURCES,
-    Account,
-    Answer,
     account_of_chart,
     acting_as,
     administrator,
@@ -37,7 +35,7 @@ from tests.chart.cluster.scene import (
     scene,
     scheduled,
 )  # fmt: skip
-from tests.chart.rendering import Object, Values
+from tests.chart.rendering import Values
 from tests.client.server import until
 
 pytestmark = pytest.mark.e2e
@@ -182,63 +180,3 @@ def _leases(namespace: str) -> str:
 def _lease(name: str, **metadata: str) -> dict[str, Any]:
     named = {"name": name} if name else {}
     return {"apiVersion": LEASES, "kind": "Lease", "metadata": {**named, **metadata}, **HELD}
-
-
-ARGO_CD: Final = "argoproj.io/v1beta7"
-"""A version that the program does not know: the setting names it."""
-APPLICATIONS: Final = path(ARGO_CD, "applications", namespace=OTHER)
-THERE: Final = path("v1", "events", namespace=OTHER)
-NAMED: Final[Values] = {"apiVersion": ARGO_CD, "kind": "Application", "namespace": OTHER, "name": "named"}
-ACCOUNTS: Final[dict[str, Values]] = {
-    "herald": {"eventTargets": [NAMED], "rbac.scope": "namespace", "rbac.namespaces": [DRA]},
-    "herald-everywhere": {"eventTargets": [NAMED, {**NAMED, "namespace": "nowhere"}]},
-}
-"""One may write Events next to the object only by its Role there. The other may everywhere: its release is installed
-although it also names an object in a namespace that does not exist."""
-
-
-def _applications(cluster: Cluster) -> list[Object]:
-    """Create a kind that the program does not know, and two objects of it, of which the first is named."""
-    names = {"plural": "applications", "singular": "application", "kind": "Application", "listKind": "ApplicationList"}
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    version = {"name": "v1beta7", "served": True, "storage": True, "schema": schema}
-    spec = {"group": "argoproj.io", "scope": "Namespaced", "names": names, "versions": [version]}
-    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    apply(cluster, [{**kind, "metadata": {"name": "applications.argoproj.io"}, "spec": spec}])
-    everybody = administrator(cluster)
-    until(lambda: everybody.get(APPLICATIONS).code == 200, "the kind is available")
-    metadata = [{"name": name, "namespace": OTHER} for name in ("named", "other")]
-    apply(cluster, [{"apiVersion": ARGO_CD, "kind": "Application", "metadata": each} for each in metadata])
-    return [cluster.get(f"{APPLICATIONS}/{each['name']}") for each in metadata]
-
-
-def _about(found: Object, namespace: str = OTHER, **more: str) -> dict[str, Any]:
-    target: Object = {key: found[key] for key in ("apiVersion", "kind")}
-    target |= {"name": found["metadata"]["name"], "uid": found["metadata"]["uid"], "namespace": namespace, **more}
-    return {"metadata": {"name": "a", "namespace": namespace}, "involvedObject": target, "reason": "Test", **OWN}
-
-
-def _until_in_effect(account: Account) -> None:
-    until(lambda: account.create(EVENTS, event("try", kind="Node")).denied, "the policy is in effect")
-    until(lambda: account.get(f"{APPLICATIONS}/named").code == 200, "the Role is in effect")
-
-
-def test_events_on_event_targets(cluster: Cluster, subtests: pytest.Subtests) -> None:
-    """They reach the object of this API version, kind, namespace and name; no other one can even be read."""
-    named, other = _applications(cluster)
-    allowed: dict[str, Answer] = {}
-    denied: dict[str, Answer] = {}
-    for name, values in ACCOUNTS.items():
-        account = account_of_chart(cluster, name, values)
-        _until_in_effect(account)
-        assert account.get(f"{APPLICATIONS}/other").code == 403, name
-        allowed[f"{name}: on the object"] = account.create(THERE, _about(named))
-        denied |= {
-            f"{name}: on another name": account.create(THERE, _about(other)),
-            f"{name}: on another group": account.create(THERE, _about(named, apiVersion="example.com/v1")),
-            f"{name}: on another kind": account.create(THERE, _about(named, kind="ApplicationSet")),
-            f"{name}: on another namespace": account.create(EVENTS, _about(named, DRA)),
-            f"{name}: of another component": account.create(THERE, {**_about(named), **KUBELETS}),
-        }
-    assert_answers(subtests, allowed, denied)
-    assert_no_warnings(cluster, list(ACCOUNTS))
