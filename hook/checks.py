@@ -100,7 +100,6 @@ _KINDS: Final = {
 }
 _PATTERNS: Final = {
     config.NAME: "a valid name of a Kubernetes object",
-    config.NAMESPACE: "a valid name of a namespace",
     config.NAMESPACE_OR_ANY: "a valid name of a namespace",
     config.NAME_OR_NONE: "a valid name of a Kubernetes object",
     config.LABEL_KEY: "a valid key of a label",

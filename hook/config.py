@@ -70,7 +70,6 @@ _SUBDOMAIN: Final = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
 _QUALIFIED: Final = "[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 NAME: Final = f"^{_SUBDOMAIN}$"
 """K8S ``apimachinery/pkg/util/validation``: DNS-1123 subdomain. The patterns below have the same source."""
-NAMESPACE: Final = f"^{_DNS_LABEL}$"
 NAMESPACE_OR_ANY: Final = f"^({_DNS_LABEL})?$"
 NAME_OR_NONE: Final = f"^({_SUBDOMAIN})?$"
 LABEL_KEY: Final = f"^({_SUBDOMAIN}/)?{_QUALIFIED}$"
@@ -79,7 +78,6 @@ LONGEST: Final = 253
 """Characters of a name. Same source."""
 
 Name = Annotated[str, Meta(pattern=NAME, max_length=LONGEST)]
-Namespace = Annotated[str, Meta(pattern=NAMESPACE)]
 Driver = Annotated[str, Meta(extra_json_schema={"enum": [*STACKS]})]
 FirstDriver = Annotated[str, Meta(extra_json_schema={"enum": ["", *STACKS]})]
 Prerequisite = Annotated[
@@ -138,20 +136,10 @@ class DriverClient(Section, frozen=True):
         return labels or f"{self.namespace}/{self.name}"
 
 
-class Rbac(Section, frozen=True):
-    """What the account of the program may read."""
-
-    namespaces: Annotated[
-        tuple[Namespace, ...], Meta(description="Read namespaced objects only here. Empty: in all namespaces.")
-    ] = ()
-
-
 class AffectedWorkloads(Section, frozen=True):
     """The report of pods that may hold files of an old driver."""
 
-    enabled: Annotated[
-        bool, Meta(description="Report pods that may hold files of an old driver. Never with `rbac.namespaces`.")
-    ] = True
+    enabled: Annotated[bool, Meta(description="Report pods that may hold files of an old driver.")] = True
 
 
 class Job(Section, frozen=True):
@@ -309,7 +297,6 @@ class Settings(Section, frozen=True):
     dry_run: Annotated[bool, Meta(description="Evaluate once and report, write nothing.")] = False
     log_format: Annotated[LogFormat, Meta(description="Format of the log: `text` or `json`.")] = LogFormat.TEXT
     log_level: Annotated[LogLevel, Meta(description="Lowest level in the log: `info` or `debug`.")] = LogLevel.INFO
-    rbac: Rbac = Rbac()
     affected_workloads: AffectedWorkloads = AffectedWorkloads()
     job: Job = Job()
     controller: ControllerLimits = ControllerLimits()

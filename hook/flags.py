@@ -26,7 +26,6 @@ VARIABLE: Final = "GPU_OPERATOR_POST_CONFIG"
 """Environment variable with the settings as a JSON object. The chart sets it in the pod."""
 OVERRIDES: Final = {
     "drivers": "drivers",
-    "namespaces": "rbac.namespaces",
     "plugin_namespace": "plugin.namespace",
     "plugin_names": "plugin.names",
     "timeout": "timeout",
@@ -88,7 +87,6 @@ WHAT: Final = (
     _setting("--driver", name="drivers", multiple=True, type=click.Choice(list(STACKS))),
     _setting("--plugin-namespace"),
     _setting("--plugin-name", name="plugin_names", multiple=True),
-    _setting("--namespace", name="namespaces", multiple=True),
 )
 RUN: Final = (
     _setting("--timeout", metavar="DURATION"),

@@ -71,8 +71,7 @@ def _no_plugin(context: Context) -> Blocker | None:
         return _operator_managed(context)
     if settings.on_missing_plugin is OnMissingPlugin.WAIT:
         return None
-    read = settings.plugin.namespace or ", ".join(settings.rbac.namespaces)
-    where = f" in {read} (no other namespace was read)" if read else " in any namespace"
+    where = f" in {settings.plugin.namespace} (plugin.namespace)" if settings.plugin.namespace else " in any namespace"
     wanted = (*clients.plugin_names(context.stack, settings), *map(str, plugins.missing))
     return Reason.NO_PLUGIN, f"there is no DaemonSet {' or '.join(wanted)}{where}"
 

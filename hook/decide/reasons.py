@@ -348,8 +348,8 @@ class Reason(Row):
     )
     PERMISSION_MISSING = row(
         "PermissionMissing",
-        "RBAC does not allow the request in the message. Grant the permission (rbac.create, rbac.scope), then run the "
-        "release again.",
+        "RBAC does not allow the request in the message. Grant the permission (rbac.create), then run the release "
+        "again.",
         look="kubectl auth can-i --list --as system:serviceaccount:NAMESPACE:SERVICEACCOUNT",
     )
     API_UNREACHABLE = row(

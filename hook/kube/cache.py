@@ -125,6 +125,13 @@ def _timed_labels(stacks: Iterable[Stack], settings: Settings) -> tuple[str, ...
     return tuple(each.change.label for each in known if each is not None and each.change is not None)
 
 
+def _everywhere(
+    resource: requests.GroupVersionResource, read: Reader[Any], labels: str = "", fields: str = ""
+) -> ListWatch:
+    """Return the list and watch of a resource in all namespaces."""
+    return ListWatch(ListOptions(resource, labels=labels, fields=fields), read)
+
+
 class Cache:
     """Informers of everything that matters for the driver stacks. Stacks share informers.
 
@@ -134,7 +141,6 @@ class Cache:
 
     def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings, policy: retry.RetryPolicy) -> None:
         self._api, self._stacks, self._settings, self._policy = api, stacks, settings, policy
-        self._namespaces = settings.rbac.namespaces or ("",)
         self._timed_labels = _timed_labels(stacks, settings)
         self._informers: dict[ListWatch, Informer] = {}
         self._fields: dict[str, dict[ListWatch, str]] = {}
@@ -153,8 +159,7 @@ class Cache:
         self._discover_after = float("-inf")
         self._failures, self._logged = retry.Failures(), ""
         drivers = {driver: None for stack in stacks for driver in stack.plugin.claim_drivers}
-        reads = settings.affected_workloads.enabled and not settings.rbac.namespaces
-        self.workloads = WorkloadCache(api, list(drivers) if reads else [], policy)
+        self.workloads = WorkloadCache(api, list(drivers) if settings.affected_workloads.enabled else [], policy)
         """Apart from everything else: no decision depends on it, and it need not be synced."""
 
     def watch_policies(self) -> None:
@@ -162,7 +167,7 @@ class Cache:
         for stack in self._stacks:
             policies = ListWatch(ListOptions(requests.policies_of(stack.policy)), stack.policy.read)
             self._add(stack, POLICIES, [policies])
-            self._add(stack, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, readers.daemonset))
+            self._add(stack, DAEMON_SETS, [_everywhere(requests.DAEMON_SETS, readers.daemonset)])
 
     def watch_fleet(self) -> None:
         """Watch nodes, driver pods, revisions, slices and the operator.
@@ -179,9 +184,9 @@ class Cache:
                 (DEPLOYMENTS, requests.DEPLOYMENTS, readers.deployment),
                 (REPLICA_SETS, requests.REPLICA_SETS, readers.replicaset),
             ):
-                self._add(stack, part, self._everywhere(resource, read, labels=operator.selector))
+                self._add(stack, part, [_everywhere(resource, read, labels=operator.selector)])
             leader = f"metadata.name={operator.lease}"
-            self._add(stack, LEASES, self._everywhere(requests.LEASES, readers.lease, fields=leader))
+            self._add(stack, LEASES, [_everywhere(requests.LEASES, readers.lease, fields=leader)])
             self._add(stack, SLICES, self._slices_of(stack))
             self._watch_prerequisites(stack)
 
@@ -274,16 +279,16 @@ class Cache:
     def _watch_drivers(self, stack: Stack) -> None:
         """Watch the driver pods of a stack, and the revisions that show which of them are outdated."""
         labels = selector(stack.driver.label)
-        self._add(stack, DRIVER_PODS, self._everywhere(requests.PODS, readers.pod, labels=labels))
-        self._add(stack, REVISIONS, self._everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels))
+        self._add(stack, DRIVER_PODS, [_everywhere(requests.PODS, readers.pod, labels=labels)])
+        self._add(stack, REVISIONS, [_everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels)])
 
     def _watch_prerequisites(self, stack: Stack) -> None:
         for name, prerequisite in stack.prerequisites.items():
             if name in self._settings.refresh_after:
                 labels = selector(prerequisite.label)
-                revisions = self._everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels)
-                self._add(stack, PREREQUISITE_PODS, self._everywhere(requests.PODS, readers.pod, labels=labels))
-                self._add(stack, REVISIONS, revisions)
+                revisions = _everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels)
+                self._add(stack, PREREQUISITE_PODS, [_everywhere(requests.PODS, readers.pod, labels=labels)])
+                self._add(stack, REVISIONS, [revisions])
 
     def _watch_what_policies_name(self, stack: Stack, snapshot: Snapshot) -> None:
         """Watch pools, the driver that loads first, and drivers whose labels were overridden."""
@@ -294,7 +299,7 @@ class Cache:
             self._replace(stack, POOLS, [pools] if policy.pooled else [])
         if any(source.rdma for source in rollout.sources(policy, snapshot.pools)) and stack.after:
             prior = STACKS[stack.after]
-            self._add(prior, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, readers.daemonset))
+            self._add(prior, DAEMON_SETS, [_everywhere(requests.DAEMON_SETS, readers.daemonset)])
             self._watch_drivers(prior)
         for daemonset in snapshot.daemonsets:
             key, value = stack.driver.label
@@ -351,11 +356,6 @@ class Cache:
         exceeded = self._failures.exceed(self._policy, error)
         if exceeded and not self._discovered and time.monotonic() < self.end:
             raise error
-
-    def _everywhere(
-        self, resource: requests.GroupVersionResource, read: Reader[Any], labels: str = "", fields: str = ""
-    ) -> list[ListWatch]:
-        return [ListWatch(ListOptions(resource, namespace, labels, fields), read) for namespace in self._namespaces]
 
     def _add(self, stack: Stack, field: str, list_watches: Iterable[ListWatch]) -> None:
         """Fill a field of a stack's snapshot in addition from these, each of which has one informer."""

@@ -110,8 +110,6 @@ def pods(api: Api, settings: Settings, snapshots: Snapshots, *, wanted: bool) ->
     selectors = {selector for stack in chosen(settings) for selector in drain_selectors(snapshots[stack.name], stack)}
     if not wanted:
         return Pods(unread="--no-workloads")
-    if settings.rbac.namespaces:
-        return Pods(unread="only some namespaces are read (rbac.namespaces)")
     try:
         with_gpus = _pods(api, "", reader(resources)) if resources else []
         drained = {selector: _pods(api, selector, reader()) for selector in sorted(selectors)}
@@ -148,12 +146,9 @@ def find_controller(api: Api, settings: Settings) -> Lookup:
     A missing permission is not an error.
     """
     try:
-        found = list_leases(api, settings.rbac.namespaces, PATIENCE_SECONDS)
+        found = list_leases(api, PATIENCE_SECONDS)
     except ClusterError as error:
         return Lookup(api.now(), problem=f"cannot read whether a controller is alive: {error}")
-    if settings.rbac.namespaces and not found:
-        looked = ", ".join(settings.rbac.namespaces)
-        return Lookup(api.now(), problem=f"no controller was found in {looked}; its Lease may be in another namespace")
     ours = [lease for lease in found if lease.status is None or set(lease.status.spec_hashes) & set(settings.drivers)]
     return Lookup(api.now(), max(ours or found, key=lambda lease: lease.renewal, default=None))
 

@@ -26,7 +26,7 @@ from hook.objects import decoding, names, wire
 from hook.objects.decoding import Count, MalformedObjectError, Name, Text, Time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from hook.decide.decide import Memories
     from hook.decide.fleet import Fleet
@@ -224,14 +224,11 @@ def get_lease(api: Api, namespace: str, name: str, seconds: float) -> LeaseStatu
         return None
 
 
-def list_leases(api: Api, namespaces: Sequence[str], seconds: float) -> list[LeaseStatus]:
+def list_leases(api: Api, seconds: float) -> list[LeaseStatus]:
     """List the Leases of controllers by their label. Raises ClusterError."""
     labels = ",".join(f"{key}={value}" for key, value in names.OWN_LABELS.items())
-    found: list[LeaseStatus] = []
-    for namespace in namespaces or ("",):
-        _meta, leases = api.list_page(ListOptions(LEASES, namespace, labels).page(), seconds)
-        found += [_readable(lease) for lease in leases]
-    return found
+    _meta, leases = api.list_page(ListOptions(LEASES, labels=labels).page(), seconds)
+    return [_readable(lease) for lease in leases]
 
 
 def _readable(lease: Raw) -> LeaseStatus:

@@ -28,7 +28,7 @@ from hook.objects import decoding
 from hook.objects.names import OWN_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from hook.config import Settings
@@ -181,7 +181,7 @@ class _ConfigMap(msgspec.Struct):
     data: dict[str, str] | None = None
 
 
-def read_all(api: Api, namespace: str, name: str, namespaces: Sequence[str]) -> list[dict[str, str]]:
+def read_all(api: Api, namespace: str, name: str) -> list[dict[str, str]]:
     """Return the content of one status object, or without a name of all of them.
 
     Raises ClusterError and MalformedObjectError.
@@ -190,8 +190,7 @@ def read_all(api: Api, namespace: str, name: str, namespaces: Sequence[str]) -> 
     if name:
         bodies = [api.send(Request("get", CONFIG_MAPS, namespace, name), READ_SECONDS)]
     else:
-        pages = (ListOptions(CONFIG_MAPS, each, LABELS).page() for each in namespaces or ("",))
-        bodies = [body for page in pages for body in api.list_page(page, READ_SECONDS)[1]]
+        bodies = list(api.list_page(ListOptions(CONFIG_MAPS, labels=LABELS).page(), READ_SECONDS)[1])
     return [decoding.read(_ConfigMap, body).data or {} for body in bodies]
 
 

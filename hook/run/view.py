@@ -102,7 +102,7 @@ class Viewer:
         decision, memories = decide_all(snapshots, {}, self._settings, now, memos)
         known = {}
         if not workloads.why_not(self._settings):
-            known = workloads.read_refreshes(self._api, found.alive, self._settings.rbac.namespaces)
+            known = workloads.read_refreshes(self._api, found.alive)
         affected, _refreshes = workloads.evaluate(self._cache, self._settings, snapshots, memories, known)
         problem = str(lost) if lost is not None and lost.seconds >= report.LOST_SECONDS else ""
         fleets = {name: memo.fleet for name, memo in memos.items() if memo.fleet is not None}

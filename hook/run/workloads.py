@@ -90,8 +90,6 @@ def why_not(settings: Settings) -> str:
     """Return why these settings do not let the program read pods with claims, or ""."""
     if not settings.affected_workloads.enabled:
         return "affectedWorkloads.enabled is false"
-    if settings.rbac.namespaces:
-        return "only some namespaces are read (rbac.namespaces)"
     if not any(stack.plugin.claim_drivers for stack in chosen(settings)):
         return "no driver in drivers has claims"
     return ""
@@ -223,7 +221,7 @@ def stored_refreshes(text: str) -> Refreshes:
         return {}
 
 
-def read_refreshes(api: Api, lease: LeaseStatus | None, namespaces: Sequence[str]) -> Refreshes:
+def read_refreshes(api: Api, lease: LeaseStatus | None) -> Refreshes:
     """Return the refreshes in the status objects: in that of the controller that is alive, or in those of all releases.
 
     Without the permission to read them, a pod may be possibly affected although another process knows better.
@@ -231,7 +229,7 @@ def read_refreshes(api: Api, lease: LeaseStatus | None, namespaces: Sequence[str
     known: Refreshes = {}
     try:
         where = (lease.namespace, f"{lease.name}-status") if lease is not None else ("", "")
-        for data in statusobject.read_all(api, *where, namespaces):
+        for data in statusobject.read_all(api, *where):
             known = with_better(known, stored_refreshes(data.get(statusobject.REFRESHES, "")))
     except (ClusterError, MalformedObjectError) as error:
         log.debug("the status object cannot be read: %s", error)

@@ -32,7 +32,7 @@ NO_CONTROLLER: Final = "--set=controller.enabled=false,job.enabled=true,job.mode
 AT_ONCE: Final = 4
 KEEP_THE_JOB: Final = "--set=hook.deletePolicy=before-hook-creation"
 """A hook that succeeded would be deleted before it can be looked at."""
-NOWHERE_ELSE: Final = ("--set-json=rbac.namespaces=[]", "--set-json=driverClients=[]")
+NO_CLIENTS: Final = "--set-json=driverClients=[]"
 LEASE: Final = "%s-gpu-operator-post"
 """As releases are named that do not carry the chart's name."""
 INSTALL_TIMEOUT: Final = "--timeout=10m"
@@ -126,7 +126,7 @@ def test_a_controller_becomes_ready_and_restarts_nothing(site: Site, subtests: p
     # That it is ready shows that its image runs under restricted Pod Security, that the kubelet reaches its probes, and
     # that it may hold its Lease and read what it must.
     before = _plugins(site)
-    only_here = (f"--set=plugin.namespace={site.namespace},rbac.scope=cluster,dryRun=false", *NOWHERE_ELSE)
+    only_here = (f"--set=plugin.namespace={site.namespace},dryRun=false", NO_CLIENTS)
     for variant in CONTROLLERS:
         name = variant.name.removesuffix("-values.yaml")
         lease = ("leases", f"--namespace={site.namespace}", f"--field-selector=metadata.name={LEASE % name}")

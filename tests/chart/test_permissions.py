@@ -17,15 +17,18 @@ BOTH: Final[Values] = {"controller.enabled": True}
 DELEGATE: Final[Values] = {**BOTH, "job.mode": "delegate"}
 DRIVERS: Final = (["gpu"], ["network"], ["gpu", "network"])
 MODES: Final[tuple[Values, ...]] = ({}, {"dryRun": True}, BOTH, DELEGATE)
-SCOPED: Final[Values] = {"rbac.scope": "namespace", "rbac.namespaces": ["dra", "operator"]}
+NARROW: Final[Values] = {
+    "plugin.namespace": "dra",
+    "driverClients": [{"namespace": "monitoring", "name": "exporter"}, {"namespace": "dra", "name": "profiler"}],
+}
+LABELS: Final[Values] = {"plugin.namespace": "dra", "driverClients": [{"labels": {"app": "profiler"}}]}
+"""A client by labels may be in any namespace."""
 COMBINATIONS: Final[list[Values]] = [
     *({"drivers": drivers, **mode} for drivers in DRIVERS for mode in MODES),
-    *({"drivers": DRIVERS[-1], **mode, **SCOPED} for mode in MODES),
+    *({"drivers": DRIVERS[-1], **mode, **where} for mode in MODES for where in (NARROW, LABELS)),
 ]
 """Every setting on which permissions depend."""
-EVENTS: Final = {Right("", "events", "create"), Right("", "events", "patch")}
-CLAIMS: Final = {Right("resource.k8s.io", "resourceclaims", verb) for verb in READ}
-"""Pods with claims are in other namespaces than those that are read."""
+DELETE: Final = Right("", "pods", "delete")
 
 
 def _rights(*roles: Object) -> set[Right]:
@@ -40,24 +43,21 @@ def _accounts(values: Values) -> dict[str, Role]:
 def _needed(values: Values, role: Role) -> dict[str, set[Right]]:
     """Return what the program needs: by namespace, and without one what a ClusterRole grants."""
     everywhere: set[Right] = set()
-    namespaced: set[Right] = set()
     own: set[Right] = set()
     for resource, verbs in permissions([STACKS[name] for name in values["drivers"]], role).items():
         if resource is CONFIG_MAPS and values.get("dryRun"):
             continue  # A dry run writes no status object.
         for verb in verbs if not values.get("dryRun") else {*verbs} & {*READ, "get"}:
-            mine = verb in OWN[role].get(resource, ())
-            place = own if mine else namespaced if resource.namespaced else everywhere
+            place = own if verb in OWN[role].get(resource, ()) else everywhere
             place.add(Right(resource.group, resource.plural, verb))
-    namespaced -= CLAIMS if "rbac.namespaces" in values else set()
-    if "rbac.namespaces" not in values:
-        return {"": everywhere | namespaced, NAMESPACE: own}
-    events = namespaced & EVENTS
-    return {"": everywhere, NAMESPACE: own | events, **dict.fromkeys(values["rbac.namespaces"], namespaced)}
+    needed = {"": everywhere, NAMESPACE: own}
+    if DELETE not in everywhere or values.get("driverClients") != NARROW["driverClients"]:
+        return needed
+    return needed | {"": everywhere - {DELETE}, "dra": {DELETE}, "monitoring": {DELETE}}
 
 
 def test_the_chart_grants_what_the_program_needs_and_nothing_else(helm: Helm) -> None:
-    """Each account gets each right where it is needed: in the cluster, in the fleet's namespaces or in its own."""
+    """Each account gets each right where it is needed: in the cluster, where plugins are, or in its own namespace."""
     for values in COMBINATIONS:
         rendered = helm.render(values)
         for account, role in _accounts(values).items():
@@ -100,7 +100,7 @@ def test_the_page_lists_every_right(helm: Helm) -> None:
     rows = list(_rows())
     assert [row for row in rows if not row.reason.endswith(".")] == []
     assert CONDITIONS.keys() == {condition for row in rows for condition in row.conditions}
-    for values in [each for each in COMBINATIONS if "rbac.scope" not in each]:
+    for values in COMBINATIONS:
         rendered = helm.render(values)
         for account in _accounts(values):
             holds = [row for row in rows if account in row.accounts
@@ -127,8 +127,7 @@ def test_own_objects_are_granted_by_name(helm: Helm) -> None:
 
 def test_two_releases_of_one_name_share_no_object(helm: Helm) -> None:
     """Names of objects outside of the release's namespace contain it; a namespace that is named twice counts once."""
-    names = ["dra", "operator", "dra"]
-    values = {**SCOPED, "rbac.namespaces": names, **BOTH}
+    values = {**NARROW, **BOTH}
     first, second = (
         [(item["kind"], *key) for item, key in zip(objects, _keys(objects, namespace), strict=True)]
         for namespace in (NAMESPACE, "other")

@@ -15,10 +15,10 @@ from tools.settings import settings
 SETTINGS: Final = {".".join(path): setting for path, setting in settings()[0].items()}
 OF_A_RUN: Final = {"timeout", "onDeadline", "expect", "dryRun", "job"}
 """Settings of a single run. The controller does not get them, so that a release does not restart it."""
-BLOCKS: Final = ("expect", "plugin", "rbac", "job", "controller", "circuitBreaker", "advanced", "affectedWorkloads")
+BLOCKS: Final = ("expect", "plugin", "job", "controller", "circuitBreaker", "advanced", "affectedWorkloads")
 RENDERED: Final[tuple[Values, ...]] = (
-    {"rbac.scope": "namespace", "job.mode": "complete"},
-    {"rbac.scope": "namespace", "dryRun": False, "controller.enabled": True},
+    {"job.mode": "complete"},
+    {"dryRun": False, "controller.enabled": True},
 )
 """The chart renders them in two steps, because a controller has no dry run."""
 

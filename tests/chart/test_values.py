@@ -41,7 +41,6 @@ SCHEMA: Final[tuple[tuple[Values, str, str], ...]] = (
     *(({"image.registry": name}, "at '/image/registry'", "pattern") for name in ("https://ghcr.io", "reg:port")),
 )
 """What the JSON schema refuses: values, where, and why."""
-SCOPED: Final[Values] = {"rbac.scope": "namespace", "rbac.namespaces": ["operator"]}
 BOTH: Final[Values] = {"controller.enabled": True}
 CLIENT: Final = "set either namespace and name, or labels"
 MISTAKES: Final[tuple[tuple[Values, str], ...]] = (
@@ -55,10 +54,6 @@ MISTAKES: Final[tuple[tuple[Values, str], ...]] = (
     ({**BOTH, "controller.serviceAccount.name": "gpu-operator-post"}, "would share a ServiceAccount"),
     ({**BOTH, "controller.serviceAccount.create": False}, "controller.serviceAccount.name must name an existing"),
     ({"serviceAccount.create": False}, "serviceAccount.name must name an existing ServiceAccount"),
-    ({"rbac.scope": "namespace"}, "rbac.namespaces is empty"),
-    ({"rbac.namespaces": ["a"]}, "only with rbac.scope: namespace"),
-    ({**SCOPED, "plugin.namespace": "x"}, 'plugin.namespace is "x", which is not in'),
-    ({**SCOPED, "driverClients": [{"namespace": "x", "name": "y"}]}, "names x/y, which is not in rbac.namespaces"),
     ({"driverClients": [{"name": "y"}]}, CLIENT),
     ({"driverClients": [{"namespace": "x", "name": "y", "labels": {"a": "b"}}]}, CLIENT),
     ({"extraEnv": [{"name": "GPU_OPERATOR_POST_CONFIG", "value": "{}"}]}, "the chart sets the variables of the"),
@@ -84,8 +79,8 @@ def test_a_mistake_is_refused_with_a_sentence(helm: Helm, helms: dict[str, Helm]
     for values, sentence in MISTAKES:
         assert sentence in helm.refuse(values), values
     for each in helms.values():
-        message = each.refuse({"timeout": "25min", "job.mode": "delegate", "rbac.scope": "namespace"})
-        for sentence in ("which is not a duration", "there is no controller", "rbac.namespaces is empty"):
+        message = each.refuse({"timeout": "25min", "job.mode": "delegate", "driverClients": [{"name": "y"}]})
+        for sentence in ("which is not a duration", "there is no controller", CLIENT):
             assert sentence in message
 
 

@@ -32,7 +32,6 @@ def kubeconfig(tmp_path: Path, nowhere: str) -> str:
 USAGE: Final = {
     "run --timeout=25min": 'timeout: "25min" is not a duration',
     "run --plugin-name=Not_A_Name": 'plugin.names[0]: "Not_A_Name" is not a valid name',
-    "run --namespace=a --namespace=B": 'rbac.namespaces[1]: "B" is not',
     "run --driver=disk": "--driver",
     'run --driver=network refreshAfter=["toolkit"]': "refreshAfter[0]: ",
     "run pluginTimeout=-3m": 'pluginTimeout: "-3m" is not a duration',

@@ -24,7 +24,7 @@ READ: Final = Settings(
     plugin_timeout=Duration(minutes=3), max_parallel_restarts=1234567, refresh_after=("toolkit",), dry_run=True,
     on_deadline=config.OnDeadline.REPORT, on_manual_upgrade=config.OnManualUpgrade.WAIT,
     on_missing_plugin=config.OnMissingPlugin.WAIT,
-    expect=config.Expect("v26.7.0", "580.126.20"), rbac=config.Rbac(("dra", "operator")),
+    expect=config.Expect("v26.7.0", "580.126.20"),
     plugin=config.Plugin("dra", ("one", config.PluginName(driver="gpu", name="two"), config.PluginName(name="three"))),
     driver_clients=(config.DriverClient(namespace="dra", name="exporter"),
                     config.DriverClient("gpu", labels={"example.com/app": "profiler", "empty": ""})),

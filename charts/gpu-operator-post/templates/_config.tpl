@@ -8,7 +8,6 @@ component.
 {{- $config := pick $values
   "drivers" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "maxParallelRestarts" "onManualUpgrade"
   "onMissingPlugin" "logFormat" "logLevel" "advanced" "affectedWorkloads" -}}
-{{- $_ := set $config "rbac" (pick $values.rbac "namespaces") -}}
 {{- if eq .component "controller" -}}
 {{- $_ := set $config "controller" (pick $values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax" "circuitBreaker") -}}
 {{- else -}}

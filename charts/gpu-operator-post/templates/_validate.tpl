@@ -46,19 +46,9 @@ place. The program checks its settings in addition, such as names of drivers tha
 {{- if and .Values.job.enabled .Values.controller.enabled (eq (include "gpu-operator-post.jobAccount" .) (include "gpu-operator-post.controllerAccount" .)) -}}
 {{- $problems = append $problems "The Job and the controller would share a ServiceAccount, and with it their permissions: set controller.serviceAccount.name to another name." -}}
 {{- end -}}
-{{- $namespaces := .Values.rbac.namespaces | default list -}}
-{{- if and (eq .Values.rbac.scope "namespace") (empty $namespaces) -}}
-{{- $problems = append $problems "rbac.scope is namespace, but rbac.namespaces is empty: name the namespaces of the GPU operator and of the DRA driver." -}}
-{{- else if and (eq .Values.rbac.scope "cluster") $namespaces -}}
-{{- $problems = append $problems "rbac.namespaces has an effect only with rbac.scope: namespace. Set the scope, or leave the list empty." -}}
-{{- else if and $namespaces .Values.plugin.namespace (not (has .Values.plugin.namespace $namespaces)) -}}
-{{- $problems = append $problems (printf "plugin.namespace is %q, which is not in rbac.namespaces: the plugins there could not be read." .Values.plugin.namespace) -}}
-{{- end -}}
 {{- range .Values.driverClients -}}
 {{- if or (and .labels (or .namespace .name)) (not (or .labels (and .namespace .name))) -}}
 {{- $problems = append $problems (printf "driverClients has the entry %s: set either namespace and name, or labels." (toJson .)) -}}
-{{- else if and .namespace $namespaces (not (has .namespace $namespaces)) -}}
-{{- $problems = append $problems (printf "driverClients names %s/%s, which is not in rbac.namespaces: the DaemonSet there could not be read." .namespace .name) -}}
 {{- end -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}

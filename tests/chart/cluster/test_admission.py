@@ -57,15 +57,15 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
     scheduled(cluster, ALONE, PLUGIN)
     everywhere = account_of_chart(cluster, "everywhere", {"driverClients": CLIENTS}, MORE)
     narrow = account_of_chart(cluster, "narrow", {"plugin.namespace": DRA}, MORE)
-    scoped = account_of_chart(cluster, "scoped", {"rbac.scope": "namespace", "rbac.namespaces": [DRA]}, MORE)
-    for account in (everywhere, narrow, scoped):
+    as_charted = account_of_chart(cluster, "as-charted", {"plugin.namespace": DRA})
+    for account in (everywhere, narrow, as_charted):
         in_effect(account, innocent)
     allowed = {
         "a plugin of the same name in another namespace": everywhere.delete(namesake),
         "a driver client by name": everywhere.delete(pod_of(cluster, OTHER, "exporter")),
         "a driver client by labels": everywhere.delete(pod_of(cluster, OTHER, "profiler")),
         "the plugin in plugin.namespace": narrow.delete(plugin),
-        "the plugin in a namespace of the scope": scoped.delete(plugin),
+        "the plugin in plugin.namespace by the chart's Role": as_charted.delete(plugin),
         "all pods of a namespace that are plugins": everywhere.delete(PODS_ALONE),
         "another pod by an administrator": administrator(cluster).delete(innocent),
         "a plugin as the program does": everywhere.delete(plugin, preconditions=as_it_is(cluster, plugin)),
@@ -81,14 +81,16 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
         "a bare pod with a driver client's labels": everywhere.delete(bare),
         "a ReplicaSet with a plugin's name": everywhere.delete(pod_of(cluster, OTHER, PLUGIN, "ReplicaSet")),
         "a plugin outside of plugin.namespace": narrow.delete(namesake),
-        "a plugin outside of the scope": scoped.delete(namesake),
         "a collection with an innocent pod": everywhere.delete(path("v1", "pods", namespace=DRA), really=True),
         "an eviction of a plugin": everywhere.evict(plugin),
         "an eviction of another pod": everywhere.evict(bare),
         **{f"{name} with a client's labels": everywhere.delete(pod_of(cluster, OTHER, name)) for name in SOURCES},
     }
     assert_answers(subtests, allowed, denied)
-    assert_no_warnings(cluster, ["everywhere", "narrow", "scoped"])
+    with subtests.test("no Role outside of plugin.namespace"):
+        refused = as_charted.delete(namesake)
+        assert (refused.code, refused.denied) == (403, False)
+    assert_no_warnings(cluster, ["everywhere", "narrow", "as-charted"])
     assert cluster.get(innocent)["metadata"].get("deletionTimestamp") is None
     assert everywhere.delete(namesake, really=True).code == 200
 

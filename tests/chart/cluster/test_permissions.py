@@ -24,7 +24,6 @@ WAITING: Final = ("run", "--timeout=2m", "expect.driverVersion=999.1")
 busy machine ten of these start at once."""
 EVENTS: Final = Right("", "events", "create")
 OWN_JOB: Final = Right("batch", "jobs", "get")
-WITHOUT_NAMESPACE: Final = ("clusterpolicies", "nodes", "resourceslices")
 OPTIONAL: Final = ("nvidiadrivers", "resourceclaims")
 """Requested only where a policy leaves its drivers to such objects; and read for a report, without which a run ends."""
 ACCOUNTS_AT_ONCE: Final = 8
@@ -65,13 +64,9 @@ def test_without_one_read(lab: Lab, subtests: pytest.Subtests) -> None:
 
     with ThreadPoolExecutor(ACCOUNTS_AT_ONCE) as pool:
         processes = list(pool.map(attempt, range(len(reads))))
-    cluster_wide = {right for right in granted if right.resource in WITHOUT_NAMESPACE}
-    scoped = _start(lab, "scoped", cluster_wide, *WAITING, f"--namespace={PLUGIN_NAMESPACE}")
     for right, process in zip(reads, processes, strict=True):
         with subtests.test(_named(right)):
             _assert_missing(process.ended(), f"{_named(right)} in the whole cluster")
-    with subtests.test("one namespace"):
-        _assert_missing(scoped.ended(), f"in namespace {PLUGIN_NAMESPACE}")
     lab.assert_clean([])
 
 

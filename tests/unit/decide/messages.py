@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import structs
 
-from hook.config import DriverClient, Duration, Expect, OnMissingPlugin, Plugin, Rbac, Settings
+from hook.config import DriverClient, Duration, Expect, OnMissingPlugin, Plugin, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision
 from hook.objects import names
@@ -36,7 +36,6 @@ FILE: Final = Path(__file__).parents[2] / "fixtures" / "messages.txt"
 CLIENTS: Final = Settings(driver_clients=(EXPORTER,))
 EXPECTED: Final = Settings(expect=Expect("v26.7.0", "590.1.2"))
 HOLDING: Final = Settings(on_missing_plugin=OnMissingPlugin.WAIT)
-SCOPED: Final = Settings(rbac=Rbac(namespaces=("gpu-operator", "dra")))
 CORDONED: Final[Object] = {"spec": {"unschedulable": True}}
 NOT_READY: Final = "status: {state: notReady}"
 NONE_WANTED: Final = "status: {desiredNumberScheduled: 0}"
@@ -142,7 +141,7 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "network driver missing": (with_ofed(cluster(), network("gpu-0").change("driver-pod", patches.DELETING)), JOB),
     "network driver rotating": (with_ofed(cluster(), network("gpu-0").change("driver-pod", patches.OUTDATED).change(
         "daemonset", "spec: {updateStrategy: {type: RollingUpdate}}")), JOB),
-    "no network driver": (with_ofed(cluster(), network("gpu-0").drop("daemonset").drop("driver-pod")), SCOPED),
+    "no network driver": (with_ofed(cluster(), network("gpu-0").drop("daemonset").drop("driver-pod")), JOB),
     "toolkit not ready": (with_toolkit(cluster(), None), TOOLKIT),
     "MIG is being reconfigured": (with_mig(cluster(), "pending"), MIG),
     "MIG failed": (with_mig(cluster(), "failed"), MIG),
@@ -183,7 +182,7 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     # The whole cluster.
     "no plugin": (bare(), JOB),
     "no plugin in its namespace": (cluster(), Settings(plugin=Plugin(namespace="x"))),
-    "no plugin where it may read": (bare(), structs.replace(SCOPED, driver_clients=(EXPORTER,))),
+    "no plugin in its namespace and no client": (bare(), structs.replace(CLIENTS, plugin=Plugin(namespace="dra"))),
     "no plugin, settled": (bare(), HOLDING),
     "operator's own plugin": (bare().drop("policy").put("daemonset", obj("plugin-daemonset", MANAGED)), JOB),
     "and another one": (stale().drop("policy").put("daemonset", obj("plugin-daemonset", MANAGED)), JOB),

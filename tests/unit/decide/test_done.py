@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from hook.config import Advanced, Duration, Expect, OnMissingPlugin, Plugin, Rbac, Settings
+from hook.config import Advanced, Duration, Expect, OnMissingPlugin, Plugin, Settings
 from hook.decide.decide import early_skip_of
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
@@ -93,7 +93,6 @@ def test_a_run_with_nothing_to_protect_is_skipped() -> None:
     for name, found, settings, expected in (
         ("no plugin", without_plugin(), Settings(), Reason.NO_PLUGIN),
         ("no plugin in its namespace", cluster(), Settings(plugin=Plugin(namespace="x")), Reason.NO_PLUGIN),
-        ("no plugin where it may read", without_plugin(), Settings(rbac=Rbac(("gpu-operator",))), Reason.NO_PLUGIN),
         ("no plugin, whatever is expected", without_plugin(), EXPECTING, Reason.NO_PLUGIN),
         ("plugin of the operator", without_plugin(obj("plugin-daemonset", MANAGED)), Settings(),
          Reason.OPERATOR_MANAGED),
