@@ -154,25 +154,6 @@ class Job(Section, frozen=True):
     ] = Mode.COMPLETE
 
 
-class CircuitBreaker(Section, frozen=True):
-    """Stops the controller while clocks or the API show wrong times."""
-
-    threshold: Annotated[
-        Bound,
-        Meta(
-            description="Nothing is restarted if more of the eligible nodes than this become stale within a minute "
-            "although no driver was reloaded. `0` or `100%`: never."
-        ),
-    ] = Bound("50%")
-    reset: Annotated[
-        Duration,
-        Meta(
-            description="The controller restarts plugins again after this time. `0s`: only after the controller's pod "
-            "was restarted."
-        ),
-    ] = Duration(minutes=30)
-
-
 class ControllerLimits(Section, frozen=True):
     """Limits of the controller."""
 
@@ -195,7 +176,6 @@ class ControllerLimits(Section, frozen=True):
         Duration,
         Meta(description="The longest of these pauses, and the longest wait after you have fixed the cause."),
     ] = Duration(hours=1)
-    circuit_breaker: CircuitBreaker = CircuitBreaker()
 
 
 class Advanced(Section, frozen=True):

@@ -43,10 +43,6 @@ class Bound(str):
         """Return the number. A percentage is rounded up to at least one, like ``maxUnavailable`` of a DaemonSet."""
         return max(1, -(-total * self.value // 100)) if self.percent else self.value
 
-    def exceeded_by(self, count: int, total: int) -> bool:
-        """Return whether a count exceeds the bound, without rounding."""
-        return count * 100 > total * self.value if self.percent else count > self.value
-
 
 def as_text(duration: timedelta) -> str:
     """Format a duration like the flags: ``1h30m``; ``90s`` becomes ``1m30s``."""

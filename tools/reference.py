@@ -108,7 +108,7 @@ DETAILS: Final = {
     "oldest_stale_timestamp_seconds": "It is stale until its successor is verified.",
     "reaction_seconds": "The kubelet reports whole seconds.",
     "restarts": "Reason: why the plugin was stale. `Driver`: it started before the driver. `Provider`: it started "
-    "before a component in `refreshAfter`. `Doubt`: it started in the second in which the driver became ready. "
+    "before a component in `refreshAfter`. "
     "Result: `restarted`, `refused` by admission, or `failed`.",
     "affected_pods": "[The classes](../affected-workloads.md)",
     "api_errors": "Each attempt counts. `NotFound`, `Conflict` and `Gone` are normal.",

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from hook.config import OnDeadline
-from hook.decide import breaker, clients, done, restarts, warnings
+from hook.decide import clients, done, restarts, warnings
 from hook.decide.explain import Trait
 from hook.decide.fleet import context_of
 from hook.decide.memo import Memo, index
@@ -171,9 +171,6 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     # Evaluated in every decision, so that the quiet time of the operator runs while other conditions hold.
     operator = done.operator_blocker(fleet, timers)
     evaluated = _with_lost_nodes(list(memo.evaluate(fleet, now)), fleet, memory)
-    if settings.is_controller:
-        after = breaker.observed(memory.breaker, memo.observations, evaluated, fleet, now)
-        memory = replace(memory, breaker=after)
     statuses = _patient(evaluated, settings, timers)
     deleted = done.policy_deleted(fleet.context, statuses, timers)
     skip = deleted or done.nothing_to_protect(fleet.context) or done.no_eligible_node(fleet, evaluated, operator)
@@ -248,11 +245,10 @@ def _of_nodes(
     shown = tuple(_patient(plan.statuses, settings, timers))
     others = except_verified(shown)
     blockers, texts = done.blockers(fleet, shown, operator, timers)
-    stopped = breaker.open_blocker(memory.breaker, settings) if settings.is_controller else None
-    phase, reason = (Phase.WAIT, stopped) if stopped else _phase(blockers, shown, memory, fleet.context, timers)
+    phase, reason = _phase(blockers, shown, memory, fleet.context, timers)
     release_pending = any(Trait.RELEASE_PENDING in blocker.traits for blocker, _message in blockers)
     too_early = release_pending or done.blind_to_intent(fleet.context)
-    may_act = (phase is Phase.WAIT or settings.is_controller) and not too_early and not stopped
+    may_act = (phase is Phase.WAIT or settings.is_controller) and not too_early
     decision = Decision(
         phase,
         *reason,

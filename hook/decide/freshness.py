@@ -2,12 +2,19 @@
 
 The API does not show when a driver was loaded. It shows when the driver container started (D) and when its pod's
 containers became ready (R). The driver was loaded in between. R is the ``ContainersReady`` transition, not ``Ready``,
-which the node controller also changes when a node is lost. Either of two proofs makes a plugin fresh. Without a proof
-it is stale:
+which the node controller also changes when a node is lost. Either of two proofs makes a plugin fresh:
 
 * by start-up: its init container, which waits for a working driver, finished after D, and the old driver was unmounted
   before D;
 * by time: every main container started after R.
+
+Two more proofs compare no times. They hold for one *load*: one run of the driver, known by the UID of its pod and the
+number of restarts of its container:
+
+* by memory: the pod was proven fresh under this load before;
+* by cause: the pod came after this program's own restart under this load.
+
+Without a proof, a plugin is stale.
 
 If the settings name a prerequisite, every main container must also have started after that: after the
 ``ContainersReady`` transition of the container toolkit, or after the last write of the state label of the MIG manager.
@@ -52,8 +59,6 @@ class Moment:
     """None if it is not known. Then no start proves anything."""
     run: str
     """Identifier of what happened. Another one means that it happened again."""
-    bound: bool = False
-    """It happened at `at` or before, and `at` may move without another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +67,13 @@ class Evidence:
 
     freshness: Freshness
     because: str
-    same_second: bool = False
-    """Stale, but the pod started in the same second in which the driver became ready, so the times prove nothing."""
     prerequisite: bool = False
     """Stale, because the pod did not start after a prerequisite."""
 
     @property
     def cause(self) -> Cause:
         """Return what a stale pod did not start after."""
-        if self.prerequisite:
-            return Cause.PREREQUISITE
-        return Cause.DOUBT if self.same_second else Cause.DRIVER
+        return Cause.PREREQUISITE if self.prerequisite else Cause.DRIVER
 
 
 def evaluate(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, moments: Sequence[Moment] = ()) -> Evidence:
@@ -82,27 +83,25 @@ def evaluate(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, moments: 
     if old := _older_than_prerequisite(plugin, moments):
         return Evidence(Freshness.STALE, old, prerequisite=True)
     if old := _older_than_driver(plugin, kind, driver, stack):
-        # A driver that loads quickly is ready in the same second in which its container started.
-        return Evidence(Freshness.STALE, old, same_second=min(starts) == ready)
+        return Evidence(Freshness.STALE, old)
     if pending := _not_running(plugin):
         return Evidence(Freshness.STARTING, pending)
     if _saw_this_driver(plugin, kind, driver, stack):
         return Evidence(Freshness.FRESH, "it waited for this driver before it started")
     if started_after(plugin, ready):
         return Evidence(Freshness.FRESH, "it started after this driver was ready")
-    started = min(starts)
-    return Evidence(Freshness.STALE, _why_stale(started, ready), same_second=started == ready)
+    return Evidence(Freshness.STALE, _why_stale(min(starts), ready))
 
 
-def running(plugin: Pod) -> Evidence:
-    """Return the freshness of a plugin that was proven fresh under this driver run: it only needs to run.
+def running(plugin: Pod, because: str) -> Evidence:
+    """Return the freshness of a plugin that is proven to run on this load of the driver: it only needs to run.
 
     The times of the driver pod may change later: a side container that crashes moves R. The proof holds until the
     driver container restarts.
     """
     if pending := _not_running(plugin):
         return Evidence(Freshness.STARTING, pending)
-    return Evidence(Freshness.FRESH, "it was proven to run on this driver before")
+    return Evidence(Freshness.FRESH, because)
 
 
 def started_after(plugin: Pod, moment: datetime | None) -> bool:
@@ -167,14 +166,9 @@ def predates(pod: Pod, driver: Pod, stack: Stack) -> bool:
 
 
 def driver_run(driver: Pod, stack: Stack) -> str:
-    """Return an identifier of the driver container's current run: its start and its number of restarts.
-
-    Two runs may start within the same second.
-    """
-    container = _named(driver.containers, stack.driver.container)
-    if container is None or container.started_at is None:
-        return str(driver.containers_ready_since)
-    return f"{container.started_at.isoformat()}/{container.restarts}"
+    """Return an identifier of the load of a driver that depends on no clock: its pod and its container's restarts."""
+    restarts = sum(container.restarts for container in driver.containers if container.name == stack.driver.container)
+    return f"{driver.uid}/{restarts}"
 
 
 def _older_than_prerequisite(plugin: Pod, moments: Sequence[Moment]) -> str:

@@ -1,9 +1,10 @@
 """Restart history: match stale pods with earlier restarts, and delay repeated ones.
 
-A restart that did not help, or that the API server refused, needs manual action. A Job fails the node. The controller
-reports the node at once and tries again, because the cause (a clock, an admission policy) may be fixed by then. The
-first restart is immediate. Each further one waits twice as long as the previous one, up to a limit. The count starts
-again once a plugin was verified on the node and its driver has been reloaded since.
+A pod that came after a restart under the same load of its driver is fresh, so no restart is repeated under one load. A
+restart that the API server refused needs manual action. A Job fails the node. The controller reports the node at once
+and tries again, because the cause (an admission policy) may be fixed by then. The first restart is immediate. Each
+further one waits twice as long as the previous one, up to a limit. The count starts again once a plugin was verified
+on the node and its driver has been reloaded since.
 
 The history is in memory only, so a new leader starts with an empty one: at most one extra restart per process that
 ends. Only the kubelet's backoff limits a process that ends again and again (docs/dev/reliability.md, "Not survived").
@@ -35,7 +36,7 @@ MOST_DOUBLINGS: Final = 22
 def with_history(status: NodeStatus, settings: Settings, memory: Memory, now: datetime) -> NodeStatus:
     """Return the status of a stale pod in the light of its restart history.
 
-    A pod that this program deleted is restarting. If the pod that replaces it is stale again, it needs manual action.
+    A pod that this program deleted is restarting. If the API server refused the deletion, it needs manual action.
     """
     if status.reason is Reason.NOTHING_TO_REFRESH:
         return _awaited_again(status, memory)
@@ -77,24 +78,22 @@ def _is_about_another_pod(record: RestartRecord, stale: StalePod) -> bool:
 def _compared_in_job(
     status: NodeStatus, stale: StalePod, record: RestartRecord, _settings: Settings, now: datetime
 ) -> NodeStatus:
-    """Evaluate a stale pod by the result of the restart under this driver run.
+    """Evaluate a stale pod by the result of its restart under this load of the driver.
 
-    A deletion that no watch has shown yet is in progress, even if another driver run is seen already.
+    A deletion that no watch has shown yet is in progress, even if another load is seen already.
     """
     if record.pending(stale):
         return _deleted(status, stale, record, now)
-    if record.driver_run != stale.driver_run:
+    if record.driver_run != stale.driver_run or record.pod_uid != stale.uid:
         return status
-    if record.pod_uid == stale.uid:
-        return status.failed(Reason.RESTART_REFUSED, _refused(status, record))
-    return status.failed(Reason.RESTART_DID_NOT_HELP, _did_not_help(status))
+    return status.failed(Reason.RESTART_REFUSED, _refused(status, record))
 
 
 def _compared_in_controller(
     status: NodeStatus, stale: StalePod, record: RestartRecord, settings: Settings, now: datetime
 ) -> NodeStatus:
     """Evaluate a stale pod in the controller, which retries each failed restart after a longer pause."""
-    same_run, successor = record.driver_run == stale.driver_run, record.pod_uid != stale.uid
+    successor = record.pod_uid != stale.uid
     until = held_until(record, stale, settings)
     if until is None:
         return status if successor else _deleted(status, stale, record, now)
@@ -103,8 +102,6 @@ def _compared_in_controller(
     later = f"the next try (number {record.tries + 1}) is at {timestamp(until)}"
     if not successor:
         return status.failed(Reason.RESTART_REFUSED, f"{_refused(status, record)}; {later}")
-    if same_run:
-        return status.failed(Reason.RESTART_BACKED_OFF, f"{_did_not_help(status)}; {later}")
     message = f"{status.message}, and its predecessor was never verified; {later}"
     return replace(status, reason=Reason.RESTART_BACKED_OFF, message=message)
 
@@ -127,10 +124,6 @@ def _deleted(status: NodeStatus, stale: StalePod, record: RestartRecord, now: da
         return status
     message = f"plugin pod {stale.name} was deleted to restart it"
     return replace(status, state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING, message=message)
-
-
-def _did_not_help(status: NodeStatus) -> str:
-    return f"{status.message}, although it was restarted under this driver run"
 
 
 def _refused(status: NodeStatus, record: RestartRecord) -> str:

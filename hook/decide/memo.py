@@ -10,7 +10,6 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.decide import breaker
 from hook.decide.fleet import Fleet, NodeView, context_of, plugin_pods
 from hook.decide.nodes import evaluate_node
 from hook.decide.plugins import STEADY_AFTER_CRASHES
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from hook.config import Settings
     from hook.decide.fleet import Context
     from hook.decide.result import NodeStatus
-    from hook.decide.state import Memory, Observation, RestartRecord
+    from hook.decide.state import Memory, RestartRecord
     from hook.objects.drivers import Stack
     from hook.objects.views import DaemonSet, DeviceSlice, Malformed, Pod, Snapshot
 
@@ -115,8 +114,6 @@ class Memo:
         """Nodes that were evaluated since the last memory was recorded."""
         self._fresh: Mapping[str, str] | None = None
         """What that memory has recorded as proven fresh."""
-        self.observations: dict[str, Observation] = {}
-        """Observations for the circuit breaker of a controller, by node."""
 
     @property
     def fleet(self) -> Fleet | None:
@@ -166,13 +163,12 @@ class Memo:
             view, before = fleet.nodes[name], self._statuses.get(name)
             found = evaluate_node(view, fleet.context, now)
             again[name] = before if before == found else found
-            self._observe(view, found, fleet.context, now)
+            (self._passing.add if _is_passing(view, now) else self._passing.discard)(name)
         if self._statuses.keys() == fleet.nodes.keys():
             statuses = {**self._statuses, **again}
         else:
             statuses = {name: again.get(name) or self._statuses[name] for name in fleet.nodes}
             for name in self._statuses.keys() - fleet.nodes.keys():
-                self.observations.pop(name, None)
                 self._passing.discard(name)
         self._due, self._statuses, self._now = set(), statuses, now
         self._unrecorded |= due
@@ -188,16 +184,6 @@ class Memo:
         after = memory.with_fresh(statuses, self._uids)
         self._unrecorded, self._fresh = set(), after.fresh
         return after
-
-    def _observe(self, view: NodeView, statuses: Iterable[NodeStatus], context: Context, now: datetime) -> None:
-        """Record what the circuit breaker compares, and whether the statuses change with the time alone."""
-        name = view.name
-        (self._passing.add if _is_passing(view, now) else self._passing.discard)(name)
-        observation = breaker.observation(statuses, view, context) if context.settings.is_controller else None
-        if observation is None:
-            self.observations.pop(name, None)
-        elif observation != self.observations.get(name):
-            self.observations[name] = observation
 
     def _follow(self, snapshot: Snapshot, prior: Snapshot | None) -> set[str]:
         """Take over the objects of a snapshot. Return the nodes whose objects changed."""

@@ -34,7 +34,7 @@ STEADY_AFTER_CRASHES: Final = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class SettledNode:
-    """A node whose driver is settled, with the driver run that its plugins must start after."""
+    """A node whose driver is settled, with the load of the driver that its plugins must start after."""
 
     view: NodeView
     context: Context
@@ -42,14 +42,14 @@ class SettledNode:
     moments: Sequence[Moment]
     """What plugins must start after in addition to the driver."""
     run: str
-    """Identifier of the driver run, and of those of the prerequisites."""
+    """Identifier of the load of the driver, and of those of the prerequisites."""
 
     @classmethod
     def of(cls, view: NodeView, context: Context) -> SettledNode:
         """Return the settled node with its live driver pod."""
         driver, after = live_pods(view.driver_pods)[0], list(moments(view, context))
         runs = (f"/{moment.run}" for moment in after)
-        run = f"{driver.uid}/{freshness.driver_run(driver, context.stack)}{''.join(runs)}"
+        run = f"{freshness.driver_run(driver, context.stack)}{''.join(runs)}"
         return cls(view, context, driver, after, run)
 
     @property
@@ -76,7 +76,7 @@ def moments(view: NodeView, context: Context) -> Iterator[Moment]:
             at, merged = view.node.written.get(change.label, (None, False))
             event = f"the {change.title} of its node ended"
             event = f"the latest moment at which {event}" if merged else event
-            yield Moment(event, at, f"{change.label}/{'merged' if merged else at}", merged)
+            yield Moment(event, at, f"{change.label}/{'merged' if merged else at}")
 
 
 def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> NodeStatus:
@@ -135,7 +135,6 @@ def _evaluate_live(plugin: DaemonSet, live: list[Pod], node: SettledNode, now: d
     """Evaluate every live pod; there may be two for a moment. Return the status of the least proven one."""
     kind = node.context.plugins.of_kind(plugin.uid)
     evaluated = [(pod, _evidence(pod, kind, node)) for pod in live]
-    evaluated = [(pod, evidence) for pod, evidence in evaluated if not _is_successor(pod, evidence, node)]
     for pod, evidence in evaluated:
         if evidence.freshness is Freshness.STALE:
             return _stale(plugin, pod, live, evidence, node)
@@ -148,22 +147,21 @@ def _evaluate_live(plugin: DaemonSet, live: list[Pod], node: SettledNode, now: d
 
 
 def _evidence(pod: Pod, kind: PluginKind, node: SettledNode) -> Evidence:
-    """Return whether a pod is fresh, with the observation. A pod that was proven under this driver run stays fresh."""
+    """Return whether a pod is fresh, with the observation. A proof without times counts for one load of the driver."""
     if (pod.uid, node.run) in node.view.proven:
-        return freshness.running(pod)
+        return freshness.running(pod, "it was proven to run on this driver before")
+    if _is_successor(pod, node):
+        return freshness.running(pod, "it came after a restart by this program, on this driver")
     return freshness.evaluate(pod, kind, node.driver, node.context.stack, node.moments)
 
 
-def _is_successor(pod: Pod, evidence: Evidence, node: SettledNode) -> bool:
-    """Return whether a pod replaced one that this program restarted under this driver run.
+def _is_successor(pod: Pod, node: SettledNode) -> bool:
+    """Return whether a pod replaced one that this program restarted under this load of the driver.
 
-    The restart was issued when the driver was ready, so the new pod started later. The kubelet's times have whole
-    seconds and may show the same second. The ready time may also have moved since without another driver run.
+    The driver was ready before the restart, so the new pod started on it, whatever the times show.
     """
     restart = node.view.restarts.get(pod.owner_uid)
     if restart is None or restart.refused:
-        return False
-    if not evidence.same_second and not freshness.started_after(pod, restart.driver_ready):
         return False
     return pod.uid != restart.pod_uid and pod.uid not in restart.others and restart.driver_run == node.run
 

@@ -185,12 +185,6 @@ class Reason(Row):
         fix=_DELETE,
         precondition="if the node's driver pod is Ready and neither a run nor a controller is active",
     )
-    STALE_UNEXPLAINED = row(
-        "StaleUnexplained",
-        "The plugin is stale by timestamps alone: its driver was not reloaded. The controller restarts it after a "
-        "minute, unless so many nodes look the same that a wrong clock or API is more likely.",
-        look=_DESCRIBE,
-    )
     PLUGIN_QUEUED = row(
         "PluginQueued", "The plugin is restarted as soon as another one is back.", Trait.BLOCKED, look=_DESCRIBE
     )
@@ -240,17 +234,10 @@ class Reason(Row):
         "An admission policy or webhook refuses to delete the plugin's pod; the message quotes its answer.",
         look="kubectl get validatingadmissionpolicies,validatingwebhookconfigurations",
     )
-    RESTART_DID_NOT_HELP = row(
-        "RestartDidNotHelp",
-        "By the kubelet's timestamps, the new pod started before the driver was ready. Either the node's clock was set "
-        "back, or the kubelet restarted and changed the driver's ready time.",
-        look=_POD,
-    )
     RESTART_BACKED_OFF = row(
         "RestartBackedOff",
         "A restart did not lead to a verified plugin, so the controller waits longer before each further one. The "
-        "message names the time. If the driver did not restart since, the node's clock was set back, or the kubelet "
-        "changed the driver's ready time.",
+        "message names the time.",
         look=_POD,
     )
 
@@ -313,16 +300,6 @@ class Reason(Row):
         look=_POLICIES,
     )
     NODES_PENDING = row("NodesPending", "Nodes reload one by one; about two minutes per node is normal.", look=_STATES)
-    BREAKER_OPEN = row(
-        "BreakerOpen",
-        "So many nodes became stale at once, without a reload of their drivers, that a wrong clock or API is more "
-        "likely. Compare the nodes' clocks, and what the API shows of their driver pods. The message says whether and "
-        "when the breaker closes by itself; a restart of the controller closes it, too.",
-        look="kubectl -n kube-node-lease get leases -o custom-columns=NODE:.metadata.name,RENEWED:.spec.renewTime",
-        fix="kubectl -n NAMESPACE rollout restart deployment "
-        "-l app.kubernetes.io/name=gpu-operator-post,app.kubernetes.io/component=controller",
-        precondition="if the clocks agree and the plugins are really stale (the controller then restarts all of them)",
-    )
     REFRESHED = row("Refreshed", "Every stale plugin was restarted and runs on the loaded driver.")
     NOTHING_STALE = row("NothingStale", "Every plugin already ran on the loaded driver.")
     DRIVER_SETTLED = row(
@@ -394,9 +371,5 @@ class EventReason(Row):
         "WaitingForDriver",
         "The state of the fleet, at intervals, while the driver of a node is not settled. While the program waits for "
         "other things, the Event has the reason of the wait. The Event is on the Job or the controller's Deployment.",
-    )
-    BREAKER_CLOSED = row(
-        "BreakerClosed",
-        "A circuit breaker of the controller closed. The Event is on the controller's Deployment and the DaemonSets.",
     )
     AFFECTED_WORKLOAD = row("AffectedWorkload", "A pod may hold files of an old driver. The Event is on the pod.")

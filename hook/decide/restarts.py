@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from operator import or_
 from typing import TYPE_CHECKING
 
-from hook.decide import breaker
 from hook.decide.explain import Trait
 from hook.decide.history import with_history
 from hook.decide.plugins import is_up
@@ -138,20 +137,10 @@ def plan(statuses: Sequence[NodeStatus], fleet: Fleet, memory: Memory, now: date
     """Match statuses against earlier restarts, then choose the stale pods to delete."""
     settings = fleet.context.settings
     verified = Reason.VERIFIED
-    held = [
-        status
-        if status.reason is verified
-        else _held_if_unexplained(with_history(status, settings, memory, now), memory, now)
-        for status in statuses
-    ]
-    return _delete_stale_pods(tuple(held), fleet, memory, now)
-
-
-def _held_if_unexplained(status: NodeStatus, memory: Memory, now: datetime) -> NodeStatus:
-    if not _is_due(status) or not breaker.holds(memory.breaker, status, now):
-        return status
-    message = f"{status.message}; but its driver was not reloaded, so its restart waits for a minute"
-    return replace(status, reason=Reason.STALE_UNEXPLAINED, message=message)
+    compared = tuple(
+        status if status.reason is verified else with_history(status, settings, memory, now) for status in statuses
+    )
+    return _delete_stale_pods(compared, fleet, memory, now)
 
 
 def _delete_stale_pods(statuses: tuple[NodeStatus, ...], fleet: Fleet, memory: Memory, now: datetime) -> Plan:

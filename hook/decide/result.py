@@ -92,8 +92,6 @@ class Cause(StrEnum):
     DRIVER = "Driver"
     PREREQUISITE = "Provider"
     """A provider that the settings name in addition to the driver."""
-    DOUBT = "Doubt"
-    """The pod started in the same second in which the driver became ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ class StalePod:
     because: str
     """The observation that shows that the pod is stale."""
     driver_run: str
-    """Identifier of the driver container's current run: pod UID, start time and number of restarts."""
+    """Identifier of the load of the driver, and of those of prerequisites. No kubelet's clock is in it."""
     cause: Cause = Cause.DRIVER
     driver_ready: datetime | None = None
     """When that driver became ready, by its kubelet. None if unknown."""

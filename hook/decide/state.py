@@ -22,8 +22,6 @@ class RestartRecord:
     at: datetime
     others: frozenset[str] = frozenset()
     """UIDs of pods that ran next to it. None of them replaced it."""
-    driver_ready: datetime | None = None
-    """When the driver was ready at that time. The kubelet may report a later time since."""
     orphan: bool = False
     """No DaemonSet controlled the pod. An admission policy may refuse its deletion until a DaemonSet adopts it."""
     refused: str = ""
@@ -51,33 +49,6 @@ class RestartRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    """Observation of a node whose plugins were all known to be stale or fresh."""
-
-    load: frozenset[str]
-    """Identifiers of the loaded driver and of prerequisites that depend on no clock (see ``breaker``)."""
-    stale: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Breaker:
-    """State of one stack's circuit breaker."""
-
-    opened_at: datetime | None = None
-    """When it opened. None while it is closed."""
-    why: str = ""
-    """The observation that opened it."""
-    observations: Mapping[str, Observation] = field(default_factory=dict)
-    """Last observation, by node."""
-    unexplained: Mapping[str, datetime] = field(default_factory=dict)
-    """When a node became stale without a reload, within the last minute, by node."""
-
-    def closed(self) -> Breaker:
-        """Return the closed breaker. Nodes that are stale now no longer count."""
-        return Breaker(observations=self.observations)
-
-
-@dataclass(frozen=True, slots=True)
 class Memory:
     """Since when conditions hold, which restarts were issued, and which nodes this run has seen."""
 
@@ -95,7 +66,6 @@ class Memory:
     """Nodes that were eligible at some time of this run."""
     saw_fleet: bool = False
     """Some node was eligible. If the fleet is gone after that, it may come back."""
-    breaker: Breaker = field(default_factory=Breaker)
 
     @property
     def restarted(self) -> int:
@@ -115,7 +85,6 @@ class Memory:
             pod.driver_run,
             at,
             others=self._others(key, pod),
-            driver_ready=pod.driver_ready,
             orphan=pod.orphan,
             refused=refused,
             tries=before.tries_with(pod) if before is not None else 1,

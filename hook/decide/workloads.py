@@ -279,7 +279,7 @@ def _loaded_drivers(
         started = freshness.driver_started(drivers[0], plugins.stack)
         if started is None:
             continue
-        run = f"{drivers[0].uid}/{freshness.driver_run(drivers[0], plugins.stack)}"
+        run = freshness.driver_run(drivers[0], plugins.stack)
         ours = plugins.restarted(node, run)
         live = [pod for pod in plugin_pods.get(node, ()) if plugins.clients.is_plugin(pod.owner_uid)]
         refresh = _refreshed(live, drivers[0], run, plugins, ours=ours)

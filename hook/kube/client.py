@@ -164,7 +164,7 @@ class Api:
     def now(self) -> datetime:
         """Return the time by the API server's clock, to a second, for comparison with its timestamps.
 
-        It does not jump if this machine's clock is set. Grace periods, deadlines and the breaker use it.
+        It does not jump if this machine's clock is set. Grace periods and deadlines use it.
         """
         return self._local() + self._clock_offset
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from hook.decide.decide import chosen, early_skip
-from hook.decide.reasons import EventReason, Reason
+from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, Phase, headline
 from hook.errors import UnreachableError
 from hook.kube import events, retry
@@ -269,12 +269,10 @@ class StateReporter:
     def __init__(self, progress: ProgressReporter) -> None:
         self._progress = progress
         self._outcome: tuple[Phase, Reason] | None = None
-        self._open: frozenset[str] = frozenset()
         self._restarted = 0
 
     def report(self, state: ControllerState, plugins: Iterable[ObjectReference]) -> None:
         """Report what changed since the last state."""
-        self._report_breakers(state, plugins)
         decision, progress = state.decision, self._progress
         progress.report_changes(decision)
         progress.forget_all_but(decision)
@@ -289,18 +287,7 @@ class StateReporter:
             self._restarted = state.restarted
             self._event(plugins, decision.reason, headline(decision))
         if decision.phase not in CALM and time.monotonic() - progress.last_summary >= SUMMARY_SECONDS:
-            progress.summarise(decision, None if state.breakers else state.eta)
-
-    def _report_breakers(self, state: ControllerState, plugins: Iterable[ObjectReference]) -> None:
-        breakers = state.breakers
-        for driver in breakers.keys() - self._open:
-            why = f"driver {driver}: {breakers[driver].why}"
-            log.error("circuit breaker: open, nothing is restarted: %s", why)
-            self._event(plugins, Reason.BREAKER_OPEN, why, warning=True)
-        for driver in self._open - breakers.keys():
-            log.warning("circuit breaker: closed, plugins of driver %s are restarted again", driver)
-            self._event(plugins, EventReason.BREAKER_CLOSED, f"plugins of driver {driver} are restarted again")
-        self._open = frozenset(breakers)
+            progress.summarise(decision, state.eta)
 
     def _event(self, plugins: Iterable[ObjectReference], reason: str, note: str, *, warning: bool = False) -> None:
         for subject in filter(None, (self._progress.owner, *plugins)):

@@ -84,8 +84,6 @@ class Health:
         lost, state = self.lost, self._state
         if self.dead or not self._leading:
             return self.dead or self._out_of_reach
-        if state is not None and state.breakers:
-            return f"the circuit breaker is open: {', '.join(sorted(state.breakers))}"
         if lost is not None and lost.seconds > UNREADY_SECONDS:
             return str(lost)
         return "the cluster has not been read yet" if state is None else ""

@@ -324,15 +324,12 @@ class LeaseObserver:
 
 
 def _behind(observed: ControllerStatus, wanted: Mapping[str, str]) -> str:
-    """Return why a controller has not observed these spec hashes, or does not act, or ""."""
+    """Return why a controller has not observed these spec hashes, or ""."""
     unknown = sorted(wanted.keys() - observed.spec_hashes.keys())
     if unknown:
         return f"does not refresh driver {unknown[0]}" if observed.spec_hashes else NOT_READ
     other = [driver for driver, spec in wanted.items() if observed.spec_hashes[driver] != spec]
-    if other:
-        return f"has not observed this spec of driver {other[0]} yet"
-    stopped = sorted(wanted.keys() & observed.breakers.keys())
-    return f"restarts nothing, its circuit breaker is open: {observed.breakers[stopped[0]].message}" if stopped else ""
+    return f"has not observed this spec of driver {other[0]} yet" if other else ""
 
 
 class Delegation:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from hook.decide.decide import chosen
-from hook.decide.explain import Explanation, explained, remedy
+from hook.decide.explain import Explanation, explained
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.errors import ClusterError, PermissionDeniedError, RejectedError, SettingsError
@@ -175,13 +175,10 @@ def _is_restartable(status: NodeStatus) -> bool:
 
 
 def _on_stale(stale: Sequence[NodeStatus], found: Lookup) -> Iterator[str]:
-    """Return one advice for the plugins that a controller restarts, one for those that it holds, one for the rest."""
+    """Return one advice for the plugins that a controller restarts, and one for the rest."""
     lease = found.alive
     refreshed = set(lease.status.spec_hashes) if lease is not None and lease.status is not None else set()
-    held = refreshed & set(lease.breakers) if lease is not None else set()
-    if any(status.stack in held for status in stale):
-        yield f"{Reason.BREAKER_OPEN}: {remedy(Reason.BREAKER_OPEN)}"
-    if lease is not None and (sure := [status for status in stale if status.stack in refreshed - held]):
+    if lease is not None and (sure := [status for status in stale if status.stack in refreshed]):
         meaning = f"The controller ({lease}) restarts the plugin. Its log shows what delays a restart."
         yield _advice(sure, Explanation(meaning, look=LOG.format(namespace=lease.namespace)))
     if rest := [status for status in stale if status.stack not in refreshed]:
@@ -234,9 +231,6 @@ def _lines(found: Lookup) -> Iterator[str]:
         left = f", about {as_text(timedelta(seconds=eta))}" if eta is not None else ""
         acted = f"last restart {_ago(known.last_restart_at, found.now)}, {known.restarted} plugins restarted"
         yield f"controller {lease}: {acted}, {known.remaining} nodes remaining{left}"
-    for driver, breaker in lease.breakers.items():
-        since = f"is open since {timestamp(breaker.opened_at)}: {breaker.message}"
-        yield f"WARNING controller {lease}: the circuit breaker of driver {driver} {since}"
 
 
 def as_json(found: Lookup) -> dict[str, Any] | None:
@@ -257,7 +251,7 @@ def as_json(found: Lookup) -> dict[str, Any] | None:
         return shown
     known: dict[str, Any] = msgspec.to_builtins(lease.status)
     del known["specHashes"], known["version"]
-    return shown | known | {"breakers": msgspec.to_builtins(lease.breakers)}
+    return shown | known
 
 
 def _ago(when: datetime | None, now: datetime) -> str:

@@ -178,15 +178,13 @@ class _FleetCollector(Collector):
             "Time since which the plugin that has waited longest is stale; absent if none is",
             ["driver"],
         )
-        breakers = _family("breaker_open", "1 while the circuit breaker is open and nothing is restarted", ["driver"])
         for driver in drivers:
             own = [status for status in statuses if status.stack == driver]
             plugins.add_metric([driver], sum(map(is_eligible, own)))
             stale.add_metric([driver], sum(map(is_stale, own)))
-            breakers.add_metric([driver], state is not None and driver in state.breakers)
             if (since := staleness.oldest(driver)) is not None:
                 oldest.add_metric([driver], since.timestamp())
-        yield from (nodes, plugins, stale, oldest, breakers, _affected(state.affected if state is not None else None))
+        yield from (nodes, plugins, stale, oldest, _affected(state.affected if state is not None else None))
 
 
 def _affected(affected: Affected | None) -> GaugeMetricFamily:

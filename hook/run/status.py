@@ -23,7 +23,7 @@ from hook.decide.result import except_verified
 from hook.errors import ClusterError, NotFoundError
 from hook.kube.requests import LEASES, ListOptions, Request
 from hook.objects import decoding, names, wire
-from hook.objects.decoding import Count, MalformedObjectError, Name, Text, Time
+from hook.objects.decoding import Count, MalformedObjectError, Text, Time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hook.decide.decide import Memories
     from hook.decide.fleet import Fleet
     from hook.decide.result import Decision
-    from hook.decide.state import Breaker
     from hook.decide.workloads import Affected
     from hook.kube.client import Api
     from hook.kube.election import LeaderElector
@@ -44,22 +43,9 @@ LONGEST: Final = 8192
 """Longest status that is read, in characters. This program writes a few hundred."""
 LONGEST_ETA: Final = 365 * 24 * 3600
 """Longest remaining time, in seconds: one year."""
-LONGEST_MESSAGE: Final = 512
-"""Longest message of a breaker, in characters: enough for five nodes with long names."""
 HASH_DIGITS: Final = 16
 """Hexadecimal digits of a spec hash: enough to distinguish all specs that a cluster ever has."""
 SpecHash = Annotated[str, msgspec.Meta(pattern=rf"\A([0-9a-f]{{{HASH_DIGITS}}})?\Z")]
-
-
-class OpenBreaker(msgspec.Struct, rename="camel", frozen=True):
-    """An open circuit breaker."""
-
-    opened_at: Time
-    message: Name
-
-    def __post_init__(self) -> None:
-        """Cut the time to whole seconds."""
-        force_setattr(self, "opened_at", decoding.utc(self.opened_at))
 
 
 class ControllerStatus(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
@@ -77,8 +63,6 @@ class ControllerStatus(msgspec.Struct, rename="camel", frozen=True, kw_only=True
     """Plugins that this leader has restarted."""
     observed_at: Time | None = None
     last_restart_at: Time | None = None
-    breakers: dict[str, OpenBreaker] = msgspec.field(default_factory=dict)
-    """Open breakers, by driver."""
     writer: Text = ""
     """Identity of the writer. A new leader finds the status of the previous one, but has not read the fleet itself."""
 
@@ -96,10 +80,7 @@ class ControllerStatus(msgspec.Struct, rename="camel", frozen=True, kw_only=True
         """Return the status from its JSON text. Raises MalformedObjectError if a known field is invalid."""
         if len(text) > LONGEST:
             raise MalformedObjectError(f"{len(text)} characters, expected at most {LONGEST}")
-        found = decoding.read(cls, text.encode())
-        if not all(breaker.message.isprintable() for breaker in found.breakers.values()):
-            raise MalformedObjectError("message: not printable")
-        return found
+        return decoding.read(cls, text.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,26 +101,15 @@ class ControllerState:
     affected: Affected | None = None
     """Pods that may hold files of an old driver. None before the fleet is read."""
 
-    @property
-    def breakers(self) -> dict[str, Breaker]:
-        """Return the open breakers, by driver."""
-        found = {driver: memory.breaker for driver, memory in self.memories.items()}
-        return {driver: breaker for driver, breaker in found.items() if breaker.opened_at is not None}
-
     def status(self, writer: str) -> ControllerStatus:
-        """Return what the Lease shows. A status with an open breaker has no estimate."""
+        """Return what the Lease shows."""
         return ControllerStatus(
             spec_hashes=dict(self.spec_hashes),
             remaining=remaining(self.decision),
-            eta_seconds=min(self.eta, LONGEST_ETA) if self.eta is not None and not self.breakers else None,
+            eta_seconds=min(self.eta, LONGEST_ETA) if self.eta is not None else None,
             restarted=self.restarted,
             observed_at=self.now,
             last_restart_at=self.last_restart_at,
-            breakers={
-                driver: OpenBreaker(breaker.opened_at, breaker.why[:LONGEST_MESSAGE])
-                for driver, breaker in self.breakers.items()
-                if breaker.opened_at is not None
-            },
             writer=writer,
         )
 
@@ -192,11 +162,6 @@ class LeaseStatus:
     def outdated(self) -> bool:
         """Return whether a previous leader wrote the status: the current one has not read the fleet yet."""
         return bool(self.holder) and self.status is not None and self.status.writer != self.holder
-
-    @property
-    def breakers(self) -> Mapping[str, OpenBreaker]:
-        """Return the open breakers of the current leader, by driver. Those of a previous leader ended with it."""
-        return self.status.breakers if self.status is not None and self.status.writer == self.holder else {}
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -264,7 +229,7 @@ class StatusWriter:
         """Return when a status is due to be written, by the monotonic clock."""
         again = self._tried_at + RETRY_SECONDS
         last = self._written
-        if last is None or (last.spec_hashes, last.breakers) != (status.spec_hashes, status.breakers):
+        if last is None or last.spec_hashes != status.spec_hashes:
             return again
         return max(again, self._written_at + (UNCHANGED_SECONDS if self._equivalent(status) else WRITE_SECONDS))
 

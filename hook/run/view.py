@@ -106,8 +106,7 @@ class Viewer:
         affected, _refreshes = workloads.evaluate(self._cache, self._settings, snapshots, memories, known)
         problem = str(lost) if lost is not None and lost.seconds >= report.LOST_SECONDS else ""
         fleets = {name: memo.fleet for name, memo in memos.items() if memo.fleet is not None}
-        held = found.lease is not None and found.lease.breakers
-        eta = None if held else remaining_seconds(fleets, decision, self._settings, now)
+        eta = remaining_seconds(fleets, decision, self._settings, now)
         return View(now, fleets, decision, affected, found, problem, eta)
 
     def wait(self) -> None:

@@ -48,7 +48,6 @@ _started: Final = partial(_series, "process_start_time_seconds")
 _there: Final = partial(_ours, "build_info", version="0.1.0")
 _reconciled: Final = partial(_ours, "last_reconcile_timestamp_seconds")
 _out_of_sync: Final = partial(_ours, "cache_out_of_sync_seconds")
-_breaker: Final = partial(_ours, "breaker_open", driver="gpu")
 _oldest: Final = partial(_ours, "oldest_stale_timestamp_seconds", driver="gpu")
 _restarts: Final = partial(_ours, "restarts_total", driver="gpu", reason="Driver", result="restarted")
 _errors: Final = partial(_ours, "api_errors_total", verb="watch", resource="pods")
@@ -76,10 +75,9 @@ FIRES: Final[dict[str, Case]] = {
     "never-reconciles": ("NoProgress", [_leader("1x30"), _reconciled("0x30")], (9, 30)),
     "stops-reconciling": ("NoProgress", [_leader("1x30"), _reconciled("0+60x10 600x20")], (19, 30)),
     "blind-for-long": ("Blind", [_out_of_sync("0+60x10 0x20")], (6, 10)),
-    "breaker-of-one-stack": ("BreakerOpen", [_breaker("0 1x5 0x5"), _breaker("0x11", driver="network")], (1, 6)),
     "stale-for-long": ("PluginStale", [_oldest("0x30")], (16, 30)),
     "failed": ("NodeFailed", [_nodes("Failed", "DriverFailing", "_ 2x9 stale")], (2, 10)),
-    "restarted-in-vain": ("RestartsDoNotHelp", [_nodes("Failed", "RestartBackedOff", BACK_OFF)], (16, 30)),
+    "restarted-in-vain": ("RestartsDoNotHelp", [_nodes("Stale", "RestartBackedOff", BACK_OFF)], (16, 30)),
     "four-restarts-of-one": ("ManyRestarts", [_plugins("1x40"), _restarts("0+1x4 4x35")], (4, 39)),
     "affected-pods": ("AffectedWorkloads", [_affected("PreparedWhileStale", "0 2x20 0x5")], (6, 21)),
     "watch-that-never-opens": ("ApiErrors", [_errors("0+6x60", kind="PermissionDenied")], (36, 60)),
@@ -91,12 +89,11 @@ QUIET: Final[dict[str, Case]] = {
     "is-standby": ("NoProgress", [_leader("0x30"), _reconciled("0x30")], None),
     "reads-a-large-fleet": ("NoProgress", [_leader("1x30"), _reconciled("0x5 360+60x24")], None),
     "outage-of-minutes": ("Blind", [_out_of_sync("0+60x4 0x20")], None),
-    "breaker-closed": ("BreakerOpen", [_breaker("0x30")], None),
-    "third-restart-helps": ("RestartsDoNotHelp", [_nodes("Failed", "RestartBackedOff", "_ 1 _ 1 stale _x20")], None),
-    "stale-while-breaker-open": ("PluginStale", [_oldest("0x30"), _breaker("1x30")], None),
+    "third-restart-helps": ("RestartsDoNotHelp", [_nodes("Stale", "RestartBackedOff", "_ 1 _ 1 stale _x20")], None),
+    "stale-for-a-moment": ("PluginStale", [_oldest("0x10 stale")], None),
     "waits-for-its-driver": ("NodeFailed", [_nodes("Waiting", "DriverNotReady", "5x30")], None),
     "failed-for-a-moment": ("NodeFailed", [_nodes("Failed", "UpgradeFailed", "1 stale")], None),
-    "backs-off": ("NodeFailed", [_nodes("Failed", "RestartBackedOff", BACK_OFF)], None),
+    "backs-off": ("NodeFailed", [_nodes("Stale", "RestartBackedOff", BACK_OFF)], None),
     "three-restarts-of-one": ("ManyRestarts", [_plugins("1x70"), _restarts("0+1x3 3x67")], None),
     "a-rollout-and-a-second": ("ManyRestarts", [_plugins("50x9 0x9 50x50"), _restarts("0+20x5 100x60")], None),
     "possibly-affected-pods": ("AffectedWorkloads", [_affected("PossiblyAffected", "5x30")], None),

@@ -13,7 +13,6 @@ from prometheus_client import generate_latest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
-from hook.decide.state import Breaker
 from hook.decide.workloads import Affected, AffectedPod, Exposure
 from hook.errors import ConflictError, GoneError, NotFoundError, UnreachableError
 from hook.kube.client import Counters
@@ -33,7 +32,6 @@ SHOWN: Final[dict[str, dict[str, Any]]] = {
     "Leader": {"": 1},
     "Stale plugins": {"": 1},
     "Failed nodes": {"": 1},
-    "Circuit breakers open": {"": 1},
     "Affected pods": {"": 2},
     "Cache out of sync": {"": 120},
     "Nodes by state": {"gpu Verified": 1, "gpu Stale": 1, "gpu Failed": 1, "gpu Excluded": 1},
@@ -84,7 +82,7 @@ def _exposed(began: datetime) -> list[Scrape]:
             counters.failed(error("no"), "list", "pods")
         if now > began:
             replicas[LEADER].executed(restart(stale_pod(ready=began)), began + timedelta(seconds=20))
-        state = ControllerState(decision([first, *others]), memories(Breaker(began)), now, lost, affected=affected)
+        state = ControllerState(decision([first, *others]), memories(), now, lost, affected=affected)
         replicas[LEADER].reconciled(state)
         for name, telemetry in replicas.items():
             text = generate_latest(telemetry.registry).decode()

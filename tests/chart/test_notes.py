@@ -22,7 +22,7 @@ CONTENTS: Final[tuple[tuple[Values, list[str], list[str]], ...]] = (
     ({"hook.enabled": False}, ["--timeout 1620s --wait --wait-for-jobs", "wait: true, waitForJobs: true"], []),
     ({"dryRun": True, **OPEN}, ["restarts none (dryRun)", STATUS], ["Caution", EVENTS]),
     ({"enabled": False}, ["is disabled"], []),
-    (CONTROLLER, ["--timeout 1620s", "The breaker does not stop the Job", EXEC], []),
+    (CONTROLLER, ["--timeout 1620s", EXEC], []),
     (ALONE, [EXEC, EVENTS], ["Job", "--timeout", "job/", STATUS]),
     ({**CONTROLLER, "job.mode": "delegate"}, ["The Job waits until the controller"], []),
     (OPEN, ["rbac.admissionPolicy.enabled is false", "which pods the ServiceAccount may delete"], []),

@@ -15,7 +15,7 @@ from tools.settings import settings
 SETTINGS: Final = {".".join(path): setting for path, setting in settings()[0].items()}
 OF_A_RUN: Final = {"timeout", "onDeadline", "expect", "dryRun", "job"}
 """Settings of a single run. The controller does not get them, so that a release does not restart it."""
-BLOCKS: Final = ("expect", "plugin", "job", "controller", "circuitBreaker", "advanced", "affectedWorkloads")
+BLOCKS: Final = ("expect", "plugin", "job", "controller", "advanced", "affectedWorkloads")
 RENDERED: Final[tuple[Values, ...]] = (
     {"job.mode": "complete"},
     {"dryRun": False, "controller.enabled": True},
@@ -71,7 +71,6 @@ ACCEPTED_AND_REFUSED: Final[tuple[tuple[str, list[object], list[object]], ...]] 
     ("drivers", [["network"]], [[], ["cpu"], "gpu"]),
     ("maxParallelRestarts", [0, 7], [-1, 1.5, "3"]),
     ("controller.maxUnavailable", [1, "3", "100%"], [0, "0", "0%", -1, 1.5, "half", "101%", 1000000]),
-    ("controller.circuitBreaker.threshold", [0, "0%", "100%"], [-1, "101%"]),
     ("controller.restartBackoff", ["1s"], ["0s", "721h"]),
     ("pluginTimeout", ["1s"], ["0s", "31d", "900000h"]),
     ("plugin.names", [["a" * 63], [{"name": "a.b"}]], [["a." * 127], ["a/b"], ['x"]'], [{"driver": "gpu"}], "a"]),

@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Cause, Decision, DeletePod, NodeState, NodeStatus, Phase, StalePod
-from hook.decide.state import Breaker, Memory
+from hook.decide.state import Memory
 from hook.decide.workloads import Affected
 from hook.errors import UnreachableError
 from hook.kube.client import ENDED, Counters
@@ -52,7 +52,7 @@ def later(seconds: float) -> datetime:
 def stale_pod(name: str = "plugin-1", ready: datetime | None = NOW, *, again: bool = False) -> StalePod:
     """Return a pod that must restart."""
     return StalePod(
-        "dra", name, name, "1", "ds", "it is old", "run", cause=Cause.DOUBT, driver_ready=ready, again=again
+        "dra", name, name, "1", "ds", "it is old", "run", cause=Cause.DRIVER, driver_ready=ready, again=again
     )
 
 
@@ -89,16 +89,14 @@ def decision(statuses: Iterable[NodeStatus]) -> Decision:
     return Decision(Phase.WAIT, Reason.NODES_PENDING, "so it is", statuses=tuple(statuses))
 
 
-def memories(breaker: Breaker | None = None) -> dict[str, Memory]:
-    """Remember nothing but perhaps a breaker."""
-    memory = Memory(started=NOW)
-    return {DRIVER: memory if breaker is None else Memory(started=NOW, breaker=breaker)}
+def memories() -> dict[str, Memory]:
+    """Remember nothing."""
+    return {DRIVER: Memory(started=NOW)}
 
 
-def state(lost: OutOfSync | None = None, stopped: Iterable[str] = ()) -> ControllerState:
-    """Return the state after a reconcile, with an open breaker for some drivers."""
-    opened = {driver: Memory(started=NOW, breaker=Breaker(NOW, "clocks")) for driver in stopped}
-    return ControllerState(decision([]), memories() | opened, NOW, lost)
+def state(lost: OutOfSync | None = None) -> ControllerState:
+    """Return the state after a reconcile."""
+    return ControllerState(decision([]), memories(), NOW, lost)
 
 
 def restart(pod: StalePod, **how: str) -> RestartResult:

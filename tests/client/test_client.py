@@ -146,7 +146,7 @@ class SetClock(datetime):
 
 
 def test_setting_the_clock_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step of this machine's clock is no time that passed: no breaker closes by it, and no Job's time is up."""
+    """A step of this machine's clock is no time that passed: no pause ends by it, and no Job's time is up."""
     monkeypatch.setattr(clients, "datetime", SetClock)
     for first in (timedelta(), timedelta(hours=1)):
         for then in (timedelta(hours=1), timedelta(seconds=70), timedelta(seconds=-70), timedelta()):

@@ -15,7 +15,7 @@ from hook.decide import decide
 from hook.decide.decide import Snapshots
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
-from hook.decide.state import Breaker, Memory
+from hook.decide.state import Memory
 from hook.errors import LeaseLostError, UnreachableError
 from hook.kube import events
 from hook.kube.election import LeaderElectionConfig, LeaderElector
@@ -26,7 +26,7 @@ from hook.run import controller
 from hook.run.controller import Controller, Identity, Leader, StateReporter
 from hook.run.metrics import Telemetry
 from hook.run.report import ProgressReporter, RestartResult
-from hook.run.status import ControllerState, ControllerStatus, OpenBreaker
+from hook.run.status import ControllerState, ControllerStatus
 from tests.client.controller import Recorder
 from tests.client.leases import NAME, NAMESPACE, PATH, Leases, held, keeping
 from tests.client.server import PATIENCE, Said, Server, refused, until
@@ -91,12 +91,11 @@ def test_nothing_is_restarted_once_the_lease_is_lost(led: Led, monkeypatch: pyte
     assert server.count("DELETE") == 0
 
 
-def test_a_leader_begins_with_a_closed_breaker(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_begins_with_a_status_of_its_own(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the leader before it wrote: its first status replaces all of that."""
     kept, server, lease, leader = led
     now = server.api.now()
-    opened = {"gpu": OpenBreaker(now, "9 of 10")}
-    left = ControllerStatus(restarted=3, last_restart_at=now, breakers=opened, writer="b")
+    left = ControllerStatus(restarted=3, last_restart_at=now, writer="b")
     lease.annotate({names.STATUS_ANNOTATION: left.encode()})
 
     def enough(_seconds: float) -> None:
@@ -106,7 +105,7 @@ def test_a_leader_begins_with_a_closed_breaker(led: Led, monkeypatch: pytest.Mon
     with pytest.raises(KeyError):
         leader.run()
     status = ControllerStatus.decode(kept.annotation(names.STATUS_ANNOTATION))
-    assert (status.writer, status.breakers, status.restarted, status.last_restart_at) == ("a", {}, 0, None)
+    assert (status.writer, status.restarted, status.last_restart_at) == ("a", 0, None)
 
 
 def test_a_controller_that_is_out_of_sync_promises_nothing(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,23 +180,21 @@ def test_events_are_written_before_the_lease_is_released(monkeypatch: pytest.Mon
         until(lambda: kept.holder == "", "the Lease is released")
 
 
-def state(decision: Decision, restarted: int = 0, breaker: Breaker | None = None) -> ControllerState:
+def state(decision: Decision, restarted: int = 0) -> ControllerState:
     """Return the state after this decision."""
-    memory = Memory(started=LATER, breaker=breaker or Breaker())
-    return ControllerState(decision, {"gpu": memory}, LATER, restarted=restarted)
+    return ControllerState(decision, {"gpu": Memory(started=LATER)}, LATER, restarted=restarted)
 
 
 def test_each_change_is_reported_once() -> None:
-    """What opens and closes, what fails, and what was refreshed; nothing of a fleet at rest."""
+    """What fails, and what was refreshed; nothing of a fleet at rest."""
     recorder = Recorder()
     reporter = StateReporter(ProgressReporter(recorder, OWNER))
-    failed = state(replace(DONE, phase=Phase.FAIL, reason=Reason.UPGRADE_FAILED), breaker=Breaker(LATER, "9 of 10"))
-    both = ("Deployment", "DaemonSet")
+    failed = state(replace(DONE, phase=Phase.FAIL, reason=Reason.UPGRADE_FAILED))
     for each, expected in (
         (state(DONE), []),
-        (failed, [*((kind, "BreakerOpen", "", True) for kind in both), ("Deployment", "UpgradeFailed", "", True)]),
+        (failed, [("Deployment", "UpgradeFailed", "", True)]),
         (state(replace(DONE, reason=Reason.REFRESHED), 2),
-         [(kind, reason, "", False) for reason in ("BreakerClosed", "Refreshed") for kind in both]),
+         [(kind, "Refreshed", "", False) for kind in ("Deployment", "DaemonSet")]),
     ):  # fmt: skip
         recorder.heard.clear()
         for _time in range(3):

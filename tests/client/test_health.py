@@ -19,7 +19,7 @@ from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
 from hook.run.health import ALIVE_SECONDS, UNREADY_SECONDS, Health, _Handler, address, serve
 from hook.run.metrics import Telemetry
-from tests.client.controller import DRIVER, state
+from tests.client.controller import state
 from tests.client.server import PATIENCE
 
 NOT_READ: Final = "the cluster has not been read yet"
@@ -81,14 +81,13 @@ def test_a_leader(health: Health, clock: list[float]) -> None:
 
 
 def test_a_leader_that_does_not_act(health: Health, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Out of sync for more than a minute, or with an open breaker, it is not ready, and still alive."""
+    """Out of sync for more than a minute, it is not ready, and still alive."""
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     health.lead(leading=True)
     for found, why in (
         (state(lost=_lost(UNREADY_SECONDS / 2)), ""),
         (state(lost=_lost(UNREADY_SECONDS + 1)), "cannot read pods for 61 s"),
         (state(), ""),
-        (state(stopped=("network", DRIVER)), "the circuit breaker is open: gpu, network"),
     ):
         health.reconciled(found)
         unready = health.unready

@@ -14,13 +14,12 @@ from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
 from hook.objects.decoding import MalformedObjectError
 from hook.run import lookup
 from hook.run.lookup import Lookup
-from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker, lease_status
+from hook.run.status import ControllerStatus, LeaseStatus, lease_status
 from tests.client.controller import NOW, STATUS, lease, stale_pod
 from tests.client.server import listed, refused, serving
 
 NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
 NAME: Final = "post"
-OPENED: Final = structs.replace(STATUS, breakers={"gpu": OpenBreaker(NOW, "9 of 10 nodes")})
 OTHER: Final = structs.replace(STATUS, spec_hashes={"network": ""})
 
 
@@ -37,20 +36,18 @@ def as_json(seen: Lookup) -> dict[str, Any]:
 
 
 def test_whether_a_controller_is_alive() -> None:
-    """Who holds the Lease, when it was renewed and acted, how much is left, and an open breaker."""
+    """Who holds the Lease, when it was renewed and acted, and how much is left."""
     nothing = Lookup(NOW)  # most clusters have none
     assert ([line for line in lookup.as_lines(nothing) if line], lookup.as_json(nothing)) == ([], None)
-    alive, dead, seen = found(), found(later=300), found(OPENED)
+    alive, dead = found(), found(later=300)
     assert "alive (pod-a)" in lookup.as_lines(alive)[0]
     assert "last renewed 2s ago" in lookup.as_lines(alive)[0]
-    assert "9 of 10 nodes" in lookup.as_lines(seen)[-1]
-    assert as_json(seen)["breakers"] == {"gpu": {"openedAt": "2026-03-01T12:00:00Z", "message": "9 of 10 nodes"}}
     first, second = lookup.as_lines(dead)
     for part, text in (("NOT ALIVE", first), ("last restart 5m ago", second), ("3 nodes remaining, about 6m", second)):
         assert part in text, text
     shown = as_json(alive)
     expected = {"alive": True, "holder": "pod-a", "lastRestartAt": "2026-03-01T12:00:00Z", "remaining": 3,
-                "etaSeconds": 360, "restarted": 7, "breakers": {}}  # fmt: skip
+                "etaSeconds": 360, "restarted": 7}  # fmt: skip
     assert {key: shown[key] for key in expected} == expected
     assert as_json(dead) == {**shown, "alive": False}
 
@@ -133,9 +130,6 @@ def test_what_no_controller_restarts_is_reported_with_the_reason() -> None:
     ):
         told = advice(STALE, seen=seen)
         assert (words in told, NOTHING_RESTARTS in told) == (True, True), told
-    told = advice(STALE, seen=found(OPENED))  # what to compare first, and nothing to delete by hand
-    assert told.startswith("BreakerOpen: ")
-    assert ("restarts the plugin." in told, "delete pod" in told) == (False, False)
     # A controller of one driver leaves the plugins of another as they are.
     told = advice(STALE, node_status(NodeState.STALE, node="b", stack="network"), seen=found())
     assert ["The controller" in line for line in told.splitlines()] == [True, False]

@@ -13,7 +13,6 @@ import pytest
 from hook import __version__
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, NodeStatus
-from hook.decide.state import Breaker
 from hook.decide.workloads import Affected, AffectedPod, Exposure
 from hook.errors import NotFoundError
 from hook.kube.client import Counters
@@ -48,9 +47,9 @@ class Shown:
         self.telemetry = Telemetry(self.counters, clock=lambda: 0.0)
         self.telemetry.leading(leading=True)
 
-    def look(self, *statuses: NodeStatus, at: float = 0, breaker: Breaker | None = None) -> None:
+    def look(self, *statuses: NodeStatus, at: float = 0) -> None:
         """Finish a reconcile, so many seconds after the beginning."""
-        state = ControllerState(decision(statuses), memories(breaker), later(at), affected=Affected())
+        state = ControllerState(decision(statuses), memories(), later(at), affected=Affected())
         self.telemetry.reconciled(state)
 
     def executed(self, at: datetime, *results: RestartResult) -> None:
@@ -68,7 +67,7 @@ class Shown:
 
     def restarts(self, result: str, driver: str = DRIVER) -> float | None:
         """Return how many restarts had this result."""
-        return self.value("restarts_total", driver=driver, reason="Doubt", result=result)
+        return self.value("restarts_total", driver=driver, reason="Driver", result=result)
 
     def nodes(self) -> dict[tuple[str, str], float]:
         """Return the counts of nodes, by state and reason."""
@@ -151,11 +150,8 @@ def test_restarts_by_cause_and_result(shown: Shown) -> None:
     assert (shown.restarts("restarted"), shown.restarts("restarted", "network")) == (3, None)
 
 
-def test_the_breaker_and_the_time_out_of_sync(shown: Shown) -> None:
-    """Each shows while it lasts."""
-    for breaker, expected in ((None, 0), (Breaker(NOW, "clocks"), 1), (None, 0)):
-        shown.look(stale(), breaker=breaker)
-        assert shown.of("breaker_open") == (expected,)
+def test_the_time_out_of_sync(shown: Shown) -> None:
+    """It shows while it lasts."""
     shown.telemetry.reconciled(state(OutOfSync("pods", time.monotonic() - 120, "refused")))
     first, second = (shown.value("cache_out_of_sync_seconds") or 0.0 for _look in range(2))
     assert 120 <= first < second
@@ -177,7 +173,7 @@ def test_a_standby_shows_no_fleet(shown: Shown) -> None:
     shown.look(stale())
     assert shown.value("leader") == 1
     shown.telemetry.leading(leading=False)
-    assert (shown.value("leader"), shown.nodes(), shown.of("breaker_open", OLDEST)) == (0, {}, (None, None))
+    assert (shown.value("leader"), shown.nodes(), shown.of(OLDEST)) == (0, {}, (None,))
     shown.telemetry.leading(leading=True)
     shown.look(verified(), at=600)
     shown.executed(later(603), restart(stale_pod()))

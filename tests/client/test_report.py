@@ -52,7 +52,7 @@ def test_what_is_logged_of_a_node(caplog: pytest.LogCaptureFixture) -> None:
     """A change, once for each driver and plugin, and what holds a restart back; not what is restarted at once."""
     for other in (NIC, waiting("gpu", Reason.PLUGIN_QUEUED, "a/b")):
         assert len(logged(caplog, *[pending(GPU, other)] * 4)) == 2, other
-    for reason in (Reason.PLUGIN_QUEUED, Reason.STALE_UNEXPLAINED, Reason.RESTART_BACKED_OFF):
+    for reason in (Reason.PLUGIN_QUEUED, Reason.RESTART_BACKED_OFF):
         held = replace(waiting("gpu", reason, "a/b"), state=NodeState.STALE, message="waits for its turn (max 1)")
         stale = replace(held, node="y", reason=Reason.PLUGIN_STALE)
         assert logged(caplog, pending(held, stale)) == [f"node x: Stale ({reason}): waits for its turn (max 1)"]

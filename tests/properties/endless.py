@@ -3,17 +3,11 @@
 Those of any restart, in ``promises.py``, hold as well.
 
 (d) Restarts that do not make a plugin well come ever more seldom, and none takes down more than may be down.
-(e) Where times alone move on a crowd of nodes nothing is restarted, and nothing at all while the breaker is open; it
-    does not open for anything else.
-(f) Whatever is stale is refreshed in the end, unless manual action is required; success is only reported when true.
+(e) Whatever is stale is refreshed in the end, unless manual action is required; success is only reported when true.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Final
-
-from hook.decide.breaker import FEWEST
 from hook.decide.result import Phase
 from tests.properties import promises
 from tests.properties.machine import Machine
@@ -21,46 +15,22 @@ from tests.properties.pods import SECOND, PluginPod
 from tests.properties.program import Controller
 from tests.properties.promises import WrongEndError, WrongRestartError
 
-MINUTE: Final = 60 * SECOND
-TIMES_THAT_LIE: Final = frozenset({"times_move", "clock_back", "clock_forward"})
-"""What a history does to clocks; without any of it, no breaker has a reason to open."""
 
-
-def patience(run: Controller, *, lied: bool) -> int:
-    """Return how long a cluster at rest may take until nothing is stale: pause, policy's report, open breaker."""
-    # The breaker opens for clocks alone, so only where they lied there is a need to wait for it.
+def patience(run: Controller) -> int:
+    """Return how long a cluster at rest may take until nothing is stale: pause, restart, policy's report."""
     settings = run.settings
     pauses = settings.controller.restart_backoff_max + settings.plugin_timeout + settings.advanced.policy_grace
-    pauses += settings.controller.circuit_breaker.reset if lied else timedelta()
     return int(pauses.total_seconds()) * SECOND + promises.CALM
 
 
-# (d) and (e): restarts.
+# (d) Restarts.
 
 
 def restart(run: Controller, machine: Machine, pod: PluginPod) -> None:
     """Hold a restart to what is true in its moment, and to those before it."""
     promises.restart(run, machine, pod)
-    if run.breaker_is_open:
-        raise WrongRestartError(f"{pod.uid} restarted while the breaker is open")
-    if machine.name in _crowd(run) and not machine.stale(pod):
-        raise WrongRestartError(f"{pod.uid} restarted although times alone moved, on a crowd of nodes")
     _is_not_too_soon(run, machine, pod)
     _leaves_enough(run, machine, pod)
-
-
-def _crowd(run: Controller) -> frozenset[str]:
-    """Return the nodes whose times moved within a minute, if they are a burst whose time is not over."""
-    machines = run.world.machines
-    moved = {
-        name: when
-        for name, (when, load) in run.moved.items()
-        if name in machines and machines[name].load == load and _counts(run, machines[name])
-    }
-    first, last = min(moved.values(), default=0), max(moved.values(), default=0)
-    over = run.world.now - last >= run.settings.controller.circuit_breaker.reset.total_seconds() * SECOND
-    crowd = len(moved) >= FEWEST and 2 * len(moved) > len(machines) and last - first < MINUTE
-    return frozenset(moved) if crowd and not over else frozenset()
 
 
 def _counts(run: Controller, machine: Machine) -> bool:
@@ -80,7 +50,7 @@ def _is_not_too_soon(run: Controller, machine: Machine, pod: PluginPod) -> None:
     if before is None or before[1] <= run.world.plugin_set.made:
         return  # Under another DaemonSet the pauses begin anew.
     count, when, load = before
-    if run.well.get(machine.name, (-1, None))[0] > when and (load != machine.load or machine.name in run.moved):
+    if run.well.get(machine.name, (-1, None))[0] > when and load != machine.load:
         return
     settings = run.settings
     pause = min(settings.controller.restart_backoff * 2 ** (count - 1), settings.controller.restart_backoff_max)
@@ -105,13 +75,11 @@ def _serves(pod: PluginPod) -> bool:
     return pod.ready is not None and not pod.deleting
 
 
-# (f): verdicts, and the end.
+# (e) Verdicts, and the end.
 
 
-def looked(run: Controller, *, lied: bool) -> None:
+def looked(run: Controller) -> None:
     """Hold what is said of the moment to it, where everything was known."""
-    if run.breaker_is_open and not lied:
-        raise WrongEndError("the breaker opened although no times moved")
     if run.last is None or not run.watch.knows_everything:
         return
     if run.last.phase is Phase.DONE:

@@ -40,9 +40,6 @@ SHORT: Final = {
     "RELOAD": "takes_driver work:300",
     "GONE": "policy_vanishes|kind_vanishes",
     "ORPHANED": "plugins_orphaned|plugins_adopted",
-    "MOVES": " ".join(f"times_move:{node} watch:10,20,110" for node in range(5)),
-    "PARALLEL": " ".join(f"takes_driver:{node}" for node in range(6)),
-    "CRASHES": " ".join(f"driver_crashes:{node}" for node in range(6)),
 }
 
 PACES: Final = st.builds(
@@ -70,8 +67,6 @@ USUAL, PROBED, BARE = (st.just(Site(side=side)) for side in (Side.NONE, Side.PRO
 REWRITTEN: Final = st.builds(Site, image=st.sampled_from([one for one in Image if one is not Image.AS_RENDERED]))
 TOUCHED: Final = st.builds(Site, touched=st.sampled_from([20, 30, 50]))
 NO_BOUND, ONE, TWO, THREE, ONE_OR_TWO = st.just(0), st.just(1), st.just(2), st.just(3), st.integers(1, 2)
-A_CROWD: Final = st.integers(6, 8)
-"""Nodes, of which five are more than a share."""
 ANY_PHASE: Final = st.integers(0, SECOND - 1)
 """Where in a second of the API's clock a history begins."""
 EARLY: Final = st.integers(0, 1)
@@ -254,16 +249,16 @@ FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
 }  # fmt: skip
 """By name; what a family is about is its name."""
 ENDLESS: Final[Mapping[str, SearchStrategy[History]]] = {
-    "jumps": _drawn("watch:10 MOVES watch:100,700",
-        "watch:10 MOVES watch:700 killed watch:100",
-        "watch:10 MOVES RELOAD watch:700", nodes=A_CROWD, controller=True),
-    "all_at_once": _drawn("watch:10 PARALLEL watch:300",
-        "UPGRADE daemonset_controller PARALLEL watch:10,300",
-        "watch:10 CRASHES watch:300", nodes=A_CROWD, controller=True),
+    "jumps": _drawn("watch:10 times_move watch:100,300",
+        "watch:10 times_move watch:50 killed watch:100",
+        "RELOAD look watch:20,50 times_move RELOAD watch:10 times_move watch:100", controller=True),
     "lies": _drawn("watch:10 takes_driver work:20,50 clock_back:20,36 watch:900",
         "watch:10 clock_back:20,36 takes_driver watch:900 takes_driver watch:300",
         "watch:10 times_move watch:100 times_move watch:100 times_move watch:100 times_move watch:100 watch:300",
         nodes=ONE, controller=True),
+    "never_well": _drawn(
+        "plugin_breaks RELOAD look watch:100 driver_crashes work:100 4*watch:100 driver_crashes watch:900",
+        "plugin_breaks RELOAD watch:100 takes_driver watch:300 takes_driver watch:900", nodes=ONE, controller=True),
     "late": _drawn("plugin_breaks UPGRADE 6*time:3100 look 6*time:3100 look", controller=True),
     "taken_down": _drawn("takes_driver:1 work:300 takes_plugin time:12 look watch:50",
         "takes_driver takes_driver:1 work:300 look watch:100", nodes=THREE, down=ONE_OR_TWO, controller=True),

@@ -43,8 +43,6 @@ class Machine:
         """When it last lost its labels."""
         self.set_back: int | None = None
         """When its clock was last set back."""
-        self.times_moved = False
-        """Other times than the true ones were reported for its driver."""
         self.changes = 1
 
     # What is true.
@@ -256,7 +254,6 @@ class Machine:
             if pod.ready is not None and not pod.deleting:
                 pod.started = pod.ready = self.stamp(now)
                 pod.changes += 1
-                self.times_moved = True
 
     def _changed(self) -> None:
         self.changes += 1

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import Struct, structs
 
 from hook import config
-from hook.config import CircuitBreaker, Duration
-from hook.decide import breaker, decide, done, fleet, freshness, history, nodes, plugins, restarts, rollout
+from hook.config import Duration
+from hook.decide import decide, done, fleet, freshness, history, nodes, plugins, restarts, rollout
 from hook.decide.result import NodeState
 from hook.kube import requests
 from hook.objects import views, wire
@@ -85,6 +85,11 @@ def _without_restarts(pod: Pod) -> Pod:
     return replace(pod, containers=tuple(replace(one, restarts=0) for one in pod.containers))
 
 
+def _without_others(node: SettledNode) -> SettledNode:
+    restarts = {uid: replace(record, others=frozenset()) for uid, record in node.view.restarts.items()}
+    return replace(node, view=replace(node.view, restarts=restarts))
+
+
 def _of_newest_revision(node: SettledNode) -> SettledNode:
     return replace(node, view=replace(node.view, outdated=frozenset()))
 
@@ -133,8 +138,10 @@ MUTANTS: Final = (
     Mutant("the-youngest-container-speaks", DoneTooEarlyError, "crash_in_place", freshness.started_after,
            lambda original, pod, moment: any(original(replace(pod, containers=(one,)), moment)
                                              for one in pod.containers)),
-    Mutant("an-own-restart-is-forgotten", WrongEndError, "own_restart", plugins._is_successor, always(False)),
-    Mutant("runs-of-one-second-are-one", DoneTooEarlyError, "crashes_again", freshness.driver_run,
+    Mutant("an-own-restart-is-forgotten", WrongRestartError, "own_restart", plugins._is_successor, always(False)),
+    Mutant("a-load-has-a-time", WrongRestartError, "jumps", freshness.driver_run,
+           lambda original, driver, stack: f"{original(driver, stack)}/{freshness.driver_started(driver, stack)}"),
+    Mutant("restarts-of-a-driver-do-not-count", DoneTooEarlyError, "crashes_again", freshness.driver_run,
            lambda original, driver, stack: original(_without_restarts(driver), stack)),
     Mutant("a-pod-that-goes-still-counts", DoneTooEarlyError, "about_to_go", views.Pod.live,
            lambda original, pod: original(replace(pod, deleting=False))),
@@ -145,8 +152,9 @@ MUTANTS: Final = (
     Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", views.Deployment.rolled_out,
            always(True)),
     Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", done._another_leads, always(False)),
-    Mutant("a-side-container-undoes-a-restart", WrongEndError, "side_probed", plugins._is_successor,
-           lambda original, pod, evidence, node: evidence.same_second and original(pod, evidence, node)),
+    Mutant("a-side-container-undoes-a-restart", WrongRestartError, "side_probed", plugins._is_successor,
+           lambda original, pod, node: original(pod, node) and freshness.started_after(
+               pod, node.driver.containers_ready_since)),
     Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", rollout.unrendered_drivers,
            lambda original, drivers, policy, intents, *rest: original(
                [one for one in drivers if one.uid in intents], policy, intents, *rest)),
@@ -170,8 +178,8 @@ MUTANTS: Final = (
            lambda original, context, _statuses, timers: original(context, (), timers)),
     Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
            lambda original, pods, _heirs: original(pods, ())),
-    Mutant("a-pod-that-was-there-came-of-a-restart", WrongEndError, "doubled_plugin", history._is_about_another_pod,
-           lambda original, before, stale: original(replace(before, others=frozenset()), stale)),
+    Mutant("a-pod-that-was-there-came-of-a-restart", DoneTooEarlyError, "doubled_plugin", plugins._is_successor,
+           lambda original, pod, node: original(pod, _without_others(node))),
     Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness.ready_since,
            lambda original, pod, _container: original(pod, "")),
     Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", plugins._evidence,
@@ -194,20 +202,11 @@ MUTANTS: Final = (
                blockers, statuses, progress, _with(context, timeout=YEARS), timers)),
     Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", restarts.DisruptionBudget.allows,
            lambda original, left, **how: original(replace(left, anyones=None), **how)),
-    Mutant("no-pause", WrongRestartError, "lies", history.held_until, always(None)),
-    Mutant("pauses-do-not-grow", WrongRestartError, "lies", history._pause,
+    Mutant("no-pause", WrongRestartError, "never_well", history.held_until, always(None)),
+    Mutant("pauses-do-not-grow", WrongRestartError, "never_well", history._pause,
            lambda original, _count, chosen: original(1, chosen)),
-    Mutant("what-failed-is-never-tried-again", WrongEndError, "lies", history.held_until,
+    Mutant("what-failed-is-never-tried-again", WrongEndError, "never_well", history.held_until,
            lambda original, *tried: original(*tried) and NEVER),
-    Mutant("no-breaker", WrongRestartError, "jumps", breaker._opened,
-           lambda original, one, *rest: replace(original(one, *rest), opened_at=None)),
-    Mutant("unexplained-staleness-is-not-held", WrongRestartError, "jumps", breaker.holds, always(False)),
-    Mutant("an-open-breaker-holds-nothing", WrongRestartError, "jumps", breaker.open_blocker, always(None)),
-    Mutant("a-breaker-never-closes", WrongEndError, "jumps", breaker._closed_in_time,
-           lambda original, one, chosen, now: original(one, structs.replace(
-               chosen, controller=structs.replace(
-                   chosen.controller, circuit_breaker=CircuitBreaker(reset=AT_ONCE))), now)),
-    Mutant("a-reload-is-unexplained", WrongEndError, "all_at_once", breaker._load, always("")),
     Mutant("a-controller-has-a-deadline", WrongEndError, "late", config.Settings.deadline,
            lambda original, chosen, started: original(of(chosen, controller=False), started)),
 )  # fmt: skip

@@ -163,8 +163,6 @@ class Controller(Run):
         self.last: Decision | None = None
         self.well: dict[str, tuple[int, int | None]] = {}
         """By node: when it said last that all is well there, and under which load."""
-        self.moved: dict[str, tuple[int, int | None]] = {}
-        """By node that was well: when its times moved, and under which load."""
         self.tries: dict[str, tuple[int, int, int | None]] = {}
         """By node: how many restarts did not help, when the last one was, and under which load."""
 
@@ -172,11 +170,6 @@ class Controller(Run):
     def decision(self) -> Decision | None:
         """Return what was decided last."""
         return self.last
-
-    @property
-    def breaker_is_open(self) -> bool:
-        """Whether it says that nothing may be done."""
-        return self._rounds.memories[GPU_OPERATOR.name].breaker.opened_at is not None
 
     def look(self) -> None:
         """Go once through the loop."""
@@ -187,13 +180,6 @@ class Controller(Run):
         machines = self.world.machines
         self.well |= {name: (self.world.now, machines[name].load) for name in well if name in machines}
         self._rounds.act(self.last, 60.0)
-
-    def times_moved(self, machine: Machine) -> None:
-        """Note that the times of a node move, if it was said to be well, and is by what is known."""
-        when, load = self.well.get(machine.name, (None, None))
-        before = self.moved.get(machine.name)
-        if when is not None and load == machine.load and (before is None or before[1] != load or before[0] < when):
-            self.moved[machine.name] = (self.world.now, load)
 
 
 def verified_on(decision: Decision) -> set[str]:

@@ -1,7 +1,8 @@
 """The program's promises, held to the truth of a world.
 
 (a) When it reports Done, no plugin is stale, every node is refreshed, and no second render is to come.
-(b) It restarts no plugin whose node is not settled, and none that is provably fresh.
+(b) It restarts no plugin whose node is not settled, none that is provably fresh, and under one load of the driver none
+    twice, and none that it has verified.
 (c) It ends in time, with the exit code and the reason that fit what is true.
 
 What is provable, and what is excluded, is written down here a second time, in the world's own terms.
@@ -119,8 +120,7 @@ def restart(run: Run, machine: Machine, pod: PluginPod) -> None:
         raise WrongRestartError(f"{pod.uid} restarted although {machine.name} is excluded")
     if not machine.stale(pod) and provably_fresh(machine, pod) and not machine.clock_misled:
         raise WrongRestartError(f"{pod.uid} restarted although it is provably fresh")
-    if not machine.clock_misled and not machine.times_moved:
-        _is_the_first(run, machine, pod)
+    _is_the_first(run, machine, pod)
     limit = run.settings.max_parallel_restarts
     ours = {name for name, when in run.down.items() if when > run.world.plugin_set.made} - {machine.name}
     down = [one for one in run.world.machines.values() if one.name in ours and _still_down(run.world, one)]
@@ -134,12 +134,12 @@ def restart(run: Run, machine: Machine, pod: PluginPod) -> None:
 
 
 def _is_the_first(run: Run, machine: Machine, pod: PluginPod) -> None:
-    """Ask that no pod is restarted which came of a restart under this load, or was verified in this run."""
+    """Ask that no pod is restarted which came of a restart under this load, or was verified under it."""
     before = run.restarted.get((machine.name, machine.load))
     if before is not None and before < pod.born and before > run.world.plugin_set.made:
         raise WrongRestartError(f"{pod.uid} restarted once more under the same driver")
     drivers = [one for one in machine.drivers if (pod.uid, one.uid, one.restarts) in run.verified]
-    if drivers and not machine.stale(pod):
+    if drivers:
         raise WrongRestartError(f"{pod.uid} restarted although it was verified under this run of {drivers[0].uid}")
 
 
@@ -262,8 +262,6 @@ def _needs_a_person(run: Run, judged: NodeStatus) -> bool:
         return machine.label == FAILED
     if judged.reason is Reason.DRIVER_FAILING:
         return any(pod.failing or pod.restarts for pod in machine.drivers)
-    if judged.reason is Reason.RESTART_DID_NOT_HELP:
-        return machine.clock_misled
     unserved = run.world.now - run.served_at.get(machine.name, 0)
     return unserved >= settings.plugin_timeout.total_seconds() * SECOND and judged.patience is None
 

@@ -65,8 +65,6 @@ class Story:
         self.settings = kind(max_parallel_restarts=history.at_once, controller=limits)
         self.started = moment_of(self.world)
         """Of the Job: a pod that replaces a killed one shares its deadline and nothing else."""
-        self.lied = any(step.what in endless.TIMES_THAT_LIE for step in history.steps)
-        """A clock does what the circuit breaker may open for."""
         self.runs = [self._process() for _number in range(history.runs)]
 
     def _process(self) -> Run:
@@ -105,8 +103,6 @@ class Story:
         elif step.what == "killed":
             self.runs[which % len(self.runs)] = self._process()
         elif step.what == "times_move":
-            for controller in self.controllers:
-                controller.times_moved(machine)
             machine.times_move(self.world.now)
         elif step.what in OF_THE_CLUSTER:
             getattr(self.world, step.what)()
@@ -134,7 +130,7 @@ class Story:
         run.look()
         promises.looked(run)
         if isinstance(run, Controller):
-            endless.looked(run, lied=self.lied)
+            endless.looked(run)
         else:
             promises.still_going(run, self.started)
         if run.outcome is not None:
@@ -144,7 +140,7 @@ class Story:
 
     def _continue_at_rest(self) -> None:
         """Let everything that continues by itself come to its end; then all that can be done must be."""
-        until = self.world.now + max(endless.patience(one, lied=self.lied) for one in self.controllers)
+        until = self.world.now + max(endless.patience(one) for one in self.controllers)
         while self.world.now < until and not all(endless.content(one) for one in self.controllers):
             self._work_and_look()
         for one in self.controllers:

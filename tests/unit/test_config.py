@@ -20,9 +20,9 @@ def test_the_defaults_are_those_that_are_documented() -> None:
     assert ("fail", "report", "complete") == (
         settings.on_deadline, settings.on_manual_upgrade, settings.job.mode,
     )  # fmt: skip
-    limits, breaker = controller.controller, controller.controller.circuit_breaker
-    assert (timedelta(minutes=1), timedelta(hours=1), timedelta(minutes=30), "50%", "25%") == (
-        limits.restart_backoff, limits.restart_backoff_max, breaker.reset, breaker.threshold, limits.max_unavailable,
+    limits = controller.controller
+    assert (timedelta(minutes=1), timedelta(hours=1), "25%") == (
+        limits.restart_backoff, limits.restart_backoff_max, limits.max_unavailable,
     )  # fmt: skip
 
 

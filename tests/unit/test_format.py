@@ -41,8 +41,6 @@ def test_columns_are_as_wide_as_their_longest_cell() -> None:
 
 
 def test_a_bound_is_a_number_or_a_share() -> None:
-    """A share is rounded up to at least one, as in a DaemonSet's maxUnavailable. What exceeds it is not rounded."""
+    """A share is rounded up to at least one, as in a DaemonSet's maxUnavailable."""
     for bound, total, expected in (("3", 100, 3), ("25%", 100, 25), ("25%", 101, 26), ("25%", 0, 1)):
         assert expected == Bound(bound).of(total), (bound, total)
-    for bound, count, exceeds in (("3", 3, False), ("3", 4, True), ("50%", 3, False), ("50%", 4, True)):
-        assert exceeds is Bound(bound).exceeded_by(count, 7), (bound, count)

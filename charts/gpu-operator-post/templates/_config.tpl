@@ -9,7 +9,7 @@ component.
   "drivers" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "maxParallelRestarts" "onManualUpgrade"
   "onMissingPlugin" "logFormat" "logLevel" "advanced" "affectedWorkloads" -}}
 {{- if eq .component "controller" -}}
-{{- $_ := set $config "controller" (pick $values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax" "circuitBreaker") -}}
+{{- $_ := set $config "controller" (pick $values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax") -}}
 {{- else -}}
 {{- $config = merge $config (pick $values "timeout" "onDeadline" "expect" "dryRun") -}}
 {{- $_ := set $config "job" (pick $values.job "mode") -}}

@@ -17,7 +17,6 @@ place. The program checks its settings in addition, such as names of drivers tha
 {{- with .Values.controller -}}
 {{- $_ := set $durations "controller.restartBackoff" .restartBackoff -}}
 {{- $_ := set $durations "controller.restartBackoffMax" .restartBackoffMax -}}
-{{- $_ := set $durations "controller.circuitBreaker.reset" .circuitBreaker.reset -}}
 {{- end -}}
 {{- range $name, $value := $durations -}}
 {{- $text := $value | default "" | toString -}}

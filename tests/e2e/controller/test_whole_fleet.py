@@ -1,8 +1,9 @@
-"""A fleet of twelve: reloaded all at once, and made to look stale all at once by nothing but its times."""
+"""A fleet of twelve: reloaded all at once, and made to look younger by nothing but its times."""
 
 from __future__ import annotations
 
-import signal
+import time
+from datetime import UTC, datetime
 
 from tests.e2e.acts import PATIENCE
 from tests.e2e.controller.ground import STOPPED, Field
@@ -13,7 +14,7 @@ NODES = 12
 
 
 def test_all_at_once_and_a_quarter_down(field: Field) -> None:
-    """Twelve drivers reload together: each plugin once, at most a quarter of them down, and no breaker opens."""
+    """Twelve drivers reload together: each plugin once, at most a quarter of them down."""
     one = field.leading("one", "controller.maxUnavailable=25%")
     field.patch_driver(OLD)
     field.await_refreshed(OLD)
@@ -26,28 +27,33 @@ def test_all_at_once_and_a_quarter_down(field: Field) -> None:
 
 
 def test_times_that_jump(field: Field) -> None:
-    """Most of the fleet looks stale within seconds, but nothing reloaded: nothing is restarted, and it is reported."""
-    # The circuit breaker stays open for as long as its process runs, also for plugins that become really stale
-    # meanwhile. A new process begins with a closed one and restarts these.
+    """Most drivers look younger, but nothing reloaded: nothing is restarted. What crashes later is, once."""
     jumped, crashed = field.nodes[:7], field.nodes[2:]
-    one = field.leading("one", "controller.circuitBreaker.reset=0s")
+    one = field.leading("one")
+    field.until(lambda: one.scrape().value("plugins") == NODES, "the controller has seen all plugins", PATIENCE)
     field.jump(jumped, 3600)
-    field.until(lambda: bool(field.record().breakers), "the breaker opens", PATIENCE)
-    field.await_stale(one, len(jumped))
-    assert one.asked("/readyz")[0] == 503
-    field.jump(jumped, None)
+    field.until(lambda: _look_younger(field) == set(jumped), "their times have moved", PATIENCE)
+    seen = time.time()
+    field.until(
+        lambda: one.scrape().value("last_reconcile_timestamp_seconds") > seen, "the controller has seen that", PATIENCE
+    )
     field.await_stale(one, 0)
+    field.assert_untouched()
+    # By their times, the plugins of nodes that jumped and crashed start too early again and again.
     field.crash(*crashed)
     field.until(lambda: set(field.truth.stale_now()) == set(crashed), "these are really stale", PATIENCE)
-    field.await_stale(one, len(crashed))
-    assert one.asked("/readyz")[0] == 503
-    assert field.record().breakers
-    field.assert_untouched()
-    one.signal(signal.SIGKILL)
-    one.ended()
-
-    two = field.leading("two", "controller.circuitBreaker.threshold=25%", "controller.circuitBreaker.reset=0s")
     field.await_refreshed(NEW)
+    field.await_stale(one, 0)
     field.assert_clean(sorted(crashed))
-    assert not field.record().breakers
-    two.assert_ends(STOPPED)
+    one.assert_ends(STOPPED)
+
+
+def _look_younger(field: Field) -> set[str]:
+    """Return the nodes whose driver pods show a time in the future."""
+    now = datetime.now(UTC).isoformat()
+    pods = field.cluster.list("/api/v1/pods", labelSelector="app.kubernetes.io/component=nvidia-driver")
+    starts = {
+        pod["spec"]["nodeName"]: [each["state"]["running"]["startedAt"] for each in pod["status"]["containerStatuses"]]
+        for pod in pods
+    }
+    return {node for node, moments in starts.items() if max(moments) > now}

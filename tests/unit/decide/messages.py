@@ -11,12 +11,12 @@ from typing import Final
 
 from msgspec import structs
 
-from hook.config import DriverClient, Duration, Expect, OnMissingPlugin, Plugin, Settings
+from hook.config import DriverClient, Expect, OnMissingPlugin, Plugin, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision
 from hook.objects import names
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, stale, stale_plugin, without_operator
-from tests.fixtures.limits import FOLLOWING, breaking, down
+from tests.fixtures.limits import FOLLOWING, down
 from tests.fixtures.modes import (
     Pool,
     avoiding,
@@ -244,7 +244,7 @@ def later() -> Iterator[tuple[str, Decision]]:
         run.act()
         refused.act(refused="no")
         new = cluster().put("plugin-pod", named(stale_plugin(), "plugin-gpu-0"))
-        yield "did not help", run.then(new).look(9)
+        yield "restarted", run.then(new).look(9)
         yield "refused", refused.look(9)
         reloaded = new.put("driver-pod", driver_pod(started=9, restarts=1))
         yield "driver reloaded again", run.then(reloaded).look(9)
@@ -256,12 +256,6 @@ def later() -> Iterator[tuple[str, Decision]]:
     assert pod is not None
     run.memory = run.memory.troubled(pod, "no answer")
     yield "in trouble", run.look(5)
-    for reset, count in ((1800, 1), (1800, 6), (0, 6)):
-        limits = breaking(reset=Duration(seconds=reset))
-        run = Run(cluster(*TEN), structs.replace(FOLLOWING, controller=limits))
-        run.look(-1)
-        run.found.put("driver-pod", *(driver_pod(name, started=3530, ready=3600) for name in TEN[:count]))
-        yield f"{count} unexplained, reset {reset} s", run.look()
 
 
 def rendered() -> str:

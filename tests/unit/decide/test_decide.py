@@ -134,7 +134,7 @@ def test_the_memory_of_the_controller_does_not_grow() -> None:
     memory = run.memory
     assert {"plugin-ds/n9"} == set(memory.restarts)
     assert {} == memory.troubles
-    assert {"n9"} == memory.eligible == set(memory.breaker.observations)
+    assert {"n9"} == memory.eligible
     run.found.change("daemonset", "metadata: {uid: another}", PLUGIN)
     run.look(YEAR + 1)
     assert {} == run.memory.restarts, "a driver client that was installed again"
@@ -253,7 +253,7 @@ def test_the_first_read_skips_only_if_every_stack_can_be_skipped() -> None:
 
 
 def test_a_driver_client_of_both_stacks_is_restarted_once_and_recorded_by_both() -> None:
-    """If that does not help, the run fails instead of restarting it again and again."""
+    """The pod that comes after it is fresh for both."""
     gpu, nic = with_exporter(cluster("x"), -9), with_exporter(network("x"), -9)
     memories: Memories = {}
     rounds = []
@@ -263,7 +263,7 @@ def test_a_driver_client_of_both_stacks_is_restarted_once_and_recorded_by_both()
         decision, memories = decide(gpu, nic, SHARED, memories, seconds=40 * number)
         rounds.append((decision.phase, len(decision.actions)))
         memories = restarted(decision, memories)
-    assert [(WAIT, 1), *[(FAIL, 0)] * 3] == rounds
+    assert [(WAIT, 1), *[(DONE, 0)] * 3] == rounds
     (action,) = decide(gpu, nic, SHARED)[0].actions
     assert (("gpu",), ("network",)) == ((action.stack,), tuple(other.stack for other in action.also))
 

@@ -12,7 +12,6 @@ from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import with_mig
 from tests.fixtures.objects import Object, R, plugin_pod
 from tests.unit.decide.runs import MIG, Run, named
-from tests.unit.decide.test_breaker import NODES, NOW, opened, seen_once
 
 STARTED = R + 6
 """When the plugin of the base fixtures started."""
@@ -68,7 +67,7 @@ def test_each_reconfiguration_takes_one_restart() -> None:
 
 
 def test_a_time_of_merged_writers_moves_without_a_reconfiguration() -> None:
-    """It costs one restart per run. If it moves on many nodes at once, the controller's circuit breaker opens."""
+    """It costs one restart per run."""
     run = Run(with_mig(cluster(), written=900, manager=MERGED_MANAGER), MIG)
     assert len(run.restart()) == 1
     run.found.only("plugin-pod", named(plugin_pod(waited=910, started=911, ready=915), "next"))
@@ -77,11 +76,6 @@ def test_a_time_of_merged_writers_moves_without_a_reconfiguration() -> None:
     assert reasons(run.look(60).statuses) == ["Verified"]
     with_mig(run.found, written=1900)
     assert len(run.restart(70)) == 1
-
-    found = with_mig(cluster(*NODES))
-    scene = seen_once(found, structs.replace(FOLLOWING, refresh_after=("mig",)))
-    with_mig(found, written=NOW, manager=MERGED_MANAGER)
-    assert opened(scene.look(10))
 
 
 def test_a_reconfiguration_without_an_end_needs_manual_action() -> None:
@@ -101,12 +95,3 @@ def test_a_failed_reconfiguration_is_a_warning() -> None:
     (warning,) = with_mig(cluster("a", "b"), "failed").decide(MIG)[0].warnings
     assert "MIG reconfiguration failed (nvidia.com/mig.config.state=failed): a, b" in warning
     assert with_mig(cluster(), "failed").decide()[0].warnings == ()
-
-
-def test_a_reconfiguration_of_the_whole_fleet_is_no_fault() -> None:
-    """The circuit breaker of the controller stays closed."""
-    found = with_mig(cluster(*NODES))
-    scene = seen_once(found, structs.replace(FOLLOWING, refresh_after=("mig",)))
-    with_mig(found, written=NOW)
-    decision = scene.look(10)
-    assert (8, False) == (len(decision.actions), opened(decision))

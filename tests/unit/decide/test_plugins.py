@@ -60,20 +60,30 @@ def test_a_status_names_the_plugin_and_its_pod() -> None:
 
 
 def test_a_stale_pod_has_all_that_a_restart_needs() -> None:
-    """Preconditions, the driver run that it is stale under, and for metrics what it did not start after."""
+    """Preconditions, the load of the driver that it is stale under, and for metrics what it did not start after."""
     pod = stale_pod(stale())
     assert ("nvidia-dra-driver-gpu", "plugin-gpu-0", "plugin-gpu-0-uid", "200", "plugin-ds") == (
         pod.namespace, pod.name, pod.uid, pod.resource_version, pod.daemonset_uid,
     )  # fmt: skip
-    assert f"driver-gpu-0-uid/{at(0).isoformat()}/0" == pod.driver_run
+    assert "driver-gpu-0-uid/0" == pod.driver_run
     assert pod.because
     late = with_toolkit(cluster(), ready=R + 900)
-    for found, expected in ((stale(), Cause.DRIVER), (late, Cause.PREREQUISITE), (in_doubt(), Cause.DOUBT)):
+    for found, expected in ((stale(), Cause.DRIVER), (late, Cause.PREREQUISITE), (in_doubt(), Cause.DRIVER)):
         assert expected is stale_pod(found, TOOLKIT if found is late else None).cause
-    # A driver container of an unknown name has no start, so its pod's ready time identifies the run.
-    other = {"spec": {"containers": [{"name": "x"}]}, "status": {"containerStatuses": [waiting("x", "Any")]}}
-    run = stale_pod(stale().change("driver-pod", other)).driver_run
-    assert str(at(R)) == run.partition("/")[2]
+
+
+def test_a_load_has_no_clock_in_it() -> None:
+    """It is the driver pod and the restarts of its driver container. Side containers and times do not count."""
+    moved, again = driver_pod(started=900, ready=960), driver_pod(started=0, ready=R, restarts=1)
+    aside = flapped(driver_pod(), R - 5)
+    other: Object = {"metadata": {"uid": "other"}}
+    for driver, expected in (
+        (moved, "driver-gpu-0-uid/0"),
+        (aside, "driver-gpu-0-uid/0"),
+        (again, "driver-gpu-0-uid/1"),
+        (merged(driver_pod(), other), "other/0"),
+    ):
+        assert expected == stale_pod(stale().only("driver-pod", driver)).driver_run
 
 
 def test_the_least_proven_pod_decides() -> None:
@@ -214,8 +224,8 @@ def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:
     assert ["PluginStarting"] == reasons(run.look().statuses)
 
 
-def test_a_pod_that_replaced_a_restarted_one_is_fresh_in_the_same_second() -> None:
-    """The restart was issued when the driver was ready, so the new pod started later, whatever whole seconds show."""
+def test_a_pod_that_replaced_a_restarted_one_is_fresh_by_cause() -> None:
+    """The driver was ready before the restart, so the new pod started on it, whatever the times show."""
     new = named(plugin_pod(waited=-50, started=R, ready=R + 3), "new")
     restarted = Run(in_doubt()).record("gpu-0")
     crashed_again = driver_pod(restarts=2, ended_before=-1, unloaded=-300)
@@ -223,7 +233,7 @@ def test_a_pod_that_replaced_a_restarted_one_is_fresh_in_the_same_second() -> No
         ("the new pod", restarted, None, new, "Verified"),
         ("without a history", Run(in_doubt()), None, new, "PluginStale"),
         ("the deleted pod itself", restarted, None, in_doubt().of("plugin-pod")[0], "PluginRestarting"),
-        ("after a refusal", Run(in_doubt()).record("gpu-0", refused="no"), None, new, "RestartDidNotHelp"),
+        ("after a refusal", Run(in_doubt()).record("gpu-0", refused="no"), None, new, "PluginStale"),
         ("the driver crashed again in that second", restarted, crashed_again, new, "PluginStale"),
     ):
         found = in_doubt().only("plugin-pod", pod)
@@ -233,12 +243,16 @@ def test_a_pod_that_replaced_a_restarted_one_is_fresh_in_the_same_second() -> No
     run.act()
     for driver, started, expected in (
         (driver_pod(ready=900), R + 100, "Verified"),
-        (driver_pod(ready=900), R - 1, "RestartDidNotHelp"),
+        (driver_pod(ready=900), R - 1, "Verified"),
+        (driver_pod(started=800, ready=900), R - 1, "Verified"),
         (driver_pod(started=800, ready=900, restarts=1), R + 100, "PluginStale"),
     ):
         found = cluster().put("driver-pod", driver)
         found.only("plugin-pod", named(plugin_pod(waited=None, started=started), "successor"))
         assert [expected] == reasons(run.then(found).look().statuses), started
+    starting = named(merged(plugin_pod(), merged(STARTING, INIT_RUNS)), "successor")
+    (begun,) = run.then(cluster().only("plugin-pod", starting)).look().statuses
+    assert (Reason.PLUGIN_STARTING, ()) == (begun.reason, begun.fresh)
 
 
 def test_a_pod_that_ran_next_to_a_restarted_one_did_not_replace_it() -> None:

@@ -13,14 +13,13 @@ from hook.config import ControllerSettings, Expect, Settings
 from hook.decide.memo import index
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
-from hook.decide.state import Breaker, Memory
 from hook.objects.decoding import MalformedObjectError
 from hook.run import status
-from hook.run.status import ControllerState, ControllerStatus, OpenBreaker
+from hook.run.status import ControllerState, ControllerStatus
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import Pool, network, owner, pooled, with_exporter
-from tests.fixtures.objects import at, driver_pod, obj, stamp
+from tests.fixtures.objects import at, driver_pod, obj
 from tests.unit.decide.runs import EXPORTER
 
 YEAR = 365 * 24 * 3600
@@ -31,7 +30,6 @@ WHOLE = ControllerStatus(
     restarted=5,
     observed_at=at(10),
     last_restart_at=at(5),
-    breakers={"gpu": OpenBreaker(at(1), "5 of 8 nodes turned stale: a, b, c, d, e")},
     writer="gpu-operator-post-controller-7d_0011aabb",
 )
 
@@ -52,31 +50,23 @@ def test_what_is_written_is_read() -> None:
         assert written == ControllerStatus.decode(written.encode())
         assert "\n" not in written.encode()
     assert WHOLE.encode() == (
-        '{"breakers":{"gpu":{"message":"5 of 8 nodes turned stale: a, b, c, d, e","openedAt":"2026-01-01T10:00:01Z"}},'
-        '"etaSeconds":360,"lastRestartAt":"2026-01-01T10:00:05Z","observedAt":"2026-01-01T10:00:10Z","remaining":3,'
+        '{"etaSeconds":360,"lastRestartAt":"2026-01-01T10:00:05Z","observedAt":"2026-01-01T10:00:10Z","remaining":3,'
         '"restarted":5,"specHashes":{"gpu":"0123456789abcdef","network":""},"version":1,'
         '"writer":"gpu-operator-post-controller-7d_0011aabb"}'
     )
     assert WHOLE.encode() == structs.replace(WHOLE, observed_at=at(10.9)).encode(), "whole seconds"
     newer = json.loads(WHOLE.encode())
-    newer["breakers"]["gpu"]["severity"] = 1
     assert WHOLE == ControllerStatus.decode(json.dumps({**newer, "more": []}))
 
 
-def test_an_estimate_is_cut_at_a_year_and_an_open_breaker_has_none() -> None:
-    """The status must be readable. The message of the breaker is cut to what fits."""
+def test_an_estimate_is_cut_at_a_year() -> None:
+    """The status must be readable."""
     for eta, expected in ((10**15, YEAR), (0, 0), (None, None)):
         assert expected == ControllerStatus.decode(state(eta=eta).status("me").encode()).eta_seconds
-    opened = Memory(started=at(0), breaker=Breaker(at(1), "\N{SNOWMAN}" * 10_000))
-    stopped = replace(state(eta=7), memories={"gpu": opened, "network": Memory(started=at(0))})
-    found = ControllerStatus.decode(stopped.status("me").encode())
-    assert (None, {"gpu"}) == (found.eta_seconds, set(found.breakers))
-    assert 512 == len(found.breakers["gpu"].message)
 
 
 def test_what_this_version_would_not_write_is_refused() -> None:
     """An account that may write the Lease may write anything there."""
-    opened = {"openedAt": stamp(1)}
     for text in (
         "", "[]", "null", " " * 9000 + WHOLE.encode(), "[" * 4000, '{"version":' + "1" * 5000 + "}",
         '{"version":1,"remaining":NaN}',
@@ -86,8 +76,6 @@ def test_what_this_version_would_not_write_is_refused() -> None:
         *(changed(remaining=remaining) for remaining in (-1, 1.5)),
         *(changed(etaSeconds=eta) for eta in ("soon", YEAR + 1)),
         changed(restarted=2**64), changed(observedAt="yesterday"), changed(lastRestartAt=5),
-        changed(breakers={"gpu": opened}), changed(breakers={"gpu": {"message": "no time"}}),
-        *(changed(breakers={"gpu": {**opened, "message": text}}) for text in ("a\x1b[2Jb", "\ud800", "w" * 2000)),
     ):  # fmt: skip
         with pytest.raises(MalformedObjectError):
             pytest.fail(f"it was read: {ControllerStatus.decode(text)} of {text[:200]}")
