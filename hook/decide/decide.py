@@ -12,9 +12,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from hook.config import OnDeadline
-from hook.decide import clients, done, restarts, warnings
+from hook.decide import done, restarts, warnings
 from hook.decide.explain import Trait
-from hook.decide.fleet import context_of
 from hook.decide.memo import Memo, index
 from hook.decide.reasons import Reason
 from hook.decide.result import (
@@ -84,30 +83,6 @@ def decide_all(
             snapshots[stack.name], memory, settings, now, stack=stack, prior=snapshots.get(stack.after), memo=memo
         )
     return combined(decisions), after
-
-
-def early_skip(snapshots: Mapping[str, Snapshot], settings: Settings) -> Decision | None:
-    """Return a skip if policies and DaemonSets alone prove that the run is pointless, else None."""
-    decisions: dict[str, Decision] = {}
-    for stack in chosen(settings):
-        snapshot = snapshots[stack.name]
-        skip = early_skip_of(snapshot, settings, stack)
-        if skip is None:
-            return None
-        if skip.reason is Reason.NO_POLICY and clients.find(snapshot.daemonsets, stack, settings).named:
-            # With a plugin, the policy may be missing for a moment. Only a fleet without driver pods has no operator.
-            return None
-        decisions[stack.name] = skip
-    return combined(decisions)
-
-
-def early_skip_of(snapshot: Snapshot, settings: Settings, stack: Stack = GPU_OPERATOR) -> Decision | None:
-    """Return a skip if policies and DaemonSets of one stack alone prove that the run is pointless, else None."""
-    context = context_of(snapshot, settings, stack)
-    skip = done.nothing_to_protect(context)
-    if skip is None:
-        return None
-    return Decision(Phase.SKIP, *skip, warnings=tuple(warnings.about_names(context)), stack=stack.name)
 
 
 def combined(decisions: Mapping[str, Decision]) -> Decision:

@@ -155,28 +155,23 @@ class Cache:
         self.end = retry.FOREVER
         """Deadline of the run, by the monotonic clock. After it, the cache requests no versions."""
         self._slices: requests.GroupVersionResource | None = None
-        self._discovered = self._watches_fleet = False
+        self._discovered = False
         self._discover_after = float("-inf")
         self._failures, self._logged = retry.Failures(), ""
         drivers = {driver: None for stack in stacks for driver in stack.plugin.claim_drivers}
         self.workloads = WorkloadCache(api, list(drivers) if settings.affected_workloads.enabled else [], policy)
         """Apart from everything else: no decision depends on it, and it need not be synced."""
 
-    def watch_policies(self) -> None:
-        """Watch the objects that show whether there are drivers to protect. They are few on any cluster."""
-        for stack in self._stacks:
-            policies = ListWatch(ListOptions(requests.policies_of(stack.policy)), stack.policy.read)
-            self._add(stack, POLICIES, [policies])
-            self._add(stack, DAEMON_SETS, [_everywhere(requests.DAEMON_SETS, readers.daemonset)])
-
     def watch_fleet(self) -> None:
-        """Watch nodes, driver pods, revisions, slices and the operator.
+        """Watch policies, DaemonSets, nodes, driver pods, revisions, slices and the operator.
 
         Call it again until the cache is synced, because it also requests the versions of ResourceSlices. Raises
         ClusterError when the time for retries is over.
         """
-        self._watches_fleet = True
         for stack in self._stacks:
+            policies = ListWatch(ListOptions(requests.policies_of(stack.policy)), stack.policy.read)
+            self._add(stack, POLICIES, [policies])
+            self._add(stack, DAEMON_SETS, [_everywhere(requests.DAEMON_SETS, readers.daemonset)])
             self._watch_drivers(stack)
             operator = stack.operator
             self._watch_nodes(stack, self._intent(stack))
@@ -206,9 +201,8 @@ class Cache:
             # A DaemonSet that looks like a plugin and is not named is never restarted, but reported if it is stale.
             pods = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]
             self._replace(stack, PLUGIN_PODS, pods, UNUSED_SECONDS)
-            if self._watches_fleet:
-                self._watch_nodes(stack, snapshot)
-                self._replace(stack, SLICES, self._slices_of(stack))
+            self._watch_nodes(stack, snapshot)
+            self._replace(stack, SLICES, self._slices_of(stack))
         self.workloads.watch(self._slices, discovered=self._discovered)
         return plugins
 
@@ -218,7 +212,7 @@ class Cache:
         for informer in self._informers.values():
             if informer.problem is not None:
                 raise informer.problem
-        discovers = self._watches_fleet and any(stack.plugin.slice_driver for stack in self._stacks)
+        discovers = any(stack.plugin.slice_driver for stack in self._stacks)
         return all(informer.synced for informer in self._informers.values()) and (self._discovered or not discovers)
 
     @property

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from hook.decide.decide import chosen, early_skip
+from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, Phase, headline
 from hook.errors import UnreachableError
@@ -26,7 +26,7 @@ from hook.kube.events import own_deployment
 from hook.plan.timing import remaining_seconds
 from hook.run import report, statusobject
 from hook.run.health import UNREADY_SECONDS, serve
-from hook.run.loop import LONGEST_PAUSE_SECONDS, TICK_SECONDS, ReconcileLoop
+from hook.run.loop import TICK_SECONDS, ReconcileLoop
 from hook.run.metrics import Telemetry
 from hook.run.report import ProgressReporter
 from hook.run.status import ControllerState, StatusWriter, spec_hash
@@ -174,8 +174,6 @@ class Leader:
 
     def run(self) -> NoReturn:
         """Reconcile until an error ends the process. Raises HookError."""
-        self.cache.watch_policies()
-        self._await_something_to_protect()
         self.cache.watch_fleet()
         while True:
             self._lease.check()
@@ -186,21 +184,6 @@ class Leader:
                 self._wait()
             else:
                 self._reconcile(snapshots)
-
-    def _await_something_to_protect(self) -> None:
-        """Watch only policies and DaemonSets while these show that there is nothing to refresh."""
-        while True:
-            self._lease.check()
-            if not self.cache.synced:
-                self._wait()
-                continue
-            snapshots = self.cache.snapshot()
-            if early_skip(snapshots, self._settings) is None:
-                return
-            self._publish(self._state(self.loop.decide(snapshots), {}), snapshots)
-            # A decision here takes too little time to measure a pause by it, so pause for a fixed time.
-            time.sleep(LONGEST_PAUSE_SECONDS)
-            self.loop.rest(QUIET_SECONDS)
 
     def _wait(self) -> None:
         self._telemetry.waiting(self.cache.out_of_sync)

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.decide import done
-from hook.decide.decide import chosen, early_skip, early_skip_of, indexed, succeeded
+from hook.decide.decide import chosen, indexed, succeeded
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.decide.state import Timers
@@ -96,21 +96,12 @@ class Runner:
         if lease_observer is not None:
             self._delegation = Delegation(self._cache, self._settings, self._loop, lease_observer)
         self._cache.end = time.monotonic() + self._left
-        self._cache.watch_policies()
-        decision = self._early_skip()
+        decision = self._late()
         if decision is None:
             self._cache.watch_fleet()
             decision = self._reconcile()
         self.last = decision = self._with_cause(decision)
         return Outcome(decision, self._exit_code(decision))
-
-    def _early_skip(self) -> Decision | None:
-        """Wait for the first lists. Return a decision if they prove that the run is pointless."""
-        while not self._cache.synced:
-            if late := self._late():
-                return late
-            self._loop.await_sync()
-        return early_skip(self._cache.snapshot(), self._settings)
 
     def _late(self) -> Decision | None:
         """Return the decision on a run whose time is up before the cluster could be read, else None."""
@@ -372,7 +363,7 @@ class Delegation:
         hashes: dict[str, str] = {}
         for stack in chosen(self._settings):
             fleet = fleets[stack.name]
-            if early_skip_of(fleet.snapshot, self._settings, stack) is not None:
+            if done.nothing_to_protect(fleet.context) is not None:
                 continue
             found = spec_hash(fleet)
             if not found or done.operator_blocker(fleet, Timers(self._loop.memories[stack.name], now)):

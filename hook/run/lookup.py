@@ -78,7 +78,6 @@ def read_once(api: Api, settings: Settings) -> Snapshots:
 def read_cache(api: Api, settings: Settings, *, workloads: bool = False) -> Cache:
     """Return a synced cache, if wanted with the pods that hold claims, or the reason why these are not known."""
     cache = Cache(api, chosen(settings), settings, retry.interactive(PATIENCE_SECONDS))
-    cache.watch_policies()
     cache.watch_fleet()
     end = time.monotonic() + PATIENCE_SECONDS
     while not _complete(cache) or (workloads and cache.workloads.pending and time.monotonic() < end):

@@ -133,7 +133,7 @@ class StatusObject:
         phase, waited = _phase(decision), time.monotonic() - self._written_at
         if phase is self._phase and waited < WRITE_SECONDS:
             return False
-        self._policy = _of_policy(snapshots, settings)
+        self._policy = NO_POLICY if decision.phase is Phase.SKIP else _of_policy(snapshots, settings)
         keys = {**_of_fleet(decision), **self._policy}
         if phase is self._phase and keys == self._written and not (heartbeat and waited >= HEARTBEAT_SECONDS):
             return False

@@ -88,7 +88,6 @@ def test_slices_are_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
     """Until then nothing is decided, and one line says why. If an upgrade removes a version, the next is used."""
     with keeping() as (kept, server):
         cache = Cache(server.api, [GPU_OPERATOR], FOLLOWING, retry.starting(PATIENCE))
-        cache.watch_policies()
         kept.instead = undiscovered(Said(503))
         for _time in range(3):
             cache.watch_fleet()
@@ -135,7 +134,6 @@ def test_a_node_is_read_with_the_labels_by_which_daemonsets_select_it() -> None:
     """Whether a DaemonSet wants a pod there follows from them. All others are dropped, because fleets are large."""
     with serving(Shown(cluster().change("node", {"metadata": {"labels": {"pool": "a", "team": "b"}}}))) as server:
         cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
-        cache.watch_policies()
         cache.watch_fleet()
         until(lambda: cache.synced, "everything is read")
         assert "pool" not in cache.snapshot()["gpu"].nodes["gpu-0"].labels
@@ -144,7 +142,6 @@ def test_a_node_is_read_with_the_labels_by_which_daemonsets_select_it() -> None:
     selecting.change("daemonset", {"spec": {"template": {"spec": {"nodeSelector": {"pool": "a"}}}}})
     with serving(Shown(selecting)) as server:
         cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
-        cache.watch_policies()
         cache.watch_fleet()
         until(lambda: cache.synced and cache.watch_plugins() and cache.synced, "everything is read")
         (labels,) = (node.labels for node in cache.snapshot()["gpu"].nodes.values())

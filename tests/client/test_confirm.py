@@ -19,6 +19,7 @@ from hook.kube import confirm, retry
 from hook.kube.cache import Cache
 from hook.kube.listing import list_views
 from hook.objects.drivers import GPU_OPERATOR
+from tests.client.fixtured import DISCOVERY, GROUP
 from tests.client.server import METADATA, PATIENCE, Said, Server, Trickle, events, listed, refused, serving, told, until
 from tests.fixtures.objects import obj
 
@@ -49,6 +50,8 @@ class Cluster:
 
     def answer(self, line: str) -> Said:
         """Answer a request; every list with whole objects, as a server does that ignores what was asked for."""
+        if line.endswith(DISCOVERY):
+            return GROUP
         if "watch=true" in line:
             self.deliver.wait()
             return self.events if OURS in line and "resourceVersion=100&" in f"{line}&" else Said(200)
@@ -64,8 +67,8 @@ class Cluster:
 def begun(server: Server) -> Cache:
     """Return a cache that is synced, with watches that are open."""
     cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
-    cache.watch_policies()
-    until(lambda: cache.synced and server.count("watch=true") >= 2, "all is read and watched")
+    cache.watch_fleet()
+    until(lambda: cache.synced and server.count("watch=true") >= len(cache._informers), "all is read and watched")
     return cache
 
 

@@ -111,7 +111,6 @@ def test_a_leader_begins_with_a_status_of_its_own(led: Led, monkeypatch: pytest.
 def test_a_controller_that_is_out_of_sync_promises_nothing(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
     """It acknowledges no spec that it cannot see."""
     kept, _server, _lease, leader = led
-    leader.cache.watch_policies()
     leader.cache.watch_fleet()
     until(lambda: leader.cache.synced, "all is read")
     fleets = decide.indexed(leader.cache.snapshot(), FOLLOWING)

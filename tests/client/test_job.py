@@ -163,7 +163,6 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
     """The second decision is returned; one that differs is no end, and is not read again at once."""
     with serving(Shown(cluster())) as server:
         run = runner(server)
-        run._cache.watch_policies()
         run._cache.watch_fleet()
         until(run._loop.observe, "all is read")
         assert run._confirmed(FAIL) is None
@@ -260,7 +259,6 @@ def test_a_job_delegates_to_a_controller_that_saw_the_same(monkeypatch: pytest.M
     ):
         with serving(shown := Shown(stale())) as server:
             run, delegation = delegating(server, readiness)
-            run._cache.watch_policies()
             run._cache.watch_fleet()
             until(run._loop.observe, "all is read")
             first = run._loop.observe()

@@ -22,7 +22,7 @@ from hook.kube.requests import Request
 from hook.run import loop
 from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
 from hook.run.report import ProgressReporter, RestartResult
-from tests.client.fixtured import Shown
+from tests.client.fixtured import DISCOVERY, GROUP, Shown
 from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, refused, serving, told, until
 from tests.fixtures.cluster import cluster
 
@@ -152,11 +152,13 @@ def test_nothing_is_restarted_while_the_cache_is_out_of_sync() -> None:
     def answer(line: str) -> Said:
         if "GET" not in line:
             return told()
+        if line.endswith(DISCOVERY):
+            return GROUP
         return Said() if not up.is_set() else EMPTY if "limit" in line else Said(200)
 
     with serving(answer) as server:
         looped, cache, _recorder = looping(server)
-        cache.watch_policies()
+        cache.watch_fleet()
         until(lambda: cache.synced and cache.out_of_sync is None, "all is read")
         for connected in (False, True):
             (up.set if connected else up.clear)()
@@ -178,7 +180,6 @@ def test_nothing_is_decided_before_what_is_new_is_read() -> None:
     shown.instead = held
     with serving(shown) as server:
         looped, cache, _recorder = looping(server)
-        cache.watch_policies()
         cache.watch_fleet()
         until(lambda: cache.synced, "what is known to matter is read")
         assert looped.observe() is None

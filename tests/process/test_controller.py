@@ -100,7 +100,12 @@ def test_it_takes_over_from_a_leader_that_stops(start: Callable[..., Process]) -
         first.await_answer("/readyz", 200, "leader\n")
         until(lambda: kept.annotation(names.STATUS_ANNOTATION), "it writes its status")
         status = ControllerStatus.decode(kept.annotation(names.STATUS_ANNOTATION))
-        assert (status.spec_hashes, status.remaining, status.restarted, status.last_restart_at) == ({}, 0, 0, None)
+        assert (status.spec_hashes, status.remaining, status.restarted, status.last_restart_at) == (
+            {"gpu": ""},
+            0,
+            0,
+            None,
+        )
         assert status.writer == kept.holder == "first"
         second = start(server, "second")
         second.await_answer("/readyz", 200, "standby\n")

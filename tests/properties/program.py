@@ -85,8 +85,10 @@ class Eyes(Cache):
         super().__init__(door, [GPU_OPERATOR], run.settings, retry.JOB)
         self._run = run
 
-    def watch_policies(self) -> None:
-        """All kinds are watched from the start."""
+    @property
+    def synced(self) -> bool:
+        """Everything is listed from the start."""
+        return True
 
     def watch_fleet(self) -> None:
         """All kinds are watched from the start."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hook.config import DriverClient, Plugin, PluginName, Settings
 from hook.decide import clients
-from hook.decide.decide import early_skip_of
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects import readers
@@ -118,16 +117,14 @@ def test_a_driver_client_is_restarted_and_verified_like_a_plugin() -> None:
 
 
 def test_a_driver_client_that_matches_nothing_or_may_not_be_restarted_is_reported() -> None:
-    """A typing error must not look like success. Without a plugin the first look, which ends the run, reports it."""
+    """A typing error must not look like success. Without a plugin the skip reports it."""
     nothing, _memory = cluster().drop("daemonset", PLUGIN).drop("plugin-pod").decide(settings(EXPORTER))
     assert (Reason.NO_PLUGIN, 1) == (nothing.reason, len(nothing.warnings))
     given = settings(DriverClient("gpu", labels={"app.kubernetes.io/component": "nvidia-driver"}))
     found = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
-    first = early_skip_of(found.seen(), given)
-    assert first is not None
-    for decision in (first, found.decide(given)[0]):
-        assert (Phase.SKIP, Reason.NO_PLUGIN) == (decision.phase, decision.reason)
-        assert any("gpu-operator/nvidia-driver-daemonset loads a driver" in one for one in decision.warnings)
+    decision, _memory = found.decide(given)
+    assert (Phase.SKIP, Reason.NO_PLUGIN) == (decision.phase, decision.reason)
+    assert any("gpu-operator/nvidia-driver-daemonset loads a driver" in one for one in decision.warnings)
     # A driver client that is a plugin is treated as one, also under another name.
     again = DriverClient("gpu", "nvidia-dra-driver-gpu", PLUGIN)
     assert stale().decide()[0] == stale().decide(settings(again))[0]
@@ -210,7 +207,6 @@ def test_without_a_plugin_the_run_waits_for_the_driver_if_told_so() -> None:
         decision, _memory = found.decide(HOLDING)
         assert (phase, expected, ()) == (decision.phase, decision.reason, decision.actions), name
     assert Reason.NO_PLUGIN is bare().decide()[0].reason
-    assert early_skip_of(bare().seen(), HOLDING) is None
     # On a fresh install no node is labelled yet, so the operator must be quiet.
     fresh = bare().drop("node").drop("driver-pod").drop("daemonset").drop("revision")
     assert Phase.WAIT is fresh.change("policy", "status: null").decide(HOLDING)[0].phase

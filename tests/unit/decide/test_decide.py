@@ -8,7 +8,7 @@ from msgspec import structs
 
 from hook.config import DriverClient, Duration, OnDeadline, Settings
 from hook.decide import decide as decisions
-from hook.decide.decide import Memories, decide_all, early_skip, succeeded
+from hook.decide.decide import Memories, decide_all, succeeded
 from hook.decide.memo import Memo
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, headline, in_need
@@ -199,6 +199,7 @@ def test_one_stack_decides_for_all() -> None:
         (cluster(), stale_network(), WAIT, Reason.NODES_PENDING, "network"),
         (stale(), network(), WAIT, Reason.NODES_PENDING, "gpu"),
         (cluster(), GONE_NETWORK, DONE, Reason.NOTHING_STALE, "gpu"),
+        (cluster().drop("daemonset"), network(), DONE, Reason.NOTHING_STALE, "network"),
         (GONE, GONE_NETWORK, Phase.SKIP, Reason.NO_POLICY, "gpu"),
         (unnamed, network(), FAIL, Reason.UNNAMED_PLUGIN, "gpu"),
         (unnamed, stale_network(), WAIT, Reason.NODES_PENDING, "network"),
@@ -238,18 +239,6 @@ def test_a_stack_is_named_only_where_there_are_several() -> None:
     assert (stale().decide()[0], {"gpu"}) == (decision, set(memories))
     chosen = decisions.chosen(Settings(drivers=("network", "gpu", "network")))
     assert ["network", "gpu"] == [stack.name for stack in chosen]
-
-
-def test_the_first_read_skips_only_if_every_stack_can_be_skipped() -> None:
-    """Else the rest of the cluster is read: only driver pods tell a missing policy from a missing operator."""
-    for name, (gpu, nic, expected) in {
-        "no plugin": (cluster().drop("daemonset"), network().drop("daemonset"), Reason.NO_PLUGIN),
-        "a plugin of one": (cluster().drop("daemonset"), network(), None),
-        "a plugin of the other": (cluster(), network().drop("daemonset"), None),
-        "a plugin and no policy": (GONE, network().drop("daemonset"), None),
-    }.items():
-        found = early_skip({"gpu": gpu.seen(), "network": nic.seen()}, BOTH)
-        assert expected is (found.reason if found else None), name
 
 
 def test_a_driver_client_of_both_stacks_is_restarted_once_and_recorded_by_both() -> None:

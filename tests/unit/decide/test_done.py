@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 from hook.config import Advanced, Duration, Expect, OnMissingPlugin, Plugin, Settings
-from hook.decide.decide import early_skip_of
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.decide.state import Memory
@@ -154,15 +153,6 @@ def test_a_plugin_under_another_name_fails() -> None:
     assert Reason.OPERATOR_MANAGED is both.decide(Settings(on_missing_plugin=OnMissingPlugin.WAIT))[0].reason
 
 
-def test_the_first_read_needs_policies_and_daemonsets_only() -> None:
-    """The rest of the cluster is not read before a skip."""
-    for found, expected in ((without_plugin(), Reason.NO_PLUGIN), (stale(), None)):
-        for part in ("node", "driver-pod", "plugin-pod", "revision", "slice", "deployment", "replicaset", "lease"):
-            found.drop(part)
-        skip = early_skip_of(found.seen(), Settings())
-        assert expected is (skip.reason if skip else None)
-
-
 def test_a_job_that_skips_forgets_nothing_and_a_controller_what_is_gone() -> None:
     """A controller may skip for months while nodes come and go. A Job needs its records when they are back."""
     memory = stale().decide()[1]
@@ -227,9 +217,6 @@ def test_every_decision_names_its_stack_and_its_nodes() -> None:
     decisions = timeline((0, cluster()), (0, gone), (3600, gone))
     for decision in (*decisions, stale().decide()[0], disabled.decide()[0], gone.decide(memory=late)[0]):
         assert ("gpu", ["gpu"]) == (decision.stack, [status.stack for status in decision.statuses]), decision
-    first = early_skip_of(disabled.seen(), Settings())
-    assert first is not None
-    assert "gpu" == first.stack
 
 
 # The operator is quiet.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hook.config import Expect, Settings
 from hook.decide import rollout
-from hook.decide.decide import early_skip
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.objects import policies, readers
@@ -137,9 +136,7 @@ def test_a_policy_that_vanishes_is_waited_for_while_its_drivers_run() -> None:
 
 
 def test_a_policy_whose_drivers_are_deleted_with_it_ends_in_a_skip() -> None:
-    """The garbage collector deletes DaemonSets first, pods later. A first look, without pods, cannot skip."""
-    gone = cluster().drop("policy").drop("daemonset", DRIVER)
-    assert early_skip({"gpu": gone.seen()}, Settings()) is None
+    """The garbage collector deletes DaemonSets first, pods later. Until then the run waits."""
     run = Run(cluster())
     run.look()
     for seconds, part in enumerate(("policy", "daemonset", "revision", "leaving", "driver-pod")):
