@@ -24,6 +24,7 @@ from hook.errors import (
     SettingsError,
     TerminatedError,
     UnauthorizedError,
+    UntrustedError,
 )
 from hook.flags import CONTROLLER, LOGGING, PLAN, POD, RUN, WHAT, WHERE, flags, settings_of
 from hook.format import printable
@@ -58,6 +59,7 @@ REASON_OF_ERROR: Final = (
     (LeaseLostError, Reason.LEASE_LOST),
     (PermissionDeniedError, Reason.PERMISSION_MISSING),
     (UnauthorizedError, Reason.UNAUTHORIZED),
+    (UntrustedError, Reason.CERTIFICATE_REFUSED),
 )
 
 
@@ -297,7 +299,7 @@ def _exit_code(error: HookError | TerminatedError) -> int:
 
 def _give_up(error: SettingsError, termination_log: str) -> NoReturn:
     """End with a usage error before any request to the cluster."""
-    click.echo(f"Error: {error}", err=True)
+    click.echo(f"Error: {printable(str(error))}", err=True)
     _write_termination_message(json.dumps({"phase": Phase.FAIL, "message": str(error)}), termination_log)
     sys.exit(EXIT_USAGE)
 

@@ -6,8 +6,9 @@ HookError
 ├── LeaseLostError            another controller may be active: stop writing (exit 1)
 └── ClusterError              the API server refused, or did not answer
     ├── UnreachableError      no connection, a broken one, or a 5xx: try again (exit 1)
+    ├── UntrustedError        the server's certificate is refused: no retry helps (exit 1)
     ├── ThrottledError        429, with the time to wait
-    ├── UnauthorizedError     401: the token may have been rotated
+    ├── UnauthorizedError     401, or no credentials: they may have been rotated (exit 1)
     ├── PermissionDeniedError 403 of RBAC, with verb, resource and namespace (exit 3)
     ├── NotFoundError         404
     ├── ConflictError         409: the object changed since it was read
@@ -54,12 +55,16 @@ class UnreachableError(ClusterError):
     """No answer, an incomplete answer, or a server error."""
 
 
+class UntrustedError(ClusterError):
+    """The certificate of the API server, or of a proxy, is refused."""
+
+
 class ThrottledError(ClusterError):
     """Too many requests."""
 
 
 class UnauthorizedError(ClusterError):
-    """The token is not valid, or not any more."""
+    """The credentials are not valid, or not any more, or there are none."""
 
 
 class PermissionDeniedError(ClusterError):
@@ -68,7 +73,7 @@ class PermissionDeniedError(ClusterError):
     def __init__(self, verb: str, resource: str, namespace: str, detail: str = "") -> None:
         where = f"in namespace {namespace}" if namespace else "in the whole cluster"
         super().__init__(f"permission missing: {verb} {resource} {where}{f' ({detail})' if detail else ''}")
-        self.verb, self.resource, self.namespace = verb, resource, namespace
+        self.verb, self.resource, self.namespace, self.detail = verb, resource, namespace, detail
 
 
 class NotFoundError(ClusterError):

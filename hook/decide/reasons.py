@@ -339,6 +339,12 @@ class Reason(Row):
         "The API server does not accept the credentials. The kubelet renews the token of a ServiceAccount.",
         look="kubectl auth whoami",
     )
+    CERTIFICATE_REFUSED = row(
+        "CertificateRefused",
+        "The certificate of the API server, or of the proxy, is not one that the certificate authority signed for its "
+        "address and that is valid now. Compare them, and the clock.",
+        look="kubectl get --raw /readyz",
+    )
     TERMINATED = row("Terminated", "The run was stopped. The next run continues where it stopped.", look=_STATUS)
     CONTROLLER_STOPPED = row(
         "ControllerStopped",

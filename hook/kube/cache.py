@@ -343,13 +343,13 @@ class Cache:
 
         At the deadline of the run, the reconcile loop ends the run itself.
         """
+        exceeded = self._failures.exceed(self._policy, error)
+        if exceeded and not self._discovered and time.monotonic() < self.end:
+            raise error
         # Each reason is logged once: no node can be verified meanwhile, and no other line reports it.
         level = logging.DEBUG if str(error) == self._logged else logging.WARNING
         log.log(level, "cannot read the versions of ResourceSlices, trying again: %s", error)
         self._logged = str(error)
-        exceeded = self._failures.exceed(self._policy, error)
-        if exceeded and not self._discovered and time.monotonic() < self.end:
-            raise error
 
     def _add(self, stack: Stack, field: str, list_watches: Iterable[ListWatch]) -> None:
         """Fill a field of a stack's snapshot in addition from these, each of which has one informer."""

@@ -1,7 +1,7 @@
 """Client for the API server: send requests, list, watch, and turn errors into the program's own.
 
-Objects are plain JSON. The client library's typed models would cost hundreds of MiB on a large fleet, and reject
-unknown objects.
+Objects are plain JSON. Typed models, as those of Kubernetes' own client, would cost hundreds of MiB on a large fleet,
+and reject unknown objects.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ from hook.errors import (
     ThrottledError,
     UnauthorizedError,
     UnreachableError,
+    UntrustedError,
 )
 from hook.kube import connection as connections
-from hook.kube import listing
+from hook.kube import listing, tls, transport
+from hook.kube.credentials import told
 from hook.kube.requests import versions_of
 from hook.objects import decoding, wire
 from hook.objects.decoding import MalformedObjectError
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from hook.kube.connection import Connection
+    from hook.kube.credentials import Credential
     from hook.kube.requests import GroupVersionResource, ListOptions, Request
     from hook.objects.decoding import Json, Raw
 
@@ -241,7 +244,7 @@ class Api:
         """Translate the error event that ends a watch."""
         status = decoding.decode(body)
         code = status.get("code")
-        error = refusal(selection.watch("", 0), code if isinstance(code, int) else 500, status)
+        error = self._meant(refusal(selection.watch("", 0), code if isinstance(code, int) else 500, status))
         self.counters.failed(error, "watch", selection.resource.group_resource)
         return error
 
@@ -259,25 +262,31 @@ class Api:
 
     def _open(self, request: Request, silence: float, whole: float) -> urllib3.BaseHTTPResponse:
         """Send a request. Limit, in seconds, the longest `silence` within the response and the `whole` response."""
-        if whole <= 0:
+        end = time.monotonic() + whole
+        pool, credential = self._prepare()
+        left = end - time.monotonic()
+        if left <= 0:
             raise UnreachableError(f"no time is left for a request to the API server at {self.host}")
         try:
-            with connections.by(time.monotonic() + whole):
-                response: urllib3.BaseHTTPResponse = self.connection.pool.request(
+            with transport.by(end):
+                response: urllib3.BaseHTTPResponse = pool.request(
                     request.method,
                     self.host + request.target,
                     body=json.dumps(request.body).encode() if request.body is not None else None,
-                    headers=self._headers(request),
-                    timeout=_timeout(request, min(silence, whole)),
+                    headers=self._headers(request, credential),
+                    timeout=_timeout(request, min(silence, left)),
                     retries=False,
                     preload_content=False,
                 )
-        except urllib3.exceptions.HTTPError as error:
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            if problem := tls.refusal(error):
+                raise UntrustedError(f"the certificate of {self.host} is refused: {problem}") from error
             raise UnreachableError(f"cannot reach the API server at {self.host}: {_short(error)}") from error
-        except (OSError, ValueError) as error:
-            raise UnauthorizedError(f"cannot read the ServiceAccount token: {error}") from error
         if response.status >= 400:  # noqa: PLR2004 - HTTP: errors
-            raise _refusal(request, response)
+            refused = self._meant(_refusal(request, response))
+            if isinstance(refused, UnauthorizedError):
+                self.connection.refused(credential)
+            raise refused
         kind = response.headers.get("content-type", JSON)
         if not kind.startswith(JSON):
             response.close()
@@ -286,12 +295,27 @@ class Api:
         self._set_clock(response)
         return response
 
-    def _headers(self, request: Request) -> dict[str, str]:
-        headers = {**request.headers, "user-agent": f"gpu-operator-post/{__version__}"}
+    def _prepare(self) -> tuple[urllib3.PoolManager, Credential]:
+        try:
+            return self.connection.prepare()
+        except (OSError, ValueError) as error:
+            raise UnauthorizedError(f"there are no credentials: {told(error)}") from error
+
+    def _meant(self, error: ClusterError) -> ClusterError:
+        """Return what a refusal means: one of a request without credentials says nothing about permissions."""
+        nobody = f'User "{connections.ANONYMOUS}"' in str(error) and not self.connection.impersonates_anonymous
+        if nobody and isinstance(error, PermissionDeniedError):
+            return UnauthorizedError(f"the API server got no credentials that it knows: {error.detail}")
+        return error
+
+    def _headers(self, request: Request, credential: Credential) -> urllib3.HTTPHeaderDict:
+        headers = urllib3.HTTPHeaderDict({**request.headers, "user-agent": f"gpu-operator-post/{__version__}"})
         if request.body is not None:
             headers["content-type"] = request.content_type
-        if authorization := self.connection.authorization():
-            headers["authorization"] = authorization
+        if credential.authorization:
+            headers["authorization"] = credential.authorization
+        for name, value in self.connection.headers:
+            headers.add(name, value)
         return headers
 
     def _set_clock(self, response: urllib3.BaseHTTPResponse) -> None:
@@ -389,5 +413,5 @@ def _seconds(retry_after: str) -> float | None:
 
 
 def _short(error: Exception) -> str:
-    """Return the last clause of an error. The client library puts its own objects before it."""
+    """Return the last clause of an error. urllib3 puts its own objects before it."""
     return str(error).rsplit(": ", 1)[-1][:200]

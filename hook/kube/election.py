@@ -13,7 +13,15 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, RejectedError, UnreachableError
+from hook.errors import (
+    ClusterError,
+    ConflictError,
+    LeaseLostError,
+    NotFoundError,
+    RejectedError,
+    UnreachableError,
+    UntrustedError,
+)
 from hook.kube.requests import LEASES, Request, merge_patch
 from hook.kube.retry import CHANCE
 from hook.objects import decoding, names
@@ -102,6 +110,8 @@ class LeaderElector:
         """The identity that holds the Lease, as last read; empty if none does."""
         self.trouble = ""
         """Why the last try failed; empty if it succeeded, or if another replica just holds the Lease."""
+        self.untrusted: UntrustedError | None = None
+        """Error of a try that no other try can remedy."""
         self.answered = clock()
         """When the API server last answered for the Lease, on the monotonic clock."""
         self._observed: LeaderElectionRecord | None = None
@@ -213,6 +223,7 @@ class LeaderElector:
             succeeded = self._try_acquire_or_renew()
         except ClusterError as error:
             trouble = str(error)
+            self.untrusted = error if isinstance(error, UntrustedError) else None
         self.trouble = trouble
         self._on_try(trouble)
         return succeeded
@@ -262,7 +273,7 @@ class LeaderElector:
         try:
             answer = self._api.send(request, self._timeout())
         except ClusterError as error:
-            if not isinstance(error, UnreachableError):  # A refusal is an answer, too.
+            if not isinstance(error, UnreachableError | UntrustedError):  # A refusal is an answer, too.
                 self.answered = self._clock()
             raise
         self.answered = self._clock()

@@ -23,6 +23,7 @@ from hook.errors import (
     PermissionDeniedError,
     RejectedError,
     UnreachableError,
+    UntrustedError,
 )
 from hook.format import printable
 from hook.kube import retry
@@ -112,7 +113,10 @@ def own_deployment(api: Api, namespace: str, name: str) -> ObjectReference | Non
 
 
 def _own(api: Api, request: Request, policy: retry.RetryPolicy, seconds: float) -> wire.Job | None:
-    """Read the object that runs this program. Raises UnreachableError if the policy's time ends before `seconds`."""
+    """Read the object that runs this program.
+
+    Raises UnreachableError if the policy's time ends before `seconds`, and UntrustedError.
+    """
     if not request.name:
         return None
     end = time.monotonic() + seconds
@@ -123,7 +127,8 @@ def _own(api: Api, request: Request, policy: retry.RetryPolicy, seconds: float) 
         )
         return decoding.read(wire.Job, answer)
     except (ClusterError, MalformedObjectError) as error:
-        if isinstance(error, UnreachableError) and policy.unreachable < seconds and time.monotonic() < end:
+        another_pod_follows = isinstance(error, UnreachableError) and policy.unreachable < seconds
+        if isinstance(error, UntrustedError) or (another_pod_follows and time.monotonic() < end):
             raise
         where = f"{request.resource.kind} {request.namespace}/{request.name}"
         log.warning("cannot read the own %s, continuing without it: %s", where, error)

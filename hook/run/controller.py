@@ -136,6 +136,8 @@ class Controller:
         while not self.lease.leading:
             if self.lease.ended:
                 self.lease.check()
+            if self.lease.untrusted is not None:
+                raise self.lease.untrusted
             if time.monotonic() - self.lease.answered > SILENT_SECONDS:
                 raise UnreachableError(f"no answer about the Lease for {SILENT_SECONDS:.0f} s: {self.lease.trouble}")
             now = self.lease.trouble or (f"{self.lease.holder} leads" if self.lease.holder else "")

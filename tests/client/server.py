@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from kubernetes import client
-
 from devcluster import patience
 from hook.kube.client import READ_SECONDS, Api
-from hook.kube.connection import by_library
+from hook.kube.connection import Connection
 
 PATIENCE: Final = 60.0
 """Time for something that happens at once on an idle machine."""
@@ -76,12 +77,25 @@ SILENT: Final = Said(200, b"", {**JSON, "content-length": "9"})
 """Promises a body, and never gives it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Who sent a request, and how."""
+
+    headers: Message
+    connection: int
+    """Port of the client."""
+    subject: str
+    """Common name in the client's certificate, or ""."""
+
+
 @dataclass(slots=True)
 class Server:
     """What answers, and what it was asked: method and path, and whether for metadata alone."""
 
     api: Api
+    port: int
     asked: list[str] = field(default_factory=list)
+    heard: list[Heard] = field(default_factory=list)
     finished: threading.Event = field(default_factory=threading.Event)
     """Set once a trickling answer was sent to its end, which takes half a minute."""
 
@@ -97,11 +111,14 @@ class Server:
 
 @contextlib.contextmanager
 def serving(
-    answer: Said | Trickle | Callable[[str], Said | Trickle], wrote: Callable[[str, bytes], Said] | None = None
+    answer: Said | Trickle | Callable[[str], Said | Trickle],
+    wrote: Callable[[str, bytes], Said] | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[Server]:
     """Answer every request by `answer`, or what it returns for method and path; one with a body as `wrote` returns."""
     # An answer that promises a body and gives none stays open until the end.
     asked: list[str] = []
+    heard: list[Heard] = []
     over, finished = threading.Event(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -112,6 +129,7 @@ def serving(
             partial = METADATA if "as=PartialObjectMetadataList" in self.headers["accept"] else ""
             line = f"{self.command} {self.path}{partial}"
             asked.append(line)
+            heard.append(Heard(self.headers, self.client_address[1], subject_of(self.connection)))
             said = wrote(line, body) if wrote is not None and body else answer(line) if callable(answer) else answer
             self.close_connection = True
             if isinstance(said, Trickle):
@@ -120,6 +138,7 @@ def serving(
             elif said.status:
                 self.send_response_only(said.status)
                 headers = {"connection": "close", "content-length": str(len(said.body)), **said.headers}
+                self.close_connection = headers["connection"] == "close"
                 for name, value in headers.items():
                     self.send_header(name, value)
                 self.end_headers()
@@ -143,18 +162,40 @@ def serving(
         def log_message(self, *_: object) -> None:
             """Keep quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Listening(Handler, tls)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
     thread.start()
-    configuration = client.Configuration()
-    configuration.host = f"http://127.0.0.1:{server.server_address[1]}"
     try:
-        yield Server(Api(by_library(configuration)), asked, finished)
+        port = int(server.server_address[1])
+        yield Server(Api(Connection(f"http://127.0.0.1:{port}")), port, asked, heard, finished)
     finally:
         over.set()
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class Listening(ThreadingHTTPServer):
+    """Keeps quiet about clients that refuse to talk."""
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None) -> None:
+        """Listen on a port of this machine, with TLS or without."""
+        super().__init__(("127.0.0.1", 0), handler)
+        if tls is not None:
+            # The thread of the connection shakes hands, so that a client that refuses stops no other.
+            self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - socketserver's own
+        """Show only what is a fault of the test."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+def subject_of(connection: object) -> str:
+    """Return the common name in a client's certificate, or ""."""
+    certificate = connection.getpeercert() if isinstance(connection, ssl.SSLSocket) else None
+    subject: Any = (certificate or {}).get("subject", ())
+    return next((value for parts in subject for name, value in parts if name == "commonName"), "")
 
 
 def until(holds: Callable[[], object], what: str) -> None:

@@ -10,7 +10,6 @@ from typing import Final, Self
 
 import pytest
 import urllib3
-from kubernetes import client
 
 from hook.errors import (
     ClusterError,
@@ -25,7 +24,7 @@ from hook.errors import (
 from hook.kube import client as clients
 from hook.kube import requests
 from hook.kube.client import Api
-from hook.kube.connection import by_library
+from hook.kube.connection import Connection
 from hook.kube.requests import NODES, ListOptions, Request
 from tests.client.server import HTML, JSON, Said, Trickle, refused, serving
 
@@ -79,7 +78,7 @@ def test_a_403_to_a_write_is_of_rbac_or_of_admission() -> None:
         f"pods is forbidden: {user}": PermissionDeniedError,
         f'{named}{user}: RBAC: clusterrole.rbac.authorization.k8s.io "x" not found': PermissionDeniedError,
         'leases.coordination.k8s.io "l" is forbidden: User "a" cannot update resource "leases"': PermissionDeniedError,
-        'forbidden: User "system:anonymous" cannot delete path "/x"': PermissionDeniedError,
+        'forbidden: User "a" cannot delete path "/x"': PermissionDeniedError,
         'admission webhook "freeze.example.com" denied the request: no': RejectedError,
         f'admission webhook "freeze.example.com" denied the request: {named}{user}': RejectedError,
         f"{named}ValidatingAdmissionPolicy 'freeze' with binding 'freeze' denied request: no": RejectedError,
@@ -151,7 +150,7 @@ def test_setting_the_clock_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     for first in (timedelta(), timedelta(hours=1)):
         for then in (timedelta(hours=1), timedelta(seconds=70), timedelta(seconds=-70), timedelta()):
             monkeypatch.setattr(SetClock, "wrong", first)
-            api = Api(by_library(client.Configuration()))
+            api = Api(Connection("http://127.0.0.1"))
             for _time in range(clients.OFFSETS_KEPT):
                 api._set_clock(urllib3.HTTPResponse(headers={"date": format_datetime(datetime.now(UTC), usegmt=True)}))
             monkeypatch.setattr(SetClock, "wrong", then)

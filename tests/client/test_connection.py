@@ -1,88 +1,145 @@
-"""In a pod three files and two variables are enough; the client library is for everything else."""
+"""In a pod three files and two variables are enough; credentials that are replaced are used."""
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from hook import cli
-from hook.errors import SettingsError
-from hook.kube import connection
+from hook.errors import PermissionDeniedError, SettingsError, UnauthorizedError
+from hook.kube import client, connection, credentials, transport
+from hook.kube.requests import NODES, ListOptions, Request
 from hook.run import controller
+from tests.client.access import account, connected, kubeconfig
+from tests.client.certificates import Authority, Pair, server_side
+from tests.client.server import GRANTED, JSON, Said, refused, serving
+
+ONE: Final = Request("get", NODES, name="gpu-0")
+ANONYMOUS: Final = Said(
+    403, b'{"kind": "Status", "message": "nodes is forbidden: User \\"system:anonymous\\" cannot list resource"}'
+)
+KEPT: Final = {**JSON, "connection": "keep-alive"}
 
 
 @pytest.fixture
-def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a pod's ServiceAccount directory and variables, and no proxy."""
-    for name, content in (("token", "first\n"), ("ca.crt", "-----BEGIN CERTIFICATE-----"), ("namespace", "here")):
-        (tmp_path / name).write_text(content)
-    monkeypatch.setattr(connection, "getproxies", dict)
-    monkeypatch.setenv(connection.HOST, "10.96.0.1")
-    monkeypatch.setenv(connection.PORT, "443")
-    return tmp_path
+def authority(tmp_path: Path) -> Authority:
+    """Return a certificate authority."""
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def mount(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a pod's ServiceAccount directory and variables."""
+    return account(tmp_path, authority.certificate, 443, monkeypatch)
 
 
 def test_a_pod_finds_its_api_server(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the kubelet says, checked by the mounted authority, as the mounted account; as the library has it."""
+    """Where the kubelet says, with connections that a router does not forget."""
     for host, url in (
         ("10.96.0.1", "https://10.96.0.1:443"),
         ("fd00::1", "https://[fd00::1]:443"),
         ("kubernetes.default.svc", "https://kubernetes.default.svc:443"),
     ):
         monkeypatch.setenv(connection.HOST, host)
-        monkeypatch.setattr(connection, "getproxies", dict)
-        ours = connection.connect("", "", str(mount))
-        monkeypatch.setattr(connection, "getproxies", lambda: {"https": "for the library"})
-        library = connection.connect("", "", str(mount))
-        assert not isinstance(library.authorization, connection.Token), host
-        assert (ours.host, ours.authorization()) == (url, "bearer first")
-        assert (library.host, library.authorization().strip()) == (url, "bearer first")
-        mine, theirs = ours.pool.connection_pool_kw, library.pool.connection_pool_kw
-        for key in ("ca_certs", "maxsize"):
-            assert mine[key] == theirs[key], (host, key)
-        assert mine["cert_reqs"] == "CERT_REQUIRED"
-        assert sorted(mine["socket_options"]) == sorted(theirs["socket_options"]), host
+        made = connection.connect("", "", str(mount))
+        pool, credential = made.prepare()
+        assert (made.host, credential.authorization) == (url, "Bearer token")
+        assert pool.connection_pool_kw["maxsize"] == 64
+        assert transport.KEEP_ALIVE == pool.connection_pool_kw["socket_options"]
 
 
 def test_a_token_that_was_replaced_is_used(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within a minute; and one that is gone is trouble with credentials, not a request without any."""
-    lasting = connection.connect("", "", str(mount))
-    monkeypatch.setattr(connection, "TOKEN_SECONDS", 0.0)
-    ours = connection.connect("", "", str(mount))
+    lasting = client.connect("", "", str(mount)).connection
+    monkeypatch.setattr(credentials, "FILE_SECONDS", 0.0)
+    api = client.connect("", "", str(mount))
     (mount / "token").write_text("second")
-    assert (lasting.authorization(), ours.authorization()) == ("bearer first", "bearer second")
+    assert [each.prepare()[1].authorization for each in (lasting, api.connection)] == ["Bearer token", "Bearer second"]
     (mount / "token").write_text("")
-    with pytest.raises(ValueError, match="empty"):
-        ours.authorization()
+    with pytest.raises(UnauthorizedError, match="token is empty"):
+        api.send(ONE)
     (mount / "token").unlink()
-    with pytest.raises(FileNotFoundError):
-        ours.authorization()
+    with pytest.raises(UnauthorizedError, match="No such file"):
+        api.send(ONE)
 
 
-def test_a_proxy_is_for_the_library(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It knows which hosts are not to be asked through it."""
-    monkeypatch.undo()
-    monkeypatch.setenv(connection.HOST, "10.96.0.1")
-    monkeypatch.setenv(connection.PORT, "443")
-    for name in ("HTTPS_PROXY", "ALL_PROXY"):
-        with monkeypatch.context() as patch:
-            patch.setenv(name, "http://proxy.example:3128")
-            patch.delenv("no_proxy", raising=False)
-            for excluded in ("", "10.96.0.1"):
-                patch.setenv("NO_PROXY", excluded)
-                proxy = connection.connect("", "", str(mount)).pool.proxy
-                assert (proxy is None) is bool(excluded), (name, excluded)
+def test_a_refused_token_is_read_again(mount: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, although its minute is not over: by a pod and by a kubeconfig alike."""
+    with serving(lambda _line: answer(), tls=server_side(authority.sign())) as server:
+
+        def answer() -> Said:
+            return GRANTED if server.heard[-1].headers["authorization"] == "Bearer second" else refused(401)
+
+        account(mount, authority.certificate, server.port, monkeypatch)
+        cluster = f"certificate-authority: {authority.certificate}"
+        file = kubeconfig(mount, f"https://127.0.0.1:{server.port}", cluster, "tokenFile: token")
+        for api in (client.connect("", "", str(mount)), connected(file)):
+            with pytest.raises(UnauthorizedError):
+                api.send(ONE)
+            (mount / "token").write_text("second")
+            api.send(ONE)
+            (mount / "token").write_text("token")
+
+
+def test_a_renewed_client_certificate_is_presented(tmp_path: Path, authority: Authority) -> None:
+    """Connections that are kept open would present the old one. Half a pair replaces nothing."""
+    old, new = authority.sign(subject="old"), authority.sign(subject="new")
+    used = Pair(tmp_path / "client.crt", tmp_path / "client.key")
+
+    def put(certificate: Path, key: Path) -> None:
+        used.certificate.write_bytes(certificate.read_bytes())
+        used.key.write_bytes(key.read_bytes())
+
+    put(old.certificate, old.key)
+    context = server_side(authority.sign(), clients=authority)
+    expected = "old"
+    with serving(lambda _line: answer(), tls=context) as server:
+
+        def answer() -> Said:
+            said = GRANTED if server.heard[-1].subject == expected else refused(401)
+            return dataclasses.replace(said, headers=KEPT)
+
+        cluster = f"certificate-authority: {authority.certificate}"
+        user = "client-certificate: client.crt, client-key: client.key"
+        api = connected(kubeconfig(tmp_path, f"https://127.0.0.1:{server.port}", cluster, user))
+        api.send(ONE)
+        api.send(ONE)
+        assert len({each.connection for each in server.heard}) == 1  # It is kept.
+        expected = "new"
+        with pytest.raises(UnauthorizedError):
+            api.send(ONE)
+        put(new.certificate, old.key)
+        for _time in range(2):
+            with pytest.raises(UnauthorizedError, match="client certificate: certificate and key"):
+                api.send(ONE)
+        put(new.certificate, new.key)
+        api.send(ONE)
+        assert [each.subject for each in server.heard] == ["old", "old", "old", "new"]
+
+
+def test_an_anonymous_request_says_nothing_about_permissions(tmp_path: Path) -> None:
+    """Lost credentials are reported as such. Only one who asks to act as system:anonymous lacks permissions."""
+    with serving(ANONYMOUS) as server:
+        with pytest.raises(UnauthorizedError, match="system:anonymous"):
+            server.api.send(ONE)
+        error = b'{"kind": "Status", "code": 403, "message": "User \\"system:anonymous\\" cannot watch"}'
+        assert isinstance(server.api.watch_error(ListOptions(NODES), error), UnauthorizedError)
+        api = connected(kubeconfig(tmp_path, server.api.host, user="as: system:anonymous"))
+        with pytest.raises(PermissionDeniedError):
+            api.send(ONE)
 
 
 def test_half_a_service_account_is_refused(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is sent to a server that cannot be checked, nor without a name, nor to half an address."""
-    for name in ("token", "ca.crt"):
+    for name, problem in (("token", "token is empty"), ("ca.crt", "ca.crt: it contains no certificate")):
         content = (mount / name).read_text()
         (mount / name).write_text("")
-        with pytest.raises(SettingsError, match=f"{name} is empty"):
+        with pytest.raises(SettingsError, match=problem):
             connection.connect("", "", str(mount))
         (mount / name).write_text(content)
     monkeypatch.delenv(connection.PORT)
@@ -90,12 +147,12 @@ def test_half_a_service_account_is_refused(mount: Path, monkeypatch: pytest.Monk
         connection.connect("", "", str(mount))
 
 
-def test_a_pod_does_not_load_the_client_library(mount: Path) -> None:
-    """Nor what comes with it, neither Job nor controller: it costs a small container more than the fleet does."""
+def test_a_pod_loads_only_what_it_needs(mount: Path) -> None:
+    """Neither Job nor controller loads YAML, plugins or SOCKS: they cost a small container more than the fleet does."""
     code = (
         f"import sys, {cli.__name__}, {controller.__name__}, {connection.__name__} as connection; "
-        f"connection.getproxies = dict; connection.connect('', '', {str(mount)!r}).authorization(); "
-        "print(*(name for name in ('kubernetes', 'pydantic', 'requests', 'asyncio') if name in sys.modules))"
+        f"connection.connect('', '', {str(mount)!r}); "
+        "print(*(name for name in ('yaml', 'subprocess', 'socks', 'asyncio') if name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr

@@ -32,7 +32,7 @@ ENOUGH_SECONDS: Final = 150.0
 
 CAPITALS: Final = re.compile("[A-Z_]+=")
 FORKING: Final = multiprocessing.get_context("forkserver")
-FORKING.set_forkserver_preload([__name__, "hook.run.controller", "kubernetes.client.rest", "kubernetes.config"])
+FORKING.set_forkserver_preload([__name__, "hook.run.controller", "hook.kube.access"])
 _FILES: Final = itertools.count()
 
 
@@ -130,10 +130,7 @@ def write_kubeconfig(file: Path, server: str) -> Path:
 
 
 def as_pod(kubeconfig: Path) -> list[str]:
-    """Return the words by which a pod would connect as this kubeconfig does.
-
-    The program then does not import the client library, which takes more time than the rest of its start.
-    """
+    """Return the words by which a pod would connect as this kubeconfig does."""
     config = yaml.safe_load(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     if "tls-server-name" in cluster:
