@@ -1,22 +1,22 @@
 """Which stale plugins to restart now, within the disruption budget.
 
-There are two limits: on plugins that are down because of this program (``max_parallel_restarts``), and on plugins
-that are down for any reason (``max_unavailable``).
+There are two limits: a number (``max_parallel_restarts``), and a share of the plugins (``max_unavailable``). What is
+down counts, whoever took it down: another process of the same Job has no memory of the restarts of the first one.
 
 A plugin is down on a node with a settled driver if its pod is missing, terminating, starting or not Ready, or if it
 publishes no devices. A stale plugin that is Ready is not down. A stale plugin that is not Ready is down already, so
-its restart needs no budget. The second limit does not count nodes whose driver reloads, because the upgrade controller
-limits those itself. It does not count excluded nodes either: a lost node would use up budget until it is back.
+its restart takes nothing down. It needs none of the second limit. Nodes whose driver reloads are not down, because the
+upgrade controller limits those itself. Excluded nodes are not down either: a lost node would use up budget until it is
+back. Nodes that want no plugin do not count at all.
 
 A plugin that this program restarted uses budget until it is back, even if its node becomes silent or its driver
-reloads meanwhile. One plugin that does not come back within ``plugin_timeout`` returns its budget, so that it does not
-block all other nodes.
+reloads meanwhile. One plugin that is not up within ``plugin_timeout`` returns its budget, so that it does not block all
+other nodes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import or_
 from typing import TYPE_CHECKING
 
 from hook.decide.explain import Trait
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 class DisruptionBudget:
     """Disruption budget that is left. None means no limit."""
 
-    ours: int | None
-    """Left for plugins that are down because of this program."""
-    anyones: int | None
-    """Left for plugins that are down for any reason."""
+    number: int | None
+    """Left of the number of plugins."""
+    share: int | None
+    """Left of the share of the plugins."""
     why_full: str = ""
     """Message for a node that has to wait because no budget is left."""
 
@@ -54,56 +54,58 @@ class DisruptionBudget:
         if not limit and bound is None:
             return cls(None, None)
         others = except_verified(statuses)
-        awaited = [_is_awaited(status, memory, fleet, now) for status in others]
-        in_flight = [_is_in_flight(status, memory, fleet) for status in others]
-        failed = sum(status.state is NodeState.FAILED for status, away in zip(others, in_flight, strict=True) if away)
-        ours = limit - sum(map(or_, awaited, in_flight)) + _given_back(failed) if limit else None
+        down = [status for status in others if _is_down(status) or _is_awaited(status, memory, fleet, now)]
+        # A stale plugin that is not up waits for its restart. The number must not keep it from that.
+        away = [status for status in down if status.stale_pod is None or status.state is NodeState.RESTARTING]
+        number = limit - len(away) + _given_back(away, memory) if limit else None
         if bound is None:
-            return cls(ours, None, f"max {limit} plugins down at once")
-        down = [status.node for status, away in zip(others, awaited, strict=True) if away or _is_down(status)]
-        without_plugin = (Reason.UNNAMED_PLUGIN, Reason.NOTHING_TO_REFRESH)
-        total = len(statuses) - sum(
-            status.state is NodeState.EXCLUDED or status.reason in without_plugin for status in others
-        )
-        own = f"max {limit} because of this program, " if limit else ""
-        named = f": {some(down)}" if down else ""
-        why = f"{own}max {bound} of {total} plugins down at once, {len(down)} are{named}"
-        return cls(ours, bound.of(total) - len(down), why)
+            return cls(number, None, f"max {limit} plugins down at once")
+        total = len(statuses) - sum(not _counts(status, fleet) for status in others)
+        both = f"max {limit} and " if limit else ""
+        named = f": {some([status.node for status in down])}" if down else ""
+        why = f"{both}max {bound} of {total} plugins down at once, {len(down)} are{named}"
+        return cls(number, bound.of(total) - len(down) + min(_failed(down), 1), why)
 
     def allows(self, *, up: bool) -> bool:
         """Return whether one more plugin may be restarted. `up` is False for a plugin that is down already."""
-        ours = self.ours is None or self.ours > 0
-        return ours and (not up or self.anyones is None or self.anyones > 0)
+        number = self.number is None or self.number > 0
+        return number and (not up or self.share is None or self.share > 0)
 
     def take(self, *, up: bool) -> DisruptionBudget:
         """Return the budget after one more restart."""
-        ours = None if self.ours is None else self.ours - 1
-        anyones = None if self.anyones is None else self.anyones - up
-        return DisruptionBudget(ours, anyones, self.why_full)
+        number = None if self.number is None else self.number - 1
+        share = None if self.share is None else self.share - up
+        return DisruptionBudget(number, share, self.why_full)
 
 
-def _given_back(failed: int) -> int:
-    """Return how much budget is free again, of that of plugins that did not come back in their time.
+def _given_back(away: Sequence[NodeStatus], memory: Memory) -> int:
+    """Return how much budget is free again, of that of plugins that did not come up in their time.
 
-    One at most: where a second plugin fails, restarts do harm, and the run ends with the reason.
+    Of those that this process restarted, one at most: where a second one fails, restarts do harm, and the run ends with
+    the reason.
     """
-    return min(failed, 1)
+    restarted = {key.partition("/")[2] for key, record in memory.restarts.items() if not record.refused}
+    ours = [status for status in away if status.node in restarted]
+    return _failed(away) - _failed(ours) + min(_failed(ours), 1)
+
+
+def _failed(statuses: Sequence[NodeStatus]) -> int:
+    return sum(status.state is NodeState.FAILED for status in statuses)
+
+
+def _counts(status: NodeStatus, fleet: Fleet) -> bool:
+    """Return whether a status stands for a plugin that the share is of."""
+    if status.state is NodeState.EXCLUDED or status.reason in (Reason.UNNAMED_PLUGIN, Reason.NOTHING_TO_REFRESH):
+        return False
+    view = fleet.nodes.get(status.node)
+    # A status without a plugin is about the driver.
+    return bool(status.plugin) or view is None or any(map(view.is_wanted_by, fleet.context.plugins.named))
 
 
 def _is_down(status: NodeStatus) -> bool:
     if status.stale_pod is not None and status.state is not NodeState.RESTARTING:
         return not status.stale_pod.up
     return status.state is NodeState.RESTARTING or Trait.PLUGIN_DOWN in status.reason.traits
-
-
-def _is_in_flight(status: NodeStatus, memory: Memory, fleet: Fleet) -> bool:
-    """Return whether a plugin is down because this program restarted it."""
-    if status.state is NodeState.RESTARTING:
-        return True
-    if Trait.PLUGIN_DOWN not in status.reason.traits:
-        return False
-    records = (memory.restart_of(ds.uid, status.node) for ds in fleet.context.plugins.named)
-    return any(record is not None and not record.refused for record in records)
 
 
 def _is_awaited(status: NodeStatus, memory: Memory, fleet: Fleet, now: datetime) -> bool:
@@ -120,9 +122,9 @@ def _is_awaited(status: NodeStatus, memory: Memory, fleet: Fleet, now: datetime)
 
 
 def _is_back(record: RestartRecord, daemonset_uid: str, view: NodeView | None) -> bool:
-    """Return whether a plugin is ready, apart from the deleted pod, which the cache may still show."""
+    """Return whether the successor is ready: neither the deleted pod, which the cache may still show, nor another."""
     pods = view.plugin_pods_of(daemonset_uid) if view is not None else ()
-    return any(pod.live and is_up(pod) and pod.uid != record.pod_uid for pod in pods)
+    return any(pod.live and is_up(pod) and pod.uid not in (record.pod_uid, *record.others) for pod in pods)
 
 
 @dataclass(frozen=True, slots=True)

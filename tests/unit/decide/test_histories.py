@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Phase
-from tests.fixtures.cluster import cluster, labelled, reasons, stale
+from hook.decide.result import NodeState, Phase
+from tests.fixtures.cluster import cluster, labelled, reasons, stale, stale_plugin
+from tests.fixtures.following import Controller
+from tests.fixtures.limits import down
 from tests.fixtures.modes import avoiding
 from tests.fixtures.objects import Object, driver_pod, merged, plugin_pod
-from tests.unit.decide.runs import PLUGIN, Run, deleted
+from tests.unit.decide import patches
+from tests.unit.decide.runs import PLUGIN, Run, deleted, named
 
 FULL = "0/1 nodes are available: 1 Insufficient memory."
 
@@ -61,3 +65,59 @@ def test_a_node_that_wants_no_plugin_misses_none() -> None:
     long.found.change("daemonset", avoiding("without"), PLUGIN)
     assert ["plugin-a", "plugin-b"] == long.restart(0)
     assert [Reason.NOTHING_TO_REFRESH] * 2 == [long.look(seconds).statuses[2].reason for seconds in (1, 299)]
+
+
+def test_a_share_of_the_plugins_is_of_the_nodes_that_want_one() -> None:
+    """Twelve nodes, of which eight want a plugin: one that can never be created leaves one place of two."""
+    nodes = [f"n{number:02}" for number in range(12)]
+    found = stale(*nodes).change("daemonset", avoiding(*nodes[8:]), PLUGIN)
+    for node in (nodes[0], *nodes[8:]):
+        found.drop("plugin-pod", f"plugin-{node}")
+    decision = Controller(found, down("25%")).look()
+    assert ["n01"] == deleted(decision)
+    assert "max 25% of 8 plugins down at once, 1 are: n00" in decision.statuses[2].message
+    # A node counts by what it wants, and not by what its driver does.
+    for node in (nodes[7], nodes[8]):
+        found.put("driver-pod", driver_pod(node, ready=None))
+    assert ["n01"] == deleted(Controller(found, down("25%")).look())
+
+
+def test_one_plugin_that_failed_does_not_block_a_small_fleet() -> None:
+    """It gives its place back after its time; a second one does not."""
+    for missing, expected in (("a", ["b"]), ("ab", [])):
+        found = stale("a", "b", "c", "d")
+        for node in missing:
+            found.drop("plugin-pod", f"plugin-{node}")
+        controller = Controller(found, down("25%"))
+        assert [] == deleted(controller.look(0)), missing
+        late = controller.look(300)
+        assert (NodeState.FAILED, expected) == (late.statuses[0].state, deleted(late)), missing
+
+
+def test_what_is_down_counts_for_a_process_that_remembers_no_restart() -> None:
+    """A Job's second pod begins while a plugin that the first one restarted is on its way."""
+    one = Settings(max_parallel_restarts=1)
+    starting = plugin_pod("a", ready=None)
+    for name, found in (
+        ("missing", stale("a", "b").drop("plugin-pod", "plugin-a")),
+        ("terminates", stale("a", "b").change("plugin-pod", patches.DELETING, "plugin-a")),
+        ("starts", stale("a", "b").put("plugin-pod", starting)),
+    ):
+        assert [] == deleted(Run(found, one).look()), name
+    assert ["b"] == deleted(Run(stale("a", "b").put("plugin-pod", plugin_pod("a")), one).look())
+    # Of those that this process did not restart, each gives its place back after its time.
+    broken = stale("a", "b", "c").put("plugin-pod", starting, plugin_pod("b", ready=None))
+    run = Run(broken, one)
+    assert [[], ["c"]] == [deleted(run.look(seconds)) for seconds in (0, 300)]
+
+
+def test_the_pod_next_to_a_restarted_one_is_not_its_successor() -> None:
+    """With maxSurge, two live pods may be on a node. The plugin is back once the one that came after it is up."""
+    other = named(stale_plugin("a"), "other")
+    found = stale("a", "b").put("plugin-pod", other)
+    run = Run(found, Settings(max_parallel_restarts=1)).record("a")
+    away = stale("a", "b").put("plugin-pod", other).put("driver-pod", driver_pod("a", ready=None))
+    away.drop("plugin-pod", "plugin-a")
+    assert [] == deleted(run.then(away).look(5))
+    successor = named(plugin_pod("a"), "successor")
+    assert ["b"] == deleted(run.then(away.put("plugin-pod", successor)).look(5))

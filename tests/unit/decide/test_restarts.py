@@ -88,7 +88,7 @@ def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down() -> None:
         ("driver reloads", stale("a", "b").put("driver-pod", driver_pod("a", ready=None)), ONE, ["b"]),
         ("excluded", excluded, ONE, ["b"]),
         ("silent", silent, ONE, ["a"]),
-        ("restarted by others", stale("a", "b").put("plugin-pod", plugin_pod("a", ready=None)), OURS, ["b"]),
+        ("stale and down", down_on(stale("a", "b"), "a"), OURS, ["a"]),
     ):
         assert expected == restarted(found, settings), name
 
@@ -105,7 +105,7 @@ def test_a_stale_plugin_that_is_down_needs_no_budget() -> None:
     limits = down(1, max_parallel_restarts=3)
     assert ["a", "b", "c"] == restarted(down_on(found, EIGHT), limits)
     message = found.decide(limits)[0].statuses[7].message
-    assert "max 3 because of this program, max 1 of 8 plugins down at once, 8 are: a, b, c, d, e and 3 more" in message
+    assert "max 3 and max 1 of 8 plugins down at once, 8 are: a, b, c, d, e and 3 more" in message
 
 
 def test_a_restarted_plugin_uses_budget_whatever_happens_to_its_node() -> None:
@@ -148,7 +148,6 @@ def test_a_restarted_plugin_stops_using_budget() -> None:
     assert ["b"] == deleted(back.then(reloads).look())
     for settings, found in (
         (ONE, stale("a", "b").put("driver-pod", driver_pod("a", ready=None))),
-        (OURS, stale("a", "b").put("plugin-pod", plugin_pod("a", ready=None))),
         (OURS, stale("a", "b")),
     ):
         refused = Run(stale("a", "b"), settings).record("a", refused="by admission")
