@@ -26,6 +26,7 @@ from the API server.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
 
 CRASH_LOOP_RESTARTS: Final = 2
 """Restarts from which on a container crash-loops: the kubelet backs off (K8S ``pkg/kubelet/kubelet.go``)."""
+
+
+LONGEST_CREATION: Final = timedelta(seconds=10)
+"""Time from the end of the init containers to the start of the driver container, whose image is on the node. A driver
+container takes longer than that to load and mount a driver."""
 
 
 class Freshness(StrEnum):
@@ -213,8 +219,20 @@ def _unloaded_before_start(driver: Pod, stack: Stack) -> bool:
     if unloader is None or container is None or not unloader.succeeded or unloader.finished_at is None:
         return False
     if container.last_finished_at is None:
-        return container.restarts == 0
+        return container.restarts == 0 or _ran_again(unloader, container)
     return unloader.finished_at > container.last_finished_at
+
+
+def _ran_again(unloader: Container, container: Container) -> bool:
+    """Return whether the unloader ran again right before the driver container's current run, as after a reboot.
+
+    The end of the previous run does not show it if the container runtime has lost that run. A crash leaves at least the
+    time between them that the crashed run took, and a shorter one has mounted nothing.
+    """
+    ended, started = unloader.finished_at, container.started_at
+    if ended is None or started is None or not unloader.restarts:
+        return False
+    return timedelta() <= started - ended <= LONGEST_CREATION
 
 
 def _not_running(plugin: Pod) -> str:

@@ -121,3 +121,21 @@ def test_the_pod_next_to_a_restarted_one_is_not_its_successor() -> None:
     assert [] == deleted(run.then(away).look(5))
     successor = named(plugin_pod("a"), "successor")
     assert ["b"] == deleted(run.then(away.put("plugin-pod", successor)).look(5))
+
+
+def test_a_reboot_whose_last_run_was_lost_makes_no_fresh_plugin_stale() -> None:
+    """That the init containers ran again with the driver container is visible in themselves."""
+
+    def set_up(seconds_before: float, restarts: int) -> Object:
+        driver = driver_pod(restarts=2, unloaded=-seconds_before)
+        driver["status"]["initContainerStatuses"][0]["restartCount"] = restarts
+        return driver
+
+    for name, driver, expected in (
+        ("a reboot", set_up(3, 1), Reason.VERIFIED),
+        ("a crash, after the unloader had failed once", set_up(11, 1), Reason.PLUGIN_STALE),
+        ("a crash", set_up(3, 0), Reason.PLUGIN_STALE),
+    ):
+        # It waited for the driver, and started before the driver was ready.
+        found = cluster().put("driver-pod", driver).put("plugin-pod", plugin_pod(waited=30, started=31))
+        assert expected is found.judge().reason, name
