@@ -48,7 +48,12 @@ def with_history(status: NodeStatus, settings: Settings, memory: Memory, now: da
         compare = _compared_in_controller if settings.is_controller else _compared_in_job
         status = compare(status, stale, record, settings, now)
     trouble = memory.troubles.get(stale.uid) if status.state is NodeState.STALE else None
-    return replace(status, message=f"{status.message}; restarting it failed: {trouble}") if trouble else status
+    if not trouble:
+        return status
+    message = f"{status.message}; restarting it failed: {trouble}"
+    if status.reason is not Reason.PLUGIN_STALE:
+        return replace(status, message=message)
+    return replace(status, reason=Reason.RESTART_FAILING, message=message, patience=Patience.DRIVER)
 
 
 def _awaited_again(status: NodeStatus, memory: Memory) -> NodeStatus:

@@ -234,6 +234,13 @@ class Reason(Row):
         "An admission policy or webhook refuses to delete the plugin's pod; the message quotes its answer.",
         look="kubectl get validatingadmissionpolicies,validatingwebhookconfigurations",
     )
+    RESTART_FAILING = row(
+        "RestartFailing",
+        "Each request to delete the plugin's pod fails; the message quotes the last answer. A webhook that does not "
+        "answer or the API server may be the cause. The program tries again.",
+        Trait.STALE,
+        look="kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
+    )
     RESTART_BACKED_OFF = row(
         "RestartBackedOff",
         "A restart did not lead to a verified plugin, so the controller waits longer before each further one. The "

@@ -171,7 +171,7 @@ def _delete_stale_pods(statuses: tuple[NodeStatus, ...], fleet: Fleet, memory: M
 
 def _is_due(status: NodeStatus) -> bool:
     """Return whether a stale pod may be restarted now, if the disruption budget allows."""
-    return status.state is NodeState.STALE and status.reason is Reason.PLUGIN_STALE
+    return status.state is NodeState.STALE and status.reason in (Reason.PLUGIN_STALE, Reason.RESTART_FAILING)
 
 
 def _last_trouble(status: NodeStatus, memory: Memory) -> int:
@@ -192,4 +192,4 @@ def _ready_since(status: NodeStatus) -> float:
 
 def _queued(status: NodeStatus, budget: DisruptionBudget) -> NodeStatus:
     message = f"{status.message}; waits for its turn ({budget.why_full})"
-    return replace(status, reason=Reason.PLUGIN_QUEUED, message=message)
+    return replace(status, reason=Reason.PLUGIN_QUEUED, message=message, patience=None)

@@ -139,3 +139,22 @@ def test_a_reboot_whose_last_run_was_lost_makes_no_fresh_plugin_stale() -> None:
         # It waited for the driver, and started before the driver was ready.
         found = cluster().put("driver-pod", driver).put("plugin-pod", plugin_pod(waited=30, started=31))
         assert expected is found.judge().reason, name
+
+
+def test_a_deletion_that_fails_every_time_has_a_reason_of_its_own() -> None:
+    """More time does not help. It is tried again all the same, and the other nodes come first."""
+    run = Run(stale("a", "b"))
+    (action, _other) = run.look().actions
+    run.memory = run.memory.troubled(action.pod, "failed calling webhook")
+    first = run.look(5)
+    assert ["RestartFailing", "PluginStale"] == reasons(first.statuses)
+    assert ["b", "a"] == deleted(first)
+    run.found.put("plugin-pod", plugin_pod("b"))
+    assert (Phase.WAIT, ["a"]) == ((late := run.look(304)).phase, deleted(late))
+    last = run.look(305)
+    assert (Phase.FAIL, Reason.RESTART_FAILING) == (last.phase, last.reason)
+    assert "failed calling webhook" in last.message
+    # What waits for its turn does not fail by that.
+    one = Run(stale("a", "b"), Settings(max_parallel_restarts=1), run.memory)
+    one.found.change("plugin-pod", patches.DELETING, "plugin-b")
+    assert [Reason.PLUGIN_QUEUED] * 2 == [one.look(seconds).statuses[0].reason for seconds in (310, 990)]
