@@ -147,13 +147,14 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     operator = done.operator_blocker(fleet, timers)
     evaluated = _with_lost_nodes(list(memo.evaluate(fleet, now)), fleet, memory)
     statuses = _patient(evaluated, settings, timers)
-    deleted = done.policy_deleted(fleet.context, statuses, timers)
-    skip = deleted or done.nothing_to_protect(fleet.context) or done.no_eligible_node(fleet, evaluated, operator)
+    withdrawn = done.policy_withdrawn(fleet.context, statuses, timers)
+    skip = withdrawn or done.nothing_to_protect(fleet.context) or done.no_eligible_node(fleet, evaluated, operator)
     if skip is None:
         decision, remembered = _of_nodes(statuses, operator, memory, fleet, timers)
         return decision, memo.recorded(remembered)
     # Otherwise the missing object may be replaced, or the labels may come back.
-    sure = deleted is not None or skip[0] is Reason.DRIVER_DISABLED or not memory.saw_fleet
+    reloads = fleet.context.deployed and any(status.state not in done.TERMINAL for status in statuses)
+    sure = withdrawn is not None or not (memory.saw_fleet or reloads)
     if timers.held(f"skip/{skip[0]}") >= settings.advanced.not_ready_grace or sure:
         return _skip(skip, evaluated, memory, fleet, timers)
     return _wait_to_skip(skip, evaluated, memory, fleet.context, timers)
@@ -251,10 +252,10 @@ def _skip(
 def _wait_to_skip(
     skip: Blocker, statuses: Sequence[NodeStatus], memory: Memory, context: Context, timers: Timers
 ) -> tuple[Decision, Memory]:
-    """Wait for a grace period before a skip, because this run saw an eligible node."""
+    """Wait for a grace period before a skip, because this run saw an eligible node, or a driver reloads."""
     stack, after = context.stack.name, replace(memory, first_seen=timers.first_seen)
     shown = tuple(statuses)
-    message = f"{skip[1]} (this run saw it before, and it may come back)"
+    message = f"{skip[1]} (that may change in a moment)"
     if timers.now < context.settings.deadline(memory.started):
         return Decision(Phase.WAIT, skip[0], message, statuses=shown, stack=stack), after
     late = (Reason.TIME_UP, f"the time is up with work left: {message}")

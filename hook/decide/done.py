@@ -56,9 +56,7 @@ def nothing_to_protect(context: Context) -> Blocker | None:
         return _no_policy(context)
     if context.unmet:
         return None
-    # A kind of object other than the policy (NicNodePolicy) may deploy drivers.
-    others = any(ds.desired > 0 and ds.owner_kind in context.stack.other_owners for ds in context.drivers.values())
-    if not policy.driver_enabled and not others:
+    if not policy.driver_enabled and not context.deployed:
         return Reason.DRIVER_DISABLED, f"{policy} deploys no driver: the hosts bring their own"
     return None
 
@@ -103,19 +101,33 @@ def _is_awaited(context: Context) -> bool:
     return chart or driver or (settings.on_missing_plugin is OnMissingPlugin.WAIT and context.policy_kind_served)
 
 
-def policy_deleted(context: Context, statuses: Sequence[NodeStatus], timers: Timers) -> Blocker | None:
-    """Return why a run need not wait for a policy that was deleted while its drivers still run.
+def policy_withdrawn(context: Context, statuses: Sequence[NodeStatus], timers: Timers) -> Blocker | None:
+    """Return why a run need not wait for a policy that asks for no driver any more while its drivers still run.
 
-    A GitOps tool may delete and recreate a policy, or replace its CRD, within moments. The run waits for it during the
-    grace period. After that it still waits for each node with a stale plugin or an unsettled driver.
+    A GitOps tool may delete and recreate a policy, replace its CRD, or disable the driver for moments. The run waits
+    for it during the grace period. After that it still waits for each node with a stale plugin or an unsettled driver.
     """
-    if context.policy is not None or not context.deployed or _is_awaited(context):
+    if (found := withdrawn(context)) is None:
         return None
     in_grace = timers.held("policy-gone") < context.settings.advanced.policy_grace
     if in_grace or any(status.state not in TERMINAL for status in statuses):
         return None
-    kind = context.stack.policy.kind
-    return Reason.NO_POLICY, f"there is no {kind} any more, so no operator reloads the drivers that run here"
+    reason, what = found
+    return reason, f"{what} any more, so no operator reloads the drivers that run here"
+
+
+def withdrawn(context: Context) -> Blocker | None:
+    """Return that the policy is gone or deploys no driver, if drivers of the operator run."""
+    policy = context.policy
+    if not context.deployed:
+        return None
+    if policy is None:
+        return None if _is_awaited(context) else (Reason.NO_POLICY, f"there is no {context.stack.policy.kind}")
+    # A kind of object other than the policy (NicNodePolicy) may deploy drivers.
+    others = any(ds.desired > 0 and ds.owner_kind in context.stack.other_owners for ds in context.drivers.values())
+    if policy.driver_enabled or others or context.unmet:
+        return None
+    return Reason.DRIVER_DISABLED, f"{policy} deploys no driver"
 
 
 def no_eligible_node(fleet: Fleet, statuses: Sequence[NodeStatus], operator: Blocker | None) -> Blocker | None:
@@ -306,8 +318,9 @@ def not_rendered(fleet: Fleet) -> Blocker | None:
     kind = context.stack.policy.kind
     if context.policy is None and (_is_awaited(context) or not context.deployed):
         return Reason.POLICY_EXPECTED, f"there is no {kind} yet, but the settings expect one"
-    if context.policy is None:
-        return Reason.NO_POLICY, f"there is no {kind}, but its drivers run: it may be recreated in a moment"
+    if found := withdrawn(context):
+        reason, what = found
+        return reason, f"{what}, but its drivers run: that may change in a moment"
     if context.unmet:
         return Reason.EXPECTATION_UNMET, context.unmet
     if unrendered := next(iter(context.unrendered.values()), ""):

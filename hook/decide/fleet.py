@@ -44,7 +44,7 @@ class Context:
     drivers: Mapping[str, DaemonSet]
     """Driver DaemonSets by UID."""
     deployed: bool
-    """Whether drivers of the operator exist. Then a policy existed, and may be being replaced."""
+    """Whether drivers of the operator run. Then a policy asked for them, and may be being replaced."""
     intents: Mapping[str, Policy]
     """By UID of a driver DaemonSet: the policy or pool that the operator renders it from."""
     newest: Mapping[str, Revision]
@@ -194,7 +194,7 @@ def context_of(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Cont
         sources=sources,
         unmet=unmet,
         drivers=drivers,
-        deployed=bool(drivers or snapshot.driver_pods),
+        deployed=bool(snapshot.driver_pods) or any(ds.desired > 0 or not ds.observed for ds in drivers.values()),
         intents=intents,
         newest=_recorded(_newest(snapshot.revisions), snapshot.daemonsets),
         unrendered=unrendered,

@@ -47,12 +47,10 @@ def with_history(status: NodeStatus, settings: Settings, memory: Memory, now: da
     if record is not None and not _is_about_another_pod(record, stale):
         compare = _compared_in_controller if settings.is_controller else _compared_in_job
         status = compare(status, stale, record, settings, now)
-    trouble = memory.troubles.get(stale.uid) if status.state is NodeState.STALE else None
+    trouble = memory.troubles.get(stale.uid) if status.reason is Reason.PLUGIN_STALE else None
     if not trouble:
         return status
     message = f"{status.message}; restarting it failed: {trouble}"
-    if status.reason is not Reason.PLUGIN_STALE:
-        return replace(status, message=message)
     return replace(status, reason=Reason.RESTART_FAILING, message=message, patience=Patience.DRIVER)
 
 

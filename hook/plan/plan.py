@@ -77,6 +77,8 @@ def _pools(fleet: Fleet, now: datetime) -> list[Pool] | Blocker:
         return absent
     if fleet.policy is None:
         return _without_policy(fleet)
+    if withdrawn := done.withdrawn(fleet.context):
+        return withdrawn
     found = pools.split(fleet, fleet.policy, now)
     if any(pool.nodes for pool in found):
         return found

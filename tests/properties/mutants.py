@@ -174,7 +174,7 @@ MUTANTS: Final = (
            lambda original, driver, view, context: original(driver, view, _on_delete(context))),
     Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", done._no_policy,
            lambda original, context: original(replace(context, drivers={}, deployed=False))),
-    Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", done.policy_deleted,
+    Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", done.policy_withdrawn,
            lambda original, context, _statuses, timers: original(context, (), timers)),
     Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
            lambda original, pods, _heirs: original(pods, ())),

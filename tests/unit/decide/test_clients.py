@@ -8,7 +8,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN
-from tests.fixtures.cluster import cluster, labelled, reasons, stale, stale_plugin, without_operator
+from tests.fixtures.cluster import cluster, labelled, reasons, stale, stale_plugin, without_drivers, without_operator
 from tests.fixtures.modes import wants, with_exporter
 from tests.fixtures.objects import Object, driver_pod, merged, obj, parsed, plugin_pod
 from tests.unit.decide import patches
@@ -201,7 +201,7 @@ def test_without_a_plugin_the_run_waits_for_the_driver_if_told_so() -> None:
          Reason.OPERATOR_NOT_LEADING),
         ("no policy yet", bare().drop("policy"), wait, Reason.POLICY_EXPECTED),
         ("no such policy in the API", without_operator(bare()).unserved("policy"), skip, Reason.NO_POLICY),
-        ("drivers are disabled", bare().change("policy", "spec: {driver: {enabled: false}}"), skip,
+        ("drivers are disabled", without_drivers(bare()).change("policy", "spec: {driver: {enabled: false}}"), skip,
          Reason.DRIVER_DISABLED),
     ):  # fmt: skip
         decision, _memory = found.decide(HOLDING)

@@ -9,7 +9,16 @@ from hook.config import Advanced, Duration, Expect, OnMissingPlugin, Plugin, Set
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.decide.state import Memory
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale, without_operator
+from tests.fixtures.cluster import (
+    LATER,
+    Cluster,
+    cluster,
+    labelled,
+    not_ready_since,
+    stale,
+    without_drivers,
+    without_operator,
+)
 from tests.fixtures.limits import of
 from tests.fixtures.modes import pooled
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, stamp, waiting
@@ -97,7 +106,7 @@ def test_a_run_with_nothing_to_protect_is_skipped() -> None:
          Reason.OPERATOR_MANAGED),
         ("no policy", without_operator(cluster()), Settings(), Reason.NO_POLICY),
         ("no kind of policy", without_operator(cluster()).unserved("policy"), Settings(), Reason.NO_POLICY),
-        ("driver disabled", stale().change("policy", DISABLED), Settings(), Reason.DRIVER_DISABLED),
+        ("driver disabled", without_drivers(stale()).change("policy", DISABLED), Settings(), Reason.DRIVER_DISABLED),
         ("no GPU node", without_nodes(), Settings(), Reason.NO_ELIGIBLE_NODE),
         ("no driver deployed", stale().change("node", labelled(deploy_driver="false")), Settings(),
          Reason.NO_ELIGIBLE_NODE),
@@ -197,13 +206,12 @@ def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:
 
 
 def test_a_skip_that_is_certain_is_reported_at_once() -> None:
-    """The run waited for something, but there was no fleet that could vanish, or drivers were disabled."""
+    """The run waited for something, but there was no fleet that could vanish, and no driver that could reload."""
     no_fleet = without_nodes().put("node", obj("node", "metadata: {labels: []}"))
     labelled_none = fresh_install().change("policy", "status: {state: ready}")
     for first, second, reason in (
         (fresh_install(), labelled_none, Reason.NO_ELIGIBLE_NODE),
         (no_fleet, without_nodes(), Reason.NO_ELIGIBLE_NODE),
-        (stale(), cluster().change("policy", DISABLED), Reason.DRIVER_DISABLED),
     ):
         decisions = timeline((0, first), (90, second))
         assert [Phase.WAIT, Phase.SKIP] == [decision.phase for decision in decisions]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
-from tests.fixtures.cluster import cluster, labelled, reasons, stale, stale_plugin
+from tests.fixtures.cluster import cluster, labelled, reasons, stale, stale_plugin, without_drivers
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import down
-from tests.fixtures.modes import avoiding
+from tests.fixtures.modes import avoiding, network
 from tests.fixtures.objects import Object, driver_pod, merged, plugin_pod
 from tests.unit.decide import patches
 from tests.unit.decide.runs import PLUGIN, Run, deleted, named
@@ -157,4 +157,38 @@ def test_a_deletion_that_fails_every_time_has_a_reason_of_its_own() -> None:
     # What waits for its turn does not fail by that.
     one = Run(stale("a", "b"), Settings(max_parallel_restarts=1), run.memory)
     one.found.change("plugin-pod", patches.DELETING, "plugin-b")
-    assert [Reason.PLUGIN_QUEUED] * 2 == [one.look(seconds).statuses[0].reason for seconds in (310, 990)]
+    assert [Reason.PLUGIN_QUEUED] * 2 == [one.look(seconds).statuses[0].reason for seconds in (310, 609)]
+
+
+def test_a_driver_that_is_disabled_for_a_moment_ends_no_run() -> None:
+    """As with a policy that is gone: the run waits out the grace period, then for each node that is not done."""
+    for name, there, disabled in (
+        ("gpu", cluster, "spec: {driver: {enabled: false}}"), ("network", network, "spec: {ofedDriver: null}")
+    ):  # fmt: skip
+        node = {"gpu": "driver", "network": "mofed"}[name]
+        for before in (True, False):
+            found = there("a", "b").change("driver-pod", patches.NOT_READY, f"{node}-b")
+            run = Run(found, Settings(drivers=(name,)))
+            if before:
+                run.look(0)
+            found.change("policy", disabled)
+            assert [Phase.WAIT] * 2 == run.phases(10, 300), name
+            settled = run.then(there("a", "b").change("policy", disabled))
+            assert [Phase.WAIT, Phase.SKIP] == settled.phases(100, 310), name
+    begins = Run(stale("a", "b").change("policy", "spec: {driver: {enabled: false}}"))
+    first = begins.look()
+    assert (Phase.WAIT, Reason.DRIVER_DISABLED, ["a", "b"]) == (first.phase, first.reason, deleted(first))
+    # The operator has removed its drivers: nothing is left to reload, but the run saw the fleet.
+    gone = without_drivers(cluster()).change("policy", "spec: {driver: {enabled: false}}")
+    assert Phase.SKIP is gone.decide()[0].phase
+    assert [Phase.WAIT, Phase.SKIP] == begins.then(gone).phases(10, 310)
+
+
+def test_a_plugin_that_is_away_as_the_run_begins_is_waited_for_while_drivers_reload() -> None:
+    """Its DaemonSet may be replaced in this moment. Where no driver reloads, nothing can become stale."""
+    away = cluster("a", "b").drop("daemonset", PLUGIN).drop("plugin-pod")
+    assert (Phase.SKIP, Reason.NO_PLUGIN) == ((seen := away.decide()[0]).phase, seen.reason)
+    away.change("driver-pod", patches.NOT_READY, "driver-b")
+    run = Run(away)
+    assert [Phase.WAIT, Phase.WAIT, Phase.SKIP] == run.phases(0, 299, 300)
+    assert ["a"] == deleted(Run(away).then(stale("a", "b").change("driver-pod", patches.NOT_READY, "driver-b")).look(5))

@@ -7,7 +7,16 @@ from hook.decide.decide import decide_all
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from tests.fixtures import modes
-from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale, stale_plugin, without_operator
+from tests.fixtures.cluster import (
+    LATER,
+    Cluster,
+    cluster,
+    reasons,
+    stale,
+    stale_plugin,
+    without_drivers,
+    without_operator,
+)
 from tests.fixtures.modes import Pool, avoiding, network, ofed_pod, openshift, owner, pooled, rdma_pod, with_ofed
 from tests.fixtures.objects import Object, R, merged, obj, parsed
 from tests.unit.decide import patches
@@ -265,7 +274,7 @@ def test_only_a_network_policy_of_one_name_counts() -> None:
     assert network().decide() == network().put("policy", older).decide()
     decision, _memory = without_operator(network()).only("policy", older).decide()
     assert (Phase.SKIP, Reason.NO_POLICY) == (decision.phase, decision.reason)
-    found = network().change("policy", NO_OFED)
+    found = without_drivers(network()).change("policy", NO_OFED)
     assert Reason.DRIVER_DISABLED is found.decide()[0].reason
 
 
