@@ -258,7 +258,7 @@ class Settings(Section, frozen=True):
         ),
     ] = ()
     max_parallel_restarts: Annotated[
-        Count, Meta(description="Plugins that may be down at once, whatever took them down. `0`: no limit.")
+        Count, Meta(description="Plugins that may be down at once for any reason. `0`: no limit.")
     ] = 0
     on_manual_upgrade: Annotated[
         OnManualUpgrade,

@@ -1,7 +1,7 @@
 """Which stale plugins to restart now, within the disruption budget.
 
 There are two limits: a number (``max_parallel_restarts``), and a share of the plugins (``max_unavailable``). What is
-down counts, whoever took it down: another process of the same Job has no memory of the restarts of the first one.
+down for any reason counts, because another process of the same Job has no memory of the restarts of the first one.
 
 A plugin is down on a node with a settled driver if its pod is missing, terminating, starting or not Ready, or if it
 publishes no devices. A stale plugin that is Ready is not down. A stale plugin that is not Ready is down already, so

@@ -164,7 +164,7 @@ MUTANTS: Final = (
     Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", nodes._not_ready,
            lambda original, node, context, now: original(node, _with_advanced(context, not_ready_grace=AT_ONCE), now)),
     Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts.DisruptionBudget.allows,
-           lambda original, left, **how: original(replace(left, ours=None), **how)),
+           lambda original, left, **how: original(replace(left, number=None), **how)),
     Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", nodes.manual_upgrade, always(None)),
     Mutant("what-people-upgrade-is-never-stale", DoneTooEarlyError, "by_hand_in_place", nodes._with_outdated_driver,
            lambda original, statuses, manual: original(_turn(statuses, NodeState.STALE, NodeState.VERIFIED), manual)),
