@@ -199,7 +199,7 @@ def test_one_stack_decides_for_all() -> None:
         (cluster(), stale_network(), WAIT, Reason.NODES_PENDING, "network"),
         (stale(), network(), WAIT, Reason.NODES_PENDING, "gpu"),
         (cluster(), GONE_NETWORK, DONE, Reason.NOTHING_STALE, "gpu"),
-        (cluster().drop("daemonset"), network(), DONE, Reason.NOTHING_STALE, "network"),
+        (cluster().drop("daemonset", PLUGIN), network(), DONE, Reason.NOTHING_STALE, "network"),
         (GONE, GONE_NETWORK, Phase.SKIP, Reason.NO_POLICY, "gpu"),
         (unnamed, network(), FAIL, Reason.UNNAMED_PLUGIN, "gpu"),
         (unnamed, stale_network(), WAIT, Reason.NODES_PENDING, "network"),
