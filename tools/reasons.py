@@ -41,7 +41,6 @@ CHAPTERS: Final = {
 NEEDED: Final[Mapping[Reason, Callable[[Stack], object]]] = {
     Reason.HOST_DRIVER: lambda stack: stack.nodes.deploy,
     Reason.VIRTUAL_MACHINE_NODE: lambda stack: stack.nodes.deploy,
-    Reason.PRIOR_DRIVER_UNSETTLED: lambda stack: stack.after,
     Reason.PREREQUISITE_NOT_READY: lambda stack: stack.prerequisites,
     Reason.SLICE_MISSING: lambda stack: stack.plugin.publisher,
     Reason.SLICE_OUTDATED: lambda stack: stack.plugin.publisher,

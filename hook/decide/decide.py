@@ -57,10 +57,7 @@ def chosen(settings: Settings) -> list[Stack]:
 
 def indexed(snapshots: Mapping[str, Snapshot], settings: Settings) -> dict[str, Fleet]:
     """Return the indexed snapshot of each stack, without its restart history."""
-    return {
-        stack.name: index(snapshots[stack.name], settings, stack, snapshots.get(stack.after))
-        for stack in chosen(settings)
-    }
+    return {stack.name: index(snapshots[stack.name], settings, stack) for stack in chosen(settings)}
 
 
 def decide_all(
@@ -80,7 +77,7 @@ def decide_all(
         memory = memories.get(stack.name) or Memory(started=now)
         memo = memos[stack.name] if memos is not None else None
         decisions[stack.name], after[stack.name] = decide(
-            snapshots[stack.name], memory, settings, now, stack=stack, prior=snapshots.get(stack.after), memo=memo
+            snapshots[stack.name], memory, settings, now, stack=stack, memo=memo
         )
     return combined(decisions), after
 
@@ -133,15 +130,11 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     now: datetime,
     *,
     stack: Stack = GPU_OPERATOR,
-    prior: Snapshot | None = None,
     memo: Memo | None = None,
 ) -> tuple[Decision, Memory]:
-    """Evaluate every node, choose the restarts for now, and return the decision with the next memory.
-
-    `prior` is the snapshot of the stack whose driver must settle first, where that stack is read.
-    """
+    """Evaluate every node, choose the restarts for now, and return the decision with the next memory."""
     memo = memo or Memo()
-    fleet = memo.index(snapshot, settings, stack, prior, memory)
+    fleet = memo.index(snapshot, settings, stack, memory)
     timers = Timers(memory, now)
     # Evaluated in every decision, so that the quiet time of the operator runs while other conditions hold.
     operator = done.operator_blocker(fleet, timers)

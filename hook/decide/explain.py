@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING
 
-from hook.objects.drivers import GPU_OPERATOR, STACKS, selector
+from hook.objects.drivers import GPU_OPERATOR, selector
 
 if TYPE_CHECKING:
     from typing import Self
@@ -110,7 +110,6 @@ def explained(reason: Row, node: str = "", subject: str = "", stack: Stack = GPU
 
 def words(stack: Stack) -> dict[str, str]:
     """Return the words for the parts of a driver stack in explanations."""
-    prior = STACKS.get(stack.after, stack)
     annotation, configured = stack.nodes.safe_load, stack.plugin.tolerations
     counted = ", and cordoned, NotReady and failed nodes count against maxUnavailable, where the policy has it"
     return {
@@ -123,7 +122,6 @@ def words(stack: Stack) -> dict[str, str]:
         "skip_label": stack.upgrade.skip,
         "lease": stack.operator.lease,
         "drivers": selector(stack.driver.label),
-        "prior_drivers": selector(prior.driver.label),
         "noun": stack.plugin.noun,
         "device": stack.device,
         "annotated": f" If the node has the annotation {annotation}, remove that as well." if annotation else "",

@@ -67,9 +67,6 @@ class Context:
     slices_served: bool
     """Whether the API server has ResourceSlices."""
     malformed: Sequence[Malformed]
-    """Malformed objects of this stack and of the prior stack."""
-    prior: Context | None
-    """Context of the stack whose driver must settle first, if the policy requires that order."""
 
     @property
     def lasting(self) -> Context:
@@ -93,7 +90,6 @@ class Context:
                 prerequisite: {uid: _without_status(ds) for uid, ds in owners.items()}
                 for prerequisite, owners in self.prerequisites.items()
             },
-            prior=self.prior and self.prior.lasting,
         )
 
 
@@ -127,8 +123,6 @@ class NodeView:
     slices: Sequence[DeviceSlice] = ()
     malformed: Sequence[Malformed] = ()
     """Malformed objects on this node, and malformed pods whose node is unknown."""
-    prior: NodeView | None = None
-    """The node with the pods of the driver that must settle first."""
     orphans: frozenset[str] = frozenset()
     """UIDs of plugin pods that no DaemonSet controls."""
     restarts: Mapping[str, RestartRecord] = field(default_factory=dict)
@@ -171,8 +165,8 @@ class Fleet:
         return self.context.policy
 
 
-def context_of(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Context | None = None) -> Context:
-    """Return what applies to all nodes. `prior` is the context of the stack whose driver must settle first."""
+def context_of(snapshot: Snapshot, settings: Settings, stack: Stack) -> Context:
+    """Return what applies to all nodes."""
     drivers = {ds.uid: ds for ds in snapshot.daemonsets if is_driver(ds, stack)}
     policy = rollout.active_policy(snapshot.policies or (), stack)
     intents = rollout.intents(drivers.values(), policy, snapshot, stack)
@@ -182,9 +176,6 @@ def context_of(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Cont
     unrendered = rollout.unrendered_drivers(drivers.values(), policy, intents, snapshot, stack)
     plugins = clients.find(snapshot.daemonsets, stack, settings)
     evicting = {names.EVICTED_CLIENT_LABEL, *(source.eviction_label for source in sources)}
-    # While the policy is deleted, the order of the drivers that it required still applies.
-    ordered = policy is None or any(source.rdma for source in sources)
-    prior = prior if ordered else None
     return Context(
         stack=stack,
         settings=settings,
@@ -204,8 +195,7 @@ def context_of(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Cont
         prerequisites=_prerequisites(snapshot.daemonsets, stack, settings),
         detects=_detects(snapshot, stack, plugins.named),
         slices_served=snapshot.slices is not None,
-        malformed=(*snapshot.malformed, *(prior.malformed if prior is not None else ())),
-        prior=prior,
+        malformed=snapshot.malformed,
     )
 
 

@@ -14,7 +14,6 @@ from hook.decide.fleet import Fleet, NodeView, context_of, plugin_pods
 from hook.decide.nodes import evaluate_node
 from hook.decide.plugins import STEADY_AFTER_CRASHES
 from hook.decide.state import restart_key
-from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,11 +37,10 @@ def index(
     snapshot: Snapshot,
     settings: Settings,
     stack: Stack,
-    prior: Snapshot | None = None,
     memory: Memory | None = None,
 ) -> Fleet:
-    """Take a snapshot apart, and the snapshot of the stack whose driver must settle first."""
-    return Memo().index(snapshot, settings, stack, prior, memory)
+    """Take a snapshot apart."""
+    return Memo().index(snapshot, settings, stack, memory)
 
 
 class Groups:
@@ -94,8 +92,7 @@ class Memo:
 
     def __init__(self) -> None:
         self._nodes, self._drivers, self._plugins = Groups("name"), Groups("node"), Groups("node")
-        self._prerequisites, self._prior_drivers = Groups("node"), Groups("node")
-        self._slices, self._pools = Groups("node"), Groups("pool")
+        self._prerequisites, self._slices, self._pools = Groups("node"), Groups("node"), Groups("pool")
         self._restarts: Mapping[str, RestartRecord] = NOTHING
         self._proven: Mapping[str, str] = NOTHING
         self._fleet: Fleet | None = None
@@ -131,13 +128,11 @@ class Memo:
         snapshot: Snapshot,
         settings: Settings,
         stack: Stack,
-        prior: Snapshot | None = None,
         memory: Memory | None = None,
     ) -> Fleet:
         """Take a snapshot apart. The view of a node is the same object as before if nothing about it changed."""
-        first = context_of(prior, settings, STACKS[stack.after]) if prior is not None else None
-        context = context_of(snapshot, settings, stack, first)
-        changed = self._follow(snapshot, prior if context.prior is not None else None)
+        context = context_of(snapshot, settings, stack)
+        changed = self._follow(snapshot)
         changed |= self._recall(snapshot, memory)
         lasting, before = context.lasting, self._fleet
         if before is None or self._lasting != lasting:
@@ -185,7 +180,7 @@ class Memo:
         self._unrecorded, self._fresh = set(), after.fresh
         return after
 
-    def _follow(self, snapshot: Snapshot, prior: Snapshot | None) -> set[str]:
+    def _follow(self, snapshot: Snapshot) -> set[str]:
         """Take over the objects of a snapshot. Return the nodes whose objects changed."""
         changed = self._nodes.follow(tuple(snapshot.nodes.values()))
         changed |= self._drivers.follow(snapshot.driver_pods)
@@ -193,7 +188,6 @@ class Memo:
             self._uids = frozenset(pod.uid for pod in snapshot.plugin_pods)
         changed |= moved
         changed |= self._prerequisites.follow(snapshot.prerequisite_pods)
-        changed |= self._prior_drivers.follow(prior.driver_pods if prior is not None else ())
         changed |= self._slices.follow(snapshot.slices or ())
         for pool in self._pools.follow(snapshot.slices or ()):
             slices = self._pools.by_key.get(pool, ())
@@ -227,8 +221,7 @@ class Memo:
         if not (labelled or drivers or plugins):
             return None
         unnamed = tuple(pod for ds in context.plugins.unnamed for pod in raw if pod.owner_uid == ds.uid)
-        required, first = self._prerequisites.by_key.get(name, ()), self._prior_drivers.by_key.get(name, ())
-        prior, orphans = context.prior, {pod.uid for pod in raw if not pod.owner_uid}
+        required, orphans = self._prerequisites.by_key.get(name, ()), {pod.uid for pod in raw if not pod.owner_uid}
         return NodeView(
             name,
             node,
@@ -239,7 +232,6 @@ class Memo:
             outdated=_outdated((*drivers, *required), context),
             slices=self._slices_of(name),
             malformed=_malformed_on(name, context.malformed) if context.malformed else (),
-            prior=NodeView(name, node, first, outdated=_outdated(first, prior)) if prior is not None else None,
             orphans=frozenset(pod.uid for pod in plugins if pod.uid in orphans) if orphans else NO_UIDS,
             restarts=self._restarts_on(name, named) if self._restarts else NOTHING,
             proven=tuple((pod.uid, self._proven[pod.uid]) for pod in (*plugins, *unnamed) if pod.uid in self._proven),

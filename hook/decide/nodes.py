@@ -247,8 +247,6 @@ def _unsettled(view: NodeView, context: Context) -> NodeBlocker | None:
     A driver is settled if there is exactly one live driver pod, of the newest revision of its DaemonSet, Ready, and no
     label vetoes.
     """
-    if prior := _prior_blocker(view, context):
-        return prior
     live = live_pods(view.driver_pods)
     if not live:
         message = "its driver pod is terminating" if view.driver_pods else "it has no driver pod"
@@ -262,41 +260,6 @@ def _unsettled(view: NodeView, context: Context) -> NodeBlocker | None:
         or _label_blocker(view, context, manual=manual)
         or _prerequisite_blocker(view, context)
     )
-
-
-def _prior_blocker(view: NodeView, context: Context) -> NodeBlocker | None:
-    """Let a node wait for the driver of the prior stack, if its driver must load after that. If unknown, it must."""
-    known = list(filter(None, (context.intents.get(pod.owner_uid) for pod in live_pods(view.driver_pods))))
-    if view.prior is None or context.prior is None or (known and not any(intent.rdma for intent in known)):
-        return None
-    if not (detail := _why_unsettled(view.prior, context.prior)):
-        return None
-    message = f"the {context.prior.stack.name} driver, which comes first here, is not settled: {detail}"
-    return NodeBlocker(NodeState.WAITING, Reason.PRIOR_DRIVER_UNSETTLED, message)
-
-
-def _why_unsettled(view: NodeView, context: Context) -> str:
-    """Return why the driver of the prior stack is not settled, or "" if it is or the node has none.
-
-    Do not wait for an outdated driver that is loaded and that no controller replaces: it may stay for months.
-    """
-    live = live_pods(view.driver_pods)
-    if view.label(context.stack.upgrade.skip) != "true":
-        if blocker := _label_blocker(view, context):
-            return blocker.message
-        if any(pod.uid in view.outdated and _is_rotated(pod, context) for pod in live):
-            return "it is about to be upgraded"
-    if live:
-        return "" if len(live) == 1 and live[0].ready else "its pod is not ready"
-    # A pod that terminates is replaced. Without a pod, a DaemonSet that wants one creates it.
-    coming = bool(view.driver_pods) or (bool(context.drivers) and managed(view, context))
-    return "its pod is missing or terminating" if coming else ""
-
-
-def _is_rotated(pod: Pod, context: Context) -> bool:
-    """Return whether a controller replaces outdated driver pods. Without the policy, only the DaemonSet shows it."""
-    owner = context.drivers.get(pod.owner_uid)
-    return (owner is not None and owner.rolling) or (context.policy is not None and not context.policy.manual)
 
 
 def manual_upgrade(driver: Pod, view: NodeView, context: Context) -> NodeBlocker | None:

@@ -160,12 +160,6 @@ class Reason(Row):
         fix="{failed_upgrade_command}",
         precondition=f"after removing the cause and {_DRAINED}",
     )
-    PRIOR_DRIVER_UNSETTLED = row(
-        "PriorDriverUnsettled",
-        "GPUDirect RDMA is on, so the GPU driver follows the network driver of its node.",
-        Trait.BLOCKED,
-        look="kubectl get pods -A -l {prior_drivers} -o wide",
-    )
     PREREQUISITE_NOT_READY = row(
         "PrerequisiteNotReady",
         "A component in `refreshAfter` is not ready, or a MIG reconfiguration has not ended (see the log of the MIG "

@@ -19,7 +19,7 @@ from hook.kube.listing import ListWatch
 from hook.kube.requests import ListOptions
 from hook.kube.workloads import WorkloadCache
 from hook.objects import names, readers
-from hook.objects.drivers import STACKS, is_driver, selector
+from hook.objects.drivers import is_driver, selector
 from hook.objects.views import Malformed, Snapshot
 
 if TYPE_CHECKING:
@@ -262,8 +262,7 @@ class Cache:
 
         A DaemonSet that selects by another label than before lets all nodes be read again.
         """
-        drivers = [each for each in (stack, STACKS.get(stack.after)) if each is not None]
-        selecting = [ds for ds in snapshot.daemonsets if any(is_driver(ds, each) for each in drivers)]
+        selecting = [ds for ds in snapshot.daemonsets if is_driver(ds, stack)]
         selecting += find(snapshot.daemonsets, stack, self._settings).named
         keys = {key for ds in selecting for key in ds.selected_by if not key.startswith(names.NODE_LABEL_PREFIXES)}
         options = ListOptions(requests.NODES, labels=stack.nodes.present)
@@ -285,16 +284,12 @@ class Cache:
                 self._add(stack, REVISIONS, [revisions])
 
     def _watch_what_policies_name(self, stack: Stack, snapshot: Snapshot) -> None:
-        """Watch pools, the driver that loads first, and drivers whose labels were overridden."""
+        """Watch pools, and drivers whose labels were overridden."""
         policy = rollout.active_policy(snapshot.policies or (), stack)
         if policy is not None and stack.pool is not None:
             # Pools have no effect unless the policy delegates to them.
             pools = ListWatch(ListOptions(requests.policies_of(stack.pool)), stack.pool.read)
             self._replace(stack, POOLS, [pools] if policy.pooled else [])
-        if any(source.rdma for source in rollout.sources(policy, snapshot.pools)) and stack.after:
-            prior = STACKS[stack.after]
-            self._add(prior, DAEMON_SETS, [_everywhere(requests.DAEMON_SETS, readers.daemonset)])
-            self._watch_drivers(prior)
         for daemonset in snapshot.daemonsets:
             key, value = stack.driver.label
             if is_driver(daemonset, stack) and daemonset.template_labels.get(key) != value:

@@ -171,8 +171,6 @@ class Stack:
     plugin: PluginKind
     pool: PolicyKind | None = None
     """Kind that specifies the drivers of one pool of nodes, if the policy may leave that to such objects."""
-    after: str = ""
-    """Name of the stack whose driver must settle first, if the policy requires that order."""
     prerequisites: Mapping[str, Prerequisite] = field(default_factory=dict)
     """By the name in the setting ``refreshAfter``."""
     failed_upgrade_command: str = ""
@@ -248,7 +246,6 @@ GPU_OPERATOR: Final = Stack(
         evicts=names.GPU_RESOURCE_PREFIXES,
     ),
     plugin=DRA_PLUGIN,
-    after="network",
     prerequisites={
         "toolkit": Prerequisite(
             title="container toolkit",

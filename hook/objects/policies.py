@@ -60,8 +60,6 @@ class Policy:
     upgrade policy."""
     halted: str
     """Why the upgrade controller is off, also for all pools; or empty."""
-    rdma: bool
-    """GPUDirect RDMA is on with a containerised network driver, which the GPU driver waits for."""
     eviction_label: str
     """One more node label that the driver manager pauses, so that DaemonSets which select it are evicted."""
     changed: datetime | None
@@ -117,8 +115,6 @@ class _Object(wire.Object):
 
 class _Switch(Part):
     enabled: bool | None = None
-    use_host_mofed: bool | None = None
-    """Of ``rdma``."""
 
 
 class _Driver(Part):
@@ -141,7 +137,6 @@ class _Driver(Part):
     version: Text | None = None
     use_precompiled: bool | None = None
     upgrade_policy: Upgrade | None = None
-    rdma: _Switch | None = None
     manager: Manager | None = None
 
     @property
@@ -211,7 +206,7 @@ def nic_cluster_policy(decoded: _Object) -> Policy:
     """Read a NicClusterPolicy. One without ``spec.ofedDriver`` is valid: it asks for no driver."""
     driver = decoded.stated.ofed_driver or _Driver()
     states = {applied.name: applied.state for applied in decoded.reported.applied_states or ()}
-    common = _common("NicClusterPolicy", decoded, driver) | {"precompiled": False, "rdma": False, "eviction_label": ""}
+    common = _common("NicClusterPolicy", decoded, driver) | {"precompiled": False, "eviction_label": ""}
     return Policy(
         **common,
         state=states.get(_STATE_OF_OFED) or "",
@@ -227,7 +222,7 @@ def nic_cluster_policy(decoded: _Object) -> Policy:
 
 def _common(kind: str, decoded: _Object, driver: _Driver) -> dict[str, Any]:
     """Read the fields that every kind has."""
-    ready, rdma = wire.condition(decoded.reported.conditions, "Ready"), driver.rdma or _Switch()
+    ready = wire.condition(decoded.reported.conditions, "Ready")
     variables = (driver.manager and driver.manager.env) or ()
     labels = (variable.value or "" for variable in variables if variable.name == names.EVICTION_LABEL_VARIABLE)
     return {
@@ -242,8 +237,6 @@ def _common(kind: str, decoded: _Object, driver: _Driver) -> dict[str, Any]:
         "last_applied": decoded.metadata.noted.last_applied or "",
         **_image(driver),
         "precompiled": bool(driver.use_precompiled),
-        # The driver manager waits for a containerised network driver (DM isGPUDirectRDMAEnabled).
-        "rdma": bool(rdma.enabled and not rdma.use_host_mofed),
         "eviction_label": next(labels, "")[:LONGEST_TEXT],
     }
 

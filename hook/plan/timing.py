@@ -47,7 +47,7 @@ PLUGIN_SECONDS: Final = 40
 FEWEST_STEPS: Final = 2
 """One pause between two nodes may be a coincidence."""
 ESTIMABLE: Final = frozenset({
-    Reason.NODE_NOT_READY_BRIEFLY, Reason.PRIOR_DRIVER_UNSETTLED, Reason.DRIVER_MISSING, Reason.DRIVER_OUTDATED,
+    Reason.NODE_NOT_READY_BRIEFLY, Reason.DRIVER_MISSING, Reason.DRIVER_OUTDATED,
     Reason.DRIVER_NOT_READY, Reason.UPGRADE_IN_PROGRESS, Reason.OPERANDS_PAUSED, Reason.PLUGIN_STALE,
     Reason.PLUGIN_QUEUED, Reason.PLUGIN_RESTARTING, Reason.PLUGIN_MISSING, Reason.PLUGIN_STARTING,
     Reason.PLUGIN_NOT_READY, Reason.SLICE_MISSING, Reason.SLICE_OUTDATED,
@@ -198,8 +198,6 @@ def _is_estimable(status: NodeStatus, fleets: Mapping[str, Fleet]) -> bool:
         return True
     if status.state is NodeState.FAILED or status.reason not in ESTIMABLE:
         return False
-    if status.reason is Reason.PRIOR_DRIVER_UNSETTLED:
-        return fleet.stack.after in fleets
     pods = fleet.nodes[status.node].plugin_pods if status.plugin and status.node in fleet.nodes else ()
     return not any(str(pod) == status.subject and _is_failing(pod) for pod in pods)
 

@@ -8,11 +8,9 @@ from functools import cached_property
 from typing import Final
 
 from hook.config import DriverClient, Settings
-from hook.decide.decide import chosen
-from hook.objects.drivers import NETWORK_OPERATOR
 from hook.objects.views import Snapshot
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
-from tests.fixtures.modes import network, openshift, pooled, rdma_pod, with_exporter, with_ofed, with_toolkit
+from tests.fixtures.modes import network, openshift, pooled, rdma_pod, with_exporter, with_toolkit
 from tests.fixtures.objects import Object, driver_pod, obj, plugin_pod, stamp
 
 EXPORTER: Final = DriverClient("gpu", "monitoring", "dcgm-exporter")
@@ -37,34 +35,25 @@ class Scene:
     @cached_property
     def plugins(self) -> frozenset[str]:
         """UIDs of all plugin pods."""
-        stacks = (self.cluster, self.cluster.prior)
-        return frozenset(pod["metadata"]["uid"] for one in stacks if one for pod in one.of("plugin-pod"))
+        return frozenset(pod["metadata"]["uid"] for pod in self.cluster.of("plugin-pod"))
 
     @cached_property
-    def places(self) -> list[tuple[bool, str, int]]:
-        """Every object: whether it belongs to the stack that must settle first, its part, and its number there."""
-        stacks = [(False, self.cluster), *([(True, self.cluster.prior)] if self.cluster.prior else [])]
-        return [(prior, part, number) for prior, one in stacks for part in sorted(one.parts)
-                for number in range(len(one.of(part)))]  # fmt: skip
+    def places(self) -> list[tuple[str, int]]:
+        """Every object: its part, and its number there."""
+        cluster = self.cluster
+        return [(part, number) for part in sorted(cluster.parts) for number in range(len(cluster.of(part)))]
 
-    def changed(self, *changes: tuple[tuple[bool, str, int], Callable[[Object], Object]]) -> Cluster:
+    def changed(self, *changes: tuple[tuple[str, int], Callable[[Object], Object]]) -> Cluster:
         """Return the cluster with changed objects; what is not changed is shared."""
-        prior = self.cluster.prior
-        found = replace(
-            self.cluster, parts=dict(self.cluster.parts), prior=prior and replace(prior, parts=dict(prior.parts))
-        )
-        for (of_prior, part, number), change in changes:
-            stack = found.prior if of_prior and found.prior else found
-            objects = stack.of(part)
-            stack.parts[part] = [*objects[:number], change(objects[number]), *objects[number + 1 :]]
+        found = replace(self.cluster, parts=dict(self.cluster.parts))
+        for (part, number), change in changes:
+            objects = found.of(part)
+            found.parts[part] = [*objects[:number], change(objects[number]), *objects[number + 1 :]]
         return found
 
     def seen(self, found: Cluster) -> dict[str, Snapshot]:
         """Return what is seen of each stack."""
-        seen = {found.stack.name: found.seen()}
-        if found.prior is not None:
-            seen[NETWORK_OPERATOR.name] = found.prior.seen()
-        return {name: seen[name] for name in {*seen, *(one.name for one in chosen(self.settings))} if name in seen}
+        return {found.stack.name: found.seen()}
 
 
 def loading() -> Cluster:
@@ -112,5 +101,4 @@ SCENES: Final = {
     "network": Scene(lambda: network("a", "b").put("plugin-pod", rdma_pod("b", started=-99)),
                      frozenset({"rdma-b-uid"}), unfinished=True, settings=Settings(drivers=("network",))),
     "network-done": Scene(lambda: network("a", "b"), settings=Settings(drivers=("network",))),
-    "rdma": Scene(lambda: with_ofed(stale("a", "b")), PLUGINS, unfinished=True),
 }  # fmt: skip

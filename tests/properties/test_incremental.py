@@ -28,7 +28,7 @@ from hook.kube.requests import ListOptions
 from hook.objects import readers
 from hook.objects.views import Snapshot
 from hook.run import loop
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons
+from tests.fixtures.cluster import LATER, cluster, labelled, not_ready_since, reasons
 from tests.fixtures.limits import of
 from tests.fixtures.objects import D, Object, conditions, merged, running, stamp
 from tests.properties.budget import ONCE, QUICK, examples
@@ -64,7 +64,6 @@ SPEC: Final[dict[str, tuple[Object, ...]]] = {
     "policy": (
         {"status": {"state": "notReady"}}, {"status": {"state": "ready"}}, {"metadata": {"generation": 9}},
         {"spec": {"driver": {"upgradePolicy": {"autoUpgrade": False}}}}, {"spec": {"driver": {"version": "999.1.1"}}},
-        {"spec": {"driver": {"rdma": {"enabled": True}}}}, {"spec": {"driver": {"rdma": {"enabled": False}}}},
     ),
     "revision": ({"revision": 99}, {"metadata": {"labels": {"controller-revision-hash": "other"}}}),
     "slice": (
@@ -94,11 +93,6 @@ class Course:
         self.before = [self.memories]
         self.memos = {name: Memo() for name in settings.drivers}
         self.seen: dict[str, Snapshot] = {}
-
-    @property
-    def stacks(self) -> list[Cluster]:
-        """Return the cluster as each stack sees it."""
-        return [self.found, *([self.found.prior] if self.found.prior is not None else [])]
 
     def decide(self) -> Decision:
         """Decide in both ways. Raises DifferentError."""
@@ -139,7 +133,7 @@ def shared(before: Snapshot, after: Snapshot) -> Snapshot:
 
 def befall(data: st.DataObject, course: Course) -> None:
     """Let one thing happen."""
-    cluster = data.draw(st.sampled_from(course.stacks))
+    cluster = course.found
     parts = [part for part in cluster.parts if cluster.of(part)]
     what = data.draw(st.sampled_from(("change", "change", "change", "hostile", "gone", "back", "twice", "order",
                                       "crash", "unserved", "memory", "earlier")))  # fmt: skip
@@ -290,10 +284,10 @@ def _deaf(name: str) -> Callable[..., set[str]]:
     """Return a rule that takes over the objects of one group, but reports no change of them."""
     original = Memo._follow
 
-    def follow(memo: Memo, snapshot: Snapshot, prior: Snapshot | None) -> set[str]:
+    def follow(memo: Memo, snapshot: Snapshot) -> set[str]:
         group = getattr(memo, name)
         with mock.patch.object(group, "follow", lambda objects: Groups.follow(group, objects) & set()):
-            return original(memo, snapshot, prior)
+            return original(memo, snapshot)
 
     return follow
 
@@ -317,7 +311,6 @@ MUTANTS: Final[dict[str, tuple[str, object, str, object]]] = {
     "providers-are-ignored": ("toolkit", Memo, "_follow", _deaf("_prerequisites")),
     "slices-are-ignored": ("done", Memo, "_follow", _deaf("_slices")),
     "generations-of-pools-are-ignored": ("done", Memo, "_follow", _deaf("_pools")),
-    "prior-drivers-are-ignored": ("rdma", Memo, "_follow", _deaf("_prior_drivers")),
     "the-context-is-ignored": ("done", Context, "__eq__", lambda *_contexts: True),
     "time-is-ignored": ("done", memo_module, "_is_passing", lambda *_view: False),
     "a-clock-never-goes-back": ("done", Memo, "evaluate", _timeless),

@@ -25,7 +25,6 @@ from tests.fixtures.modes import (
     pooled,
     with_exporter,
     with_mig,
-    with_ofed,
     with_toolkit,
 )
 from tests.fixtures.objects import Object, R, driver_pod, finished, merged, obj, plugin_pod, running, waiting
@@ -137,11 +136,6 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "operands paused": (node(deploy_dcgm="paused-for-driver-upgrade"), JOB),
     "network operator waits": (network().change("node", {"metadata": {"labels": {
         "network.nvidia.com/operator.mofed.wait": "true"}}}), JOB),
-    "network driver loading": (with_ofed(cluster(), network("gpu-0").change("driver-pod", patches.NOT_READY)), JOB),
-    "network driver missing": (with_ofed(cluster(), network("gpu-0").change("driver-pod", patches.DELETING)), JOB),
-    "network driver rotating": (with_ofed(cluster(), network("gpu-0").change("driver-pod", patches.OUTDATED).change(
-        "daemonset", "spec: {updateStrategy: {type: RollingUpdate}}")), JOB),
-    "no network driver": (with_ofed(cluster(), network("gpu-0").drop("daemonset").drop("driver-pod")), JOB),
     "toolkit not ready": (with_toolkit(cluster(), None), TOOLKIT),
     "MIG is being reconfigured": (with_mig(cluster(), "pending"), MIG),
     "MIG failed": (with_mig(cluster(), "failed"), MIG),

@@ -12,7 +12,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects import names
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
-from tests.fixtures.modes import avoiding, network, ofed_pod, rdma_pod, wants, with_ofed, with_toolkit
+from tests.fixtures.modes import avoiding, network, ofed_pod, rdma_pod, wants, with_toolkit
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, plugin_pod, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, TOOLKIT, Run, deleted, ending, failing, flapped, named
@@ -315,14 +315,12 @@ def test_a_node_with_a_malformed_object_is_not_touched() -> None:
 
 
 def test_nothing_is_restarted_while_the_desired_spec_is_malformed() -> None:
-    """A node that is not settled could look settled, by its own driver or by the one that comes first."""
+    """A node that is not settled could look settled."""
     broken = "{metadata: {uid: 7, creationTimestamp: 7}}"
     for found in (
         stale().change("policy", broken, "cluster-policy"),
         stale().change("daemonset", broken, DRIVER),
         stale().change("revision", broken, "nvidia-driver-daemonset-new"),
-        rdma(network("gpu-0").change("revision", broken)),
-        rdma(network("gpu-0").change("daemonset", broken)),
     ):
         decision, _memory = found.decide()
         assert (Phase.WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
@@ -364,18 +362,14 @@ def test_paused_operands_and_a_failed_upgrade_veto() -> None:
 
 def test_a_node_waits_for_what_must_happen_first() -> None:
     """The reason names the cause, not what follows from it: graces and remedies depend on the reason."""
-    drain, unready = labelled(state="drain-required"), ofed_pod("gpu-0", ready=None)
-    first, broken = network("gpu-0").put("driver-pod", unready), failing()
+    drain, broken = labelled(state="drain-required"), failing()
     for name, found, expected in (
         ("driver pod before label", cluster().change("node", drain).put("driver-pod", broken), Reason.DRIVER_FAILING),
         ("driver before toolkit", with_toolkit(cluster(), ready=None).put("driver-pod", broken), Reason.DRIVER_FAILING),
-        ("prior driver first", with_ofed(cluster(), first).put("driver-pod", broken), Reason.PRIOR_DRIVER_UNSETTLED),
         ("the DaemonSet before its pods", stale().change("driver-pod", patches.OUTDATED)
          .change("policy", "spec: {driver: {version: 590.1.2}}"), Reason.NOT_RENDERED),
         ("an orphan before its label", cluster().change("driver-pod", "metadata: {ownerReferences: []}")
          .change("node", drain), Reason.DRIVER_ORPHANED),
-        ("in doubt, the prior driver", with_ofed(cluster(), first)
-         .change("driver-pod", "metadata: {ownerReferences: []}"), Reason.PRIOR_DRIVER_UNSETTLED),
     ):  # fmt: skip
         status = found.judge(TOOLKIT)
         assert (WAITING, expected) == (status.state, status.reason), name
@@ -400,35 +394,3 @@ def test_a_side_container_that_restarts_unseen_leaves_its_node_settled() -> None
     # If the driver container itself restarted, R belongs to its previous run.
     moved = driver_pod(restarts=1, started=1000, ended_before=999)
     assert Reason.DRIVER_NOT_READY is stale().put("driver-pod", moved).judge().reason
-
-
-def rdma(ofed: Cluster) -> Cluster:
-    """Return a stale GPU node whose policy asks for GPUDirect RDMA, with a network stack in some state."""
-    node = {"metadata": {"labels": {"feature.node.kubernetes.io/pci-15b3.present": "true"}}}
-    return with_ofed(stale().change("node", node), ofed.drop("plugin-pod").drop("node").drop("policy"))
-
-
-def test_a_network_driver_that_is_about_to_come_is_waited_for() -> None:
-    """Also while the policy is gone, so that it is unknown whether it asks for GPUDirect RDMA."""
-    rotated: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
-    no_pod_wanted, old = avoiding("gpu-0"), network("gpu-0").change("driver-pod", patches.OUTDATED)
-    for name, ofed, expected in (
-        ("settled", network("gpu-0"), ["gpu-0"]),
-        ("terminates", network("gpu-0").change("driver-pod", patches.DELETING), []),
-        ("has ended", network("gpu-0").change("driver-pod", "status: {phase: Failed}"), []),
-        ("is wanted", network("gpu-0").drop("driver-pod"), []),
-        ("is not ready", network("gpu-0").put("driver-pod", ofed_pod("gpu-0", ready=None)), []),
-        ("is not wanted", network("gpu-0").drop("driver-pod").change("daemonset", no_pod_wanted), ["gpu-0"]),
-        ("has no DaemonSet", network("gpu-0").drop("driver-pod").drop("daemonset"), ["gpu-0"]),
-        ("its DaemonSet replaces it", old.change("daemonset", rotated), []),
-        ("no controller replaces it", network("gpu-0").change("driver-pod", patches.OUTDATED), ["gpu-0"]),
-        ("an old pod terminates", network("gpu-0").put("driver-pod", ending(ofed_pod("gpu-0"))), ["gpu-0"]),
-    ):  # fmt: skip
-        found = rdma(ofed)
-        decision, _memory = found.decide()
-        assert ["PluginStale" if expected else "PriorDriverUnsettled"] == reasons(decision.statuses), name
-        assert expected == deleted(decision), name
-        assert expected == deleted(found.drop("policy").decide()[0]), name
-    elsewhere = rdma(network("gpu-0").drop("driver-pod"))
-    elsewhere.change("node", {"metadata": {"labels": {"feature.node.kubernetes.io/pci-15b3.present": None}}})
-    assert ["gpu-0"] == deleted(elsewhere.decide()[0])

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from hook.config import Expect, Settings
-from hook.decide.decide import decide_all
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from tests.fixtures import modes
 from tests.fixtures.cluster import (
-    LATER,
     Cluster,
     cluster,
     reasons,
-    stale,
     stale_plugin,
     without_drivers,
     without_operator,
 )
-from tests.fixtures.modes import Pool, avoiding, network, ofed_pod, openshift, owner, pooled, rdma_pod, with_ofed
+from tests.fixtures.modes import Pool, avoiding, network, openshift, owner, pooled, rdma_pod
 from tests.fixtures.objects import Object, R, merged, obj, parsed
 from tests.unit.decide import patches
 from tests.unit.decide.runs import PLUGIN, pods, timeline, wrong_decisions, wrong_nodes
@@ -159,7 +156,6 @@ def test_which_upgrade_policy_counts_for_a_pool() -> None:
 DRIVER, RDMA = "mofed-ubuntu22.04-76944977f-ds", "rdma-shared-dp-ds"
 NEW_VERSION = "spec: {ofedDriver: {version: doca3.4.0-26.04-0.8.6.0-0}}"
 NO_OFED = "spec: {ofedDriver: null}"
-RDMA_ON = "spec: {driver: {rdma: {enabled: true}}}"
 
 
 def labels(**values: str | None) -> Object:
@@ -276,73 +272,3 @@ def test_only_a_network_policy_of_one_name_counts() -> None:
     assert (Phase.SKIP, Reason.NO_POLICY) == (decision.phase, decision.reason)
     found = without_drivers(network()).change("policy", NO_OFED)
     assert Reason.DRIVER_DISABLED is found.decide()[0].reason
-
-
-# A GPU node waits for its network driver where the policy asks for GPUDirect RDMA.
-
-
-def ofed(ready: float | None = 70, patch: str | Object = "{}", **values: str | None) -> Cluster:
-    """Return a stale GPU node over an OFED driver, with labels of the network operator and a patch of the policy."""
-    found = with_ofed(stale(), network("gpu-0").put("driver-pod", ofed_pod("gpu-0", ready=ready)).drop("plugin-pod"))
-    return found.change("node", labels(**values)).change("policy", patch)
-
-
-def without_ofed(found: Cluster, *parts: str) -> Cluster:
-    """Remove the OFED pods, and other parts of the network stack."""
-    assert found.prior is not None
-    for part in ("driver-pod", *parts):
-        found.prior.drop(part)
-    return found
-
-
-def test_a_gpu_node_follows_the_labels_of_its_network_driver() -> None:
-    """Where the policy asks for both, with a driver in a container. An old driver that stays does not delay it."""
-    waits, refreshed = Reason.PRIOR_DRIVER_UNSETTLED, Reason.PLUGIN_STALE
-    two, malformed = ofed(), ofed()
-    assert two.prior is not None
-    two.prior.put("driver-pod", merged(ofed_pod("gpu-0"), {"metadata": {"name": "another", "uid": "another"}}))
-    assert malformed.prior is not None
-    malformed.prior.change("driver-pod", "metadata: {resourceVersion: null}")
-    ignored = ofed(None, "spec: {driver: {rdma: null}}")
-    ignored.put("pool", *pooled(Pool()).change("pool", "spec: {rdma: {enabled: true}}").of("pool"))
-    assert {} == wrong_nodes({
-        "two pods": (two, waits),
-        "the network operator says wait": (ofed(wait="true"), waits),
-        "between two pods": (without_ofed(ofed(wait="true")), waits),
-        "the network operator says go": (ofed(wait="false"), refreshed),
-        "its turn comes": (ofed(state="upgrade-required"), waits),
-        "upgraded, and labels trail": (ofed(state="uncordon-required"), refreshed),
-        "failed but ready": (ofed(state="upgrade-failed"), refreshed),
-        "skipped for good": (ofed(state="upgrade-required", skip="true"), refreshed),
-        "skipped and loading": (ofed(None, skip="true"), waits),
-        "not skipped": (ofed(state="upgrade-required", skip="false"), waits),
-        "drained for a driver out of sight": (without_ofed(ofed(state="drain-required"), "daemonset"), waits),
-        "the network driver of the host": (ofed(None, "spec: {driver: {rdma: {useHostMofed: true}}}"), refreshed),
-        "asked for by a pool that does not count": (ignored, refreshed),
-        "malformed network driver": (malformed, Reason.MALFORMED_OBJECT),
-    })  # fmt: skip
-    assert "its upgrade state is upgrade-required" in ofed(state="upgrade-required").judge().message
-    # The GPUs of a pool that does not ask for both do not depend on the network driver of their node.
-    found = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",))).change("pool", "spec: {rdma: {enabled: true}}", "a")
-    found.prior = network("gpu-a", "gpu-b").drop("plugin-pod").change("driver-pod", patches.NOT_READY)
-    assert ["PriorDriverUnsettled", "Verified"] == reasons(found.decide()[0].statuses)
-
-
-def test_in_a_run_of_both_an_outdated_network_driver_comes_first() -> None:
-    """Unless nothing replaces it. While it loads, both wait."""
-    settings, gpu = Settings(drivers=("gpu", "network")), stale("x").change("policy", RDMA_ON)
-    loading = outdated("x").put("driver-pod", ofed_pod("x", ready=None))
-    first, _memories = decide_all({"gpu": gpu.seen(), "network": loading.seen()}, {}, settings, LATER)
-    assert ["PriorDriverUnsettled", "DriverNotReady"] == reasons(first.statuses)
-    auto, by_hand = ({"spec": {"ofedDriver": {"upgradePolicy": {"autoUpgrade": on}}}} for on in (True, False))
-    for name, (policy, skip, waits) in {
-        "about to be upgraded": (auto, None, True),
-        "skipped": (auto, "true", False),
-        "manual upgrade": (by_hand, None, False),
-        "its policy is not read": (None, None, False),
-    }.items():
-        nic = network("x").change("driver-pod", patches.OUTDATED)
-        nic = nic.change("policy", policy) if policy else nic.drop("policy")
-        seen = {"gpu": gpu.change("node", labels(skip=skip)).seen(), "network": nic.seen()}
-        status = decide_all(seen, {}, settings, LATER)[0].statuses[0]
-        assert (Reason.PRIOR_DRIVER_UNSETTLED if waits else Reason.PLUGIN_STALE) is status.reason, name

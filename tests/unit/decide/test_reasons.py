@@ -75,8 +75,6 @@ def test_a_text_names_nothing_of_another_stack() -> None:
     """A cluster that has only one operator has no label or annotation of the other one to look for."""
     for reason, stack in EVERYWHERE:
         others = {each for other in STACKS.values() if other is not stack for each in identifiers(other)}
-        if reason is Reason.PRIOR_DRIVER_UNSETTLED:
-            others -= identifiers(STACKS[stack.after or stack.name])
         text = remedy(reason, "node-0", "ns/pod", stack)
         found = {each for each in others if re.search(rf"(?<![a-z]){re.escape(each)}", text)}
         assert not found, f"{stack.name}: {text}"

@@ -8,7 +8,7 @@ from hook.config import Advanced, Duration, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from tests.fixtures.cluster import cluster, labelled, not_ready_since, reasons, stale
-from tests.fixtures.modes import network, ofed_pod, owner, with_exporter, with_ofed, with_toolkit
+from tests.fixtures.modes import owner, with_exporter, with_toolkit
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, plugin_pod, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, EXPORTER, Run, deleted, failing, named, unlabelled
@@ -129,7 +129,6 @@ def test_nodes_that_do_not_move_do_not_hide_a_failed_one() -> None:
         ("unknown state", cluster("a", "b").change("node", labelled("b", state="new-required"), "b")),
         ("toolkit is not ready", with_toolkit(cluster("a", "b")).drop("provider-pod", "toolkit-b")),
         ("untolerated taint", stale("a", "b").change("node", patches.TAINT, "b")),
-        ("prior driver", with_ofed(cluster("a", "b"), network("a", "b").put("driver-pod", ofed_pod("b", ready=None)))),
     ):  # fmt: skip
         settings = Settings(refresh_after=("toolkit",), plugin_timeout=Duration(hours=1))
         run = Run(found.put("driver-pod", failing("a")), settings)

@@ -6,7 +6,7 @@ from hook.config import Expect, OnManualUpgrade, Settings
 from hook.decide.result import Phase
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.modes import DIGEST, Pool, avoiding, network, openshift, pooled, with_exporter
-from tests.unit.decide import messages, patches
+from tests.unit.decide import patches
 from tests.unit.decide.messages import CLIENT, CORDONED, ELSEWHERE, EVICTING, NONE_WANTED, nowhere, selecting
 from tests.unit.decide.runs import EXPORTER, JOB, PLUGIN, unnamed
 
@@ -47,7 +47,6 @@ def test_no_warning_without_a_cause() -> None:
         "no plugin is desired, no node is eligible": (hosts.change("daemonset", NONE_WANTED, PLUGIN), JOB),
         "no plugin is desired, all nodes are skipped": (cluster().drop("plugin-pod").change(
             "daemonset", NONE_WANTED, PLUGIN).change("node", labelled(skip="true")), JOB),
-        "no network driver": (messages.STATES["no network driver"][0], JOB),
     }.items():  # fmt: skip
         assert () == found.decide(settings)[0].warnings, name
     pools = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",))).change("pool", "spec: {version: null}", "b")

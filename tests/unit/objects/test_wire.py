@@ -20,7 +20,7 @@ EVERY_READER: Final[dict[str, Any]] = {
     "network/policy": policies.nic_cluster_policy,
 }
 MALFORMED: Final[dict[str, tuple[str, ...]]] = {
-    "pool/policy": ("spec: null", "spec: {rdma: {enabled: 'yes'}}"),
+    "pool/policy": ("spec: null", "spec: {usePrecompiled: 'yes'}"),
     "network/policy": ("spec: {ofedDriver: {version: 24.10}}", "metadata: {uid: null}"),
     "policy": (
         "spec: {driver: null}", "spec: {driver: {usePrecompiled: 'no'}}", "metadata: {name: null}",

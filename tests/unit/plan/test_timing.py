@@ -6,12 +6,11 @@ from typing import Final
 
 from hook.config import Duration, Expect, OnManualUpgrade, Settings
 from hook.decide.decide import decide_all, indexed
-from hook.decide.reasons import Reason
 from hook.plan.result import Obstacle, Reloads, Spread, Step
 from hook.plan.timing import remaining_seconds, spread, step
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.limits import down
-from tests.fixtures.modes import network, ofed_pod, with_ofed
+from tests.fixtures.modes import network
 from tests.fixtures.objects import Object, conditions, driver_pod, finished, merged, plugin_pod, stamp, waiting
 from tests.fixtures.planning import OLD, fleet, limited, obstacles, only, rotated, unloaded_in
 
@@ -169,17 +168,6 @@ def test_the_remaining_time_follows_reloads_and_parallelism() -> None:
     assert None is remaining(manual, Settings(on_manual_upgrade=OnManualUpgrade.WAIT))
     late = cluster("a", "b").change("driver-pod", OLD, "driver-a").put("plugin-pod", plugin_pod("b", ready=None))
     assert None is remaining(late, Settings(plugin_timeout=Duration()))
-
-
-def test_a_driver_that_comes_first_is_estimated_if_its_stack_is_chosen() -> None:
-    """Otherwise nothing is known of its upgrade."""
-    nic = network("a", "b").put("driver-pod", ofed_pod("a", ready=None))
-    seen = {"gpu": with_ofed(cluster("a", "b"), nic).seen(), "network": nic.seen()}
-    for drivers, expected in ((("gpu", "network"), 160), (("gpu",), None)):
-        settings = Settings(drivers=drivers)
-        decision, _memories = decide_all(seen, {}, settings, LATER)
-        assert Reason.PRIOR_DRIVER_UNSETTLED in {status.reason for status in decision.statuses}, drivers
-        assert expected == remaining_seconds(indexed(seen, settings), decision, settings, LATER), drivers
 
 
 def test_what_cannot_be_estimated_has_no_estimate() -> None:
