@@ -34,14 +34,6 @@ class OnManualUpgrade(StrEnum):
     FAIL = "fail"
 
 
-class OnMissingPlugin(StrEnum):
-    """What to do while no plugin is installed."""
-
-    SKIP = "skip"
-    WAIT = "wait"
-    """Wait until the driver has settled, so that later releases start on a settled driver."""
-
-
 class Mode(StrEnum):
     """What a Job does in a cluster with a controller."""
 
@@ -267,13 +259,6 @@ class Settings(Section, frozen=True):
             "`report` and continue without them, `wait` for them, or `fail`."
         ),
     ] = OnManualUpgrade.REPORT
-    on_missing_plugin: Annotated[
-        OnMissingPlugin,
-        Meta(
-            description="If no plugin is installed: `skip` ends at once, `wait` ends when the driver has settled on "
-            "every node."
-        ),
-    ] = OnMissingPlugin.SKIP
     dry_run: Annotated[bool, Meta(description="Evaluate once and report, write nothing.")] = False
     log_format: Annotated[LogFormat, Meta(description="Format of the log: `text` or `json`.")] = LogFormat.TEXT
     log_level: Annotated[LogLevel, Meta(description="Lowest level in the log: `info` or `debug`.")] = LogLevel.INFO

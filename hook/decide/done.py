@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.config import OnMissingPlugin
 from hook.decide import clients, nodes, rollout, warnings
 from hook.decide.explain import Trait
 from hook.decide.plugins import UNPUBLISHED
@@ -49,8 +48,11 @@ def nothing_to_protect(context: Context) -> Blocker | None:
     """Return why a run is pointless, if the policy and the DaemonSets prove it."""
     if _malformed_blocker(context, ()) is not None:
         return None
-    if absent := _no_plugin(context):
-        return absent
+    return _no_plugin(context) or no_driver(context)
+
+
+def no_driver(context: Context) -> Blocker | None:
+    """Return why nothing reloads a driver, if the policy and the DaemonSets prove it."""
     policy = context.policy
     if policy is None:
         return _no_policy(context)
@@ -67,8 +69,6 @@ def _no_plugin(context: Context) -> Blocker | None:
         return None
     if plugins.operator_managed:
         return _operator_managed(context)
-    if settings.on_missing_plugin is OnMissingPlugin.WAIT:
-        return None
     where = f" in {settings.plugin.namespace} (plugin.namespace)" if settings.plugin.namespace else " in any namespace"
     wanted = (*clients.plugin_names(context.stack, settings), *map(str, plugins.missing))
     return Reason.NO_PLUGIN, f"there is no DaemonSet {' or '.join(wanted)}{where}"
@@ -98,7 +98,7 @@ def _is_awaited(context: Context) -> bool:
     settings, stack = context.settings, context.stack
     chart = bool(settings.expect.chart_version) and stack.policy.carries_chart
     driver = bool(settings.expect.driver_version) and settings.drivers[0] == stack.name
-    return chart or driver or (settings.on_missing_plugin is OnMissingPlugin.WAIT and context.policy_kind_served)
+    return chart or driver
 
 
 def policy_withdrawn(context: Context, statuses: Sequence[NodeStatus], timers: Timers) -> Blocker | None:
@@ -142,8 +142,7 @@ def no_eligible_node(fleet: Fleet, statuses: Sequence[NodeStatus], operator: Blo
         return None
     if context.unmet or "" in fleet.driver_pods or context.plugins.unnamed:
         return None
-    hosting = any(status.subject for status in statuses) or context.settings.on_missing_plugin is OnMissingPlugin.WAIT
-    if hosting and (operator is not None or not policy.state):
+    if any(status.subject for status in statuses) and (operator is not None or not policy.state):
         return None
     if not statuses:
         return Reason.NO_ELIGIBLE_NODE, f"no node has a driver that the {context.stack.operator.title} manages"
@@ -356,8 +355,6 @@ def success(statuses: Sequence[NodeStatus], memory: Memory, context: Context) ->
     verified = len(statuses) - len(others)
     excluded = sum(status.state is NodeState.EXCLUDED for status in others)
     rest = f"; {excluded} nodes are excluded" if excluded else ""
-    if not plugins:
-        return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; the driver is settled on every node{rest}"
     kinds = [(ds, context.plugins.of_kind(ds.uid).publisher) for ds in plugins]
     published = [publisher in ds.images for ds, publisher in kinds if publisher]
     loaded = "the loaded driver" + (f" ({UNPUBLISHED})" if published and not any(published) else "")

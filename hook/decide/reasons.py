@@ -256,7 +256,7 @@ class Reason(Row):
     )
     POLICY_EXPECTED = row(
         "PolicyExpected",
-        "The settings (expect.* or onMissingPlugin) expect a {policy}, but there is none yet: the release of the "
+        "The settings (expect.*) expect a {policy}, but there is none yet: the release of the "
         "{operator} is not applied.",
         Trait.RELEASE_PENDING,
         look="kubectl get {policies}",
@@ -303,10 +303,6 @@ class Reason(Row):
     NODES_PENDING = row("NodesPending", "Nodes reload one by one; about two minutes per node is normal.", look=_STATES)
     REFRESHED = row("Refreshed", "Every stale plugin was restarted and runs on the loaded driver.")
     NOTHING_STALE = row("NothingStale", "Every plugin already ran on the loaded driver.")
-    DRIVER_SETTLED = row(
-        "DriverSettled",
-        "No plugin is installed yet, and onMissingPlugin is wait: the next plugin starts on a settled driver.",
-    )
     DELEGATED = row(
         "Delegated",
         "The controller has observed this spec and refreshes each node as its driver settles.",

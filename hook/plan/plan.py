@@ -11,7 +11,6 @@ import msgspec
 from msgspec.structs import replace as updated
 
 from hook import __version__
-from hook.config import OnMissingPlugin
 from hook.decide import done
 from hook.decide.decide import chosen
 from hook.decide.memo import index
@@ -57,10 +56,8 @@ def make_plan(snapshots: Mapping[str, Snapshot], settings: Settings, now: dateti
     """Plan an upgrade of every node of the selected stacks."""
     planned: list[PoolPlan] = []
     nothing: list[NoPlan] = []
-    # The upgrade does not depend on whether a plugin is installed already.
-    regardless = updated(settings, on_missing_plugin=OnMissingPlugin.WAIT)
     for stack in chosen(settings):
-        fleet = index(snapshots[stack.name], regardless, stack)
+        fleet = index(snapshots[stack.name], settings, stack)
         found = _pools(fleet, now)
         if isinstance(found, list):
             planned += [_pool_plan(pool, options) for pool in found]
@@ -73,7 +70,11 @@ def make_plan(snapshots: Mapping[str, Snapshot], settings: Settings, now: dateti
 
 def _pools(fleet: Fleet, now: datetime) -> list[Pool] | Blocker:
     """Return the pools of one stack, or why there is nothing to plan."""
-    if absent := done.nothing_to_protect(fleet.context):
+    absent = done.nothing_to_protect(fleet.context)
+    if absent is not None and absent[0] is Reason.NO_PLUGIN:
+        # The upgrade does not depend on whether a plugin is installed already.
+        absent = done.no_driver(fleet.context)
+    if absent is not None:
         return absent
     if fleet.policy is None:
         return _without_policy(fleet)

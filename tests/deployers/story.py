@@ -14,7 +14,7 @@ from tests.deployers.bench import NODES, Bench, Chapter, Wanted
 from tests.deployers.bundles import wrap
 from tests.deployers.stage import Chapters, chapter
 from tests.deployers.tools import ByArgoCd, Tool
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, RELEASE
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, PLUGIN_NAMESPACE, RELEASE
 from tests.promises import promised
 
 T = TypeVar("T")
@@ -28,8 +28,8 @@ PARALLEL: Final = {"upgradePolicy": ALL_AT_ONCE["driver__upgradePolicy"]}
 NEXT: Final = "580.142.10"
 NEXT_CHART: Final = "v26.3.5"
 
-NEVER_READY: Final = Wanted(plugin=False, post={"onMissingPlugin": "wait", **SOON})
-"""Holds the first release until the driver has settled, which it does not."""
+NEVER_READY: Final = Wanted(plugin=False, post=SOON)
+"""The plugin is there before. The first release waits for the driver, which does not settle."""
 FRESH: Final = Wanted(plugin=False)
 INSTALLED: Final = Wanted()
 UPGRADED: Final = Wanted(chart=NEW_CHART, driver=NEW)
@@ -61,14 +61,16 @@ class Story(Chapters):
 
     @chapter
     def failed_installation(self) -> Chapter:
-        """Install the operator and ours, told to wait for drivers, where one node cannot pull its driver."""
+        """Install the operator and ours next to a DRA driver, where one node cannot pull its driver."""
+        self.bench.plugin()
         self.fault("image-pull")
         return self.deploy(NEVER_READY)
 
     @chapter
     def first_installation(self) -> Chapter:
-        """Install them as usual, where there is no DRA driver yet."""
+        """Install them as usual, where there is no DRA driver any more."""
         assert self.failed_installation
+        self.bench.cluster.helm("uninstall", "dra-driver", "-n", PLUGIN_NAMESPACE)
         self.fault(None)
         return self.deploy(FRESH)
 

@@ -223,17 +223,3 @@ def test_a_replaced_container_toolkit(boot: Boot) -> None:
     acts.post(lab, refreshAfter=["toolkit"]).assert_phase("Done", "Refreshed")
     assert lab.truth.behind_now() == ()
     lab.assert_clean(["gpu-0"])
-
-
-def test_before_the_plugin_is_installed(boot: Boot) -> None:
-    """With when-absent=wait the run holds a release until the driver has settled; what is installed then is fresh."""
-    lab = boot(2)
-    lab.operator()
-    lab.until(lambda: acts.upgraded(lab, 2, OLD) and lab.label_states() == {"upgrade-done"}, "at rest", acts.PATIENCE)
-    lab.operator(driver=NEW)
-    acts.run(lab).assert_phase("Skip", "NoPlugin")
-    acts.post(lab, onMissingPlugin="wait").assert_phase("Done", "DriverSettled")
-    assert acts.upgraded(lab, 2)
-    lab.plugin()
-    lab.until(lambda: lab.serving() == 2, "both plugins run", acts.PATIENCE)
-    lab.assert_clean([])

@@ -23,7 +23,6 @@ READ: Final = Settings(
     drivers=("network", "gpu"), timeout=Duration(hours=1, minutes=1, seconds=1),
     plugin_timeout=Duration(minutes=3), max_parallel_restarts=1234567, refresh_after=("toolkit",), dry_run=True,
     on_deadline=config.OnDeadline.REPORT, on_manual_upgrade=config.OnManualUpgrade.WAIT,
-    on_missing_plugin=config.OnMissingPlugin.WAIT,
     expect=config.Expect("v26.7.0", "580.126.20"),
     plugin=config.Plugin("dra", ("one", config.PluginName(driver="gpu", name="two"), config.PluginName(name="three"))),
     driver_clients=(config.DriverClient(namespace="dra", name="exporter"),

@@ -7,7 +7,7 @@ component.
 {{- $values := .root.Values -}}
 {{- $config := pick $values
   "drivers" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "maxParallelRestarts" "onManualUpgrade"
-  "onMissingPlugin" "logFormat" "logLevel" "advanced" "affectedWorkloads" -}}
+  "logFormat" "logLevel" "advanced" "affectedWorkloads" -}}
 {{- if eq .component "controller" -}}
 {{- $_ := set $config "controller" (pick $values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax") -}}
 {{- else -}}

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import structs
 
-from hook.config import DriverClient, Expect, OnMissingPlugin, Plugin, Settings
+from hook.config import DriverClient, Expect, Plugin, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision
 from hook.objects import names
@@ -34,7 +34,6 @@ from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, MIG, PLUGIN, TOOLKIT, 
 FILE: Final = Path(__file__).parents[2] / "fixtures" / "messages.txt"
 CLIENTS: Final = Settings(driver_clients=(EXPORTER,))
 EXPECTED: Final = Settings(expect=Expect("v26.7.0", "590.1.2"))
-HOLDING: Final = Settings(on_missing_plugin=OnMissingPlugin.WAIT)
 CORDONED: Final[Object] = {"spec": {"unschedulable": True}}
 NOT_READY: Final = "status: {state: notReady}"
 NONE_WANTED: Final = "status: {desiredNumberScheduled: 0}"
@@ -177,7 +176,6 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "no plugin": (bare(), JOB),
     "no plugin in its namespace": (cluster(), Settings(plugin=Plugin(namespace="x"))),
     "no plugin in its namespace and no client": (bare(), structs.replace(CLIENTS, plugin=Plugin(namespace="dra"))),
-    "no plugin, settled": (bare(), HOLDING),
     "operator's own plugin": (bare().drop("policy").put("daemonset", obj("plugin-daemonset", MANAGED)), JOB),
     "and another one": (stale().drop("policy").put("daemonset", obj("plugin-daemonset", MANAGED)), JOB),
     "no policy": (without_operator(cluster()), JOB),

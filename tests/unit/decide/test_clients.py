@@ -8,11 +8,9 @@ from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN
-from tests.fixtures.cluster import cluster, labelled, reasons, stale, stale_plugin, without_drivers, without_operator
+from tests.fixtures.cluster import cluster, reasons, stale, stale_plugin
 from tests.fixtures.modes import wants, with_exporter
-from tests.fixtures.objects import Object, driver_pod, merged, obj, parsed, plugin_pod
-from tests.unit.decide import patches
-from tests.unit.decide.messages import HOLDING, bare
+from tests.fixtures.objects import Object, merged, obj, plugin_pod
 from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, pods, unnamed
 
 OLD_NAME = "nvidia-dra-driver-gpu-kubelet-plugin"
@@ -185,36 +183,3 @@ def test_a_stale_plugin_under_an_unknown_name_is_no_success() -> None:
     for given in (Settings(), settings(EXPORTER)):
         decision, _memory = found.put("plugin-pod", stale_plugin()).decide(given)
         assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason), given.driver_clients
-
-
-def test_without_a_plugin_the_run_waits_for_the_driver_if_told_so() -> None:
-    """What is installed after the run starts on a settled driver; nothing is restarted."""
-    wait, skip = Phase.WAIT, Phase.SKIP
-    for name, found, phase, expected in (
-        ("settled", bare(), Phase.DONE, Reason.DRIVER_SETTLED),
-        ("loading", bare().put("driver-pod", driver_pod(ready=None)), wait, Reason.NODES_PENDING),
-        ("between pods", bare().drop("driver-pod"), wait, Reason.NODES_PENDING),
-        ("nothing is rendered yet", bare().drop("driver-pod").drop("daemonset"), wait, Reason.NOT_RENDERED),
-        ("label", bare().change("node", labelled(state="uncordon-required")), wait, Reason.UPGRADE_LABELS_PENDING),
-        ("policy not ready", bare().change("policy", "status: {state: notReady}"), wait, Reason.POLICY_NOT_READY),
-        ("old operator leads", bare().change("lease", "spec: {holderIdentity: old-operator-x}"), wait,
-         Reason.OPERATOR_NOT_LEADING),
-        ("no policy yet", bare().drop("policy"), wait, Reason.POLICY_EXPECTED),
-        ("no such policy in the API", without_operator(bare()).unserved("policy"), skip, Reason.NO_POLICY),
-        ("drivers are disabled", without_drivers(bare()).change("policy", "spec: {driver: {enabled: false}}"), skip,
-         Reason.DRIVER_DISABLED),
-    ):  # fmt: skip
-        decision, _memory = found.decide(HOLDING)
-        assert (phase, expected, ()) == (decision.phase, decision.reason, decision.actions), name
-    assert Reason.NO_PLUGIN is bare().decide()[0].reason
-    # On a fresh install no node is labelled yet, so the operator must be quiet.
-    fresh = bare().drop("node").drop("driver-pod").drop("daemonset").drop("revision")
-    assert Phase.WAIT is fresh.change("policy", "status: null").decide(HOLDING)[0].phase
-    assert Phase.SKIP is fresh.change("policy", "status: {state: ready}").decide(HOLDING)[0].phase
-    # A plugin that appears meanwhile started on the old driver, or it has an unknown name.
-    run = Run(bare().change("driver-pod", patches.OUTDATED), HOLDING)
-    run.look()
-    early = run.then(cluster().put("driver-pod", driver_pod(started=200, ready=270))).look(30)
-    assert [NodeState.STALE] == [one.state for one in early.statuses]
-    mine = obj("plugin-daemonset", parsed("metadata: {name: mine, uid: mine}"))
-    assert Reason.UNNAMED_PLUGIN is bare().put("daemonset", mine).decide(HOLDING)[0].reason

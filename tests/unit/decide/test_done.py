@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from hook.config import Advanced, Duration, Expect, OnMissingPlugin, Plugin, Settings
+from hook.config import Advanced, Duration, Expect, Plugin, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.decide.state import Memory
@@ -155,11 +155,11 @@ def test_a_plugin_under_another_name_fails() -> None:
     for found in (cluster(), cluster().drop("driver-pod"), without_nodes()):
         decision, _memory = found.change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN).decide()
         assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
-    # One that the operator manages does not speak for a named one next to it. Alone it ends also a run that waits.
+    # One that the operator manages does not speak for a named one next to it.
     both = stale().put("daemonset", obj("plugin-daemonset", MANAGED))
     assert 1 == len(both.decide()[0].actions)
     both.drop("daemonset", PLUGIN).drop("plugin-pod")
-    assert Reason.OPERATOR_MANAGED is both.decide(Settings(on_missing_plugin=OnMissingPlugin.WAIT))[0].reason
+    assert Reason.OPERATOR_MANAGED is both.decide()[0].reason
 
 
 def test_a_job_that_skips_forgets_nothing_and_a_controller_what_is_gone() -> None:

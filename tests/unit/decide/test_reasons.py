@@ -26,7 +26,7 @@ SHELL: Final = re.compile(r"[;&|<>`$()\n\\]")
 """What makes a shell run or write something else."""
 NOTHING_LEFT: Final = {
     Reason.VERIFIED, Reason.NOTHING_TO_REFRESH, Reason.HOST_DRIVER, Reason.DRIVER_NOT_DEPLOYED,
-    Reason.VIRTUAL_MACHINE_NODE, Reason.DRIVER_DISABLED, Reason.REFRESHED, Reason.NOTHING_STALE, Reason.DRIVER_SETTLED,
+    Reason.VIRTUAL_MACHINE_NODE, Reason.DRIVER_DISABLED, Reason.REFRESHED, Reason.NOTHING_STALE,
 }  # fmt: skip
 """Reasons after which neither a node nor a run has work left."""
 EVERYWHERE: Final = [(reason, stack) for reason in Reason for stack in STACKS.values()]
