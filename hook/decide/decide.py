@@ -278,6 +278,8 @@ def _failure(
     unnamed = next((blocker for blocker in blockers if blocker[0] is Reason.UNNAMED_PLUGIN), None)
     if unnamed is not None:
         return unnamed
+    if any(Trait.UPGRADE_TO_COME in reason.traits for reason, _message in blockers):
+        return None
     open_ = except_verified(statuses)
     failed = [status for status in open_ if _has_failed(status)]
     if not failed:

@@ -324,10 +324,21 @@ def not_rendered(fleet: Fleet) -> Blocker | None:
         return Reason.EXPECTATION_UNMET, context.unmet
     if unrendered := next(iter(context.unrendered.values()), ""):
         return Reason.NOT_RENDERED, unrendered
-    no_driver = not any(ds.desired > 0 for ds in context.drivers.values())
-    if no_driver and any(nodes.managed(view, context) for view in fleet.nodes.values()):
-        return Reason.NOT_RENDERED, "there is no driver DaemonSet for the nodes that need a driver"
+    if missing := _without_daemonset(fleet):
+        return Reason.NOT_RENDERED, f"there is no driver DaemonSet for {missing}"
     return None
+
+
+def _without_daemonset(fleet: Fleet) -> str:
+    """Return what has nodes but no DaemonSet: a new pool, which the operator renders next, or the whole fleet."""
+    context = fleet.context
+    rendered = {ds.owner_uid for ds in context.drivers.values()}
+    new = [pool for pool in context.sources if pool is not context.policy and pool.uid not in rendered]
+    none = not any(ds.desired > 0 for ds in context.drivers.values())
+    managed = [view for view in fleet.nodes.values() if nodes.managed(view, context)] if new or none else []
+    labels = [view.node.labels for view in managed if view.node is not None]
+    found = next((f"{pool} yet" for pool in new if any(map(pool.selects, labels))), "")
+    return found or ("the nodes that need a driver" if none and managed else "")
 
 
 def _malformed_blocker(context: Context, statuses: Sequence[NodeStatus]) -> Blocker | None:

@@ -39,6 +39,8 @@ class Context:
     pools: Sequence[Policy]
     sources: Sequence[Policy]
     """The objects that specify the drivers: the policy, or the pools if it leaves the drivers to them."""
+    expected: str
+    """The expected driver version, if one object specifies all drivers. One of several may be pinned to another one."""
     unmet: str
     """How the policy differs from the versions that the settings expect, or ""."""
     drivers: Mapping[str, DaemonSet]
@@ -183,6 +185,7 @@ def context_of(snapshot: Snapshot, settings: Settings, stack: Stack) -> Context:
         policy_kind_served=snapshot.policies is not None,
         pools=snapshot.pools,
         sources=sources,
+        expected=settings.expect.driver_version if len(sources) == 1 else "",
         unmet=unmet,
         drivers=drivers,
         deployed=bool(snapshot.driver_pods) or any(ds.desired > 0 or not ds.observed for ds in drivers.values()),

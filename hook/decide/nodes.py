@@ -38,6 +38,7 @@ class Label(StrEnum):
     """Meaning of an upgrade state label. The label trails by up to two minutes: it can veto, but proves nothing."""
 
     QUIET = "quiet"
+    REQUIRED = "required"
     BEFORE_RESTART = "before"
     AFTER_RESTART = "after"
     FAILED = "failed"
@@ -99,6 +100,8 @@ def label_meaning(view: NodeView, context: Context) -> Label:
         return Label.QUIET
     if value in names.STATES_AFTER_RESTART:
         return Label.AFTER_RESTART
+    if value == names.STATE_REQUIRED:
+        return Label.REQUIRED
     if value in names.STATES_BEFORE_RESTART:
         return Label.BEFORE_RESTART
     return Label.FAILED if value == names.STATE_FAILED else Label.UNKNOWN
@@ -290,6 +293,8 @@ def _driver_blocker(pod: Pod, view: NodeView, context: Context) -> NodeBlocker |
     if unrendered := context.unrendered.get(pod.owner_uid):
         return NodeBlocker(NodeState.WAITING, Reason.NOT_RENDERED, unrendered)
     if pod.uid in view.outdated and manual_upgrade(pod, view, context) is None:
+        if label_meaning(view, context) is Label.BEFORE_RESTART:
+            return _upgrading(view, context)
         newest = context.newest.get(pod.owner_uid)
         expected = newest.hash if newest is not None else "?"
         message = f"driver pod {pod.name} is of revision {pod.hash or '(none)'}, newest is {expected}"
@@ -325,8 +330,10 @@ def _label_blocker(view: NodeView, context: Context, *, manual: bool = False) ->
     """
     meaning = Label.QUIET if manual else label_meaning(view, context)
     value = view.label(context.stack.upgrade.state)
+    if meaning is Label.REQUIRED:
+        return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_REQUIRED, f"its upgrade state is {value}")
     if meaning is Label.BEFORE_RESTART:
-        return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {value}")
+        return _upgrading(view, context)
     if meaning is Label.UNKNOWN:
         message = f"its upgrade state {value!r} is unknown to this version"
         return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_STATE_UNKNOWN, message)
@@ -334,6 +341,12 @@ def _label_blocker(view: NodeView, context: Context, *, manual: bool = False) ->
         message = f"its operands are paused while the driver is unloaded ({paused})"
         return NodeBlocker(NodeState.WAITING, Reason.OPERANDS_PAUSED, message)
     return None
+
+
+def _upgrading(view: NodeView, context: Context) -> NodeBlocker:
+    """Return that the upgrade controller works on the node. It restarts the driver next."""
+    message = f"its upgrade state is {view.label(context.stack.upgrade.state)}"
+    return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, message)
 
 
 def _paused(view: NodeView, stack: Stack) -> str:

@@ -279,7 +279,7 @@ def _unproven(pod: Pod, node: SettledNode) -> tuple[Reason, str] | None:
         return Reason.SLICE_MISSING, ": it is fresh, but its node has no ResourceSlice with devices"
     if driver.uid in node.view.outdated:  # loaded until an administrator replaces it: the policy names another version
         return None
-    wanted = rollout.wanted_version(context.intents.get(driver.owner_uid), context.settings)
+    wanted = rollout.wanted_version(context.intents.get(driver.owner_uid), context.expected)
     for version in sorted(frozenset[str]().union(*(device_slice.driver_versions for device_slice in slices))):
         if not rollout.same_driver(version, wanted):
             message = f": its node's ResourceSlice shows driver {version}, expected {wanted}"

@@ -96,10 +96,14 @@ class Reason(Row):
         "ExpectationUnmet",
         "The release of the {operator} is not applied yet, or expect.* names another version.",
         Trait.RELEASE_PENDING,
+        Trait.UPGRADE_TO_COME,
         look=_POLICIES,
     )
     NOT_RENDERED = row(
-        "NotRendered", "The {operator} has not rendered the policy into its driver DaemonSet yet.", look=_DRIVER_SETS
+        "NotRendered",
+        "The {operator} has not rendered the policy into its driver DaemonSet yet.",
+        Trait.UPGRADE_TO_COME,
+        look=_DRIVER_SETS,
     )
     DRIVER_MISSING = row("DriverMissing", "The node's driver pod is being replaced.", Trait.PASSING, look=_STATES)
     SEVERAL_DRIVER_PODS = row(
@@ -131,11 +135,16 @@ class Reason(Row):
         look=_DESCRIBE,
     )
     DRIVER_FAILING = row("DriverFailing", "The new driver cannot start.", Trait.BLOCKED, Trait.FAILING, look=_DESCRIBE)
-    UPGRADE_IN_PROGRESS = row(
-        "UpgradeInProgress",
-        "The upgrade controller is about to restart this node's driver.",
+    UPGRADE_REQUIRED = row(
+        "UpgradeRequired",
+        "The upgrade controller has not started the upgrade of this node yet.",
         Trait.BLOCKED,
         Trait.WAITS_FOR_TURN,
+        look=_STATES,
+    )
+    UPGRADE_IN_PROGRESS = row(
+        "UpgradeInProgress",
+        "The upgrade controller waits for jobs on this node, or drains it. It restarts the driver next.",
         look=_STATES,
     )
     UPGRADE_STATE_UNKNOWN = row(
@@ -147,6 +156,7 @@ class Reason(Row):
     OPERANDS_PAUSED = row(
         "OperandsPaused",
         "While the driver reloads, the {operator} keeps the {noun} off the node by node labels.",
+        Trait.BLOCKED,
         look="kubectl get node {node} --show-labels",
     )
     UPGRADE_FAILED = row(
@@ -259,6 +269,7 @@ class Reason(Row):
         "The settings (expect.*) expect a {policy}, but there is none yet: the release of the "
         "{operator} is not applied.",
         Trait.RELEASE_PENDING,
+        Trait.UPGRADE_TO_COME,
         look="kubectl get {policies}",
     )
     DRIVER_DISABLED = row(
@@ -280,11 +291,13 @@ class Reason(Row):
     OPERATOR_ROLLING_OUT = row(
         "OperatorRollingOut",
         "A new operator may render the driver a second time.",
+        Trait.UPGRADE_TO_COME,
         look="kubectl get deployments -A -l {operator_labels}",
     )
     OPERATOR_NOT_LEADING = row(
         "OperatorNotLeading",
         "The old operator still holds the Lease. The new one may render the driver a second time.",
+        Trait.UPGRADE_TO_COME,
         look="kubectl get leases -A --field-selector metadata.name={lease}",
     )
     OPERATOR_SETTLING = row(

@@ -76,11 +76,12 @@ def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, set
     """Return how the policy differs from the versions that the settings expect (``expect.*``), or "".
 
     The expected driver version applies to the first stack, the expected chart version to the stack whose policy names
-    its chart. If pools ask for different drivers, the expected one must be among them.
+    its chart. If pools ask for different drivers, the expected one must be among them, unless the digest of a pool may
+    stand for it.
     """
     wanted = settings.expect.driver_version if settings.drivers[0] == stack.name else ""
-    asking = [source for source in sources(policy, pools) if names_version(source)]
-    if wanted and asking and all(source.version != wanted for source in asking):
+    asking = sources(policy, pools)
+    if wanted and asking and all(map(names_version, asking)) and all(source.version != wanted for source in asking):
         asked = ", ".join(sorted({source.version for source in asking}))
         return f"{_several(asking)} asks for driver {asked}, expected {wanted}"
     wanted = settings.expect.chart_version
@@ -199,11 +200,11 @@ def _tag(policy: Policy, stack: Stack) -> str:
     return stack.driver.tag.format(version=re.escape(policy.version), kernel=kernel)
 
 
-def wanted_version(policy: Policy | None, settings: Settings) -> str:
-    """Return the driver version to verify: that of the policy, else the expected one of the settings, else ""."""
+def wanted_version(policy: Policy | None, expected: str) -> str:
+    """Return the driver version to verify: that of the policy, else the expected one, else ""."""
     if policy is None or policy.pooled:
         return ""
-    return policy.version if names_version(policy) else settings.expect.driver_version
+    return policy.version if names_version(policy) else expected
 
 
 @lru_cache(maxsize=64)

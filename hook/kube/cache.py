@@ -258,13 +258,14 @@ class Cache:
         return {each: (self._informers[each].views(), self._informers[each].absent) for each in list_watches}
 
     def _watch_nodes(self, stack: Stack, snapshot: Snapshot) -> None:
-        """Watch the nodes of a stack, with the labels by which its drivers and plugins select them.
+        """Watch the nodes of a stack, with the labels by which its pools, drivers and plugins select them.
 
         A DaemonSet that selects by another label than before lets all nodes be read again.
         """
         selecting = [ds for ds in snapshot.daemonsets if is_driver(ds, stack)]
         selecting += find(snapshot.daemonsets, stack, self._settings).named
-        keys = {key for ds in selecting for key in ds.selected_by if not key.startswith(names.NODE_LABEL_PREFIXES)}
+        selectors = [*(ds.selected_by for ds in selecting), *(pool.node_selector for pool in snapshot.pools)]
+        keys = {key for keys in selectors for key in keys if not key.startswith(names.NODE_LABEL_PREFIXES)}
         options = ListOptions(requests.NODES, labels=stack.nodes.present)
         reader = readers.node_with(tuple(sorted(keys)), self._timed_labels)
         self._replace(stack, NODES, [ListWatch(options, reader)])

@@ -92,7 +92,6 @@ STATE_REQUIRED: Final = "upgrade-required"
 """The node must be upgraded, and its upgrade has not started."""
 STATES_BEFORE_RESTART: Final = frozenset(
     {
-        STATE_REQUIRED,
         "cordon-required",
         "wait-for-jobs-required",
         "pod-deletion-required",

@@ -11,6 +11,7 @@ from hook.objects import names, wire
 from hook.objects.decoding import (
     LONGEST_TEXT,
     Count,
+    Labels,
     MalformedObjectError,
     Name,
     Part,
@@ -68,6 +69,12 @@ class Policy:
     """As written. Only plans read it, and leniently (``hook.plan.limits``)."""
     last_applied: str = ""
     """The manifest of the last ``kubectl apply``, with fields that the API server dropped."""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the nodes of a pool; empty if all nodes with a device are."""
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Return whether a node with these labels belongs to the pool."""
+        return all(labels.get(key) == value for key, value in self.node_selector.items())
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -138,6 +145,7 @@ class _Driver(Part):
     use_precompiled: bool | None = None
     upgrade_policy: Upgrade | None = None
     manager: Manager | None = None
+    node_selector: Labels | None = None
 
     @property
     def auto_upgrade(self) -> bool | None:
@@ -198,6 +206,7 @@ def nvidia_driver(decoded: _Object) -> Policy:
         chart="",
         manual=manual if decoded.spec.get("upgradePolicy") else None,
         halted="",
+        node_selector=driver.node_selector or {},
     )
 
 

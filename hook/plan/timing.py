@@ -48,8 +48,8 @@ FEWEST_STEPS: Final = 2
 """One pause between two nodes may be a coincidence."""
 ESTIMABLE: Final = frozenset({
     Reason.NODE_NOT_READY_BRIEFLY, Reason.DRIVER_MISSING, Reason.DRIVER_OUTDATED,
-    Reason.DRIVER_NOT_READY, Reason.UPGRADE_IN_PROGRESS, Reason.OPERANDS_PAUSED, Reason.PLUGIN_STALE,
-    Reason.PLUGIN_QUEUED, Reason.PLUGIN_RESTARTING, Reason.PLUGIN_MISSING, Reason.PLUGIN_STARTING,
+    Reason.DRIVER_NOT_READY, Reason.UPGRADE_REQUIRED, Reason.UPGRADE_IN_PROGRESS, Reason.OPERANDS_PAUSED,
+    Reason.PLUGIN_STALE, Reason.PLUGIN_QUEUED, Reason.PLUGIN_RESTARTING, Reason.PLUGIN_MISSING, Reason.PLUGIN_STARTING,
     Reason.PLUGIN_NOT_READY, Reason.SLICE_MISSING, Reason.SLICE_OUTDATED,
 })  # fmt: skip
 """Reasons that pass by themselves in a time that is known. All others wait for someone, or for something unmeasured."""

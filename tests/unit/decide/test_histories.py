@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hook.config import Settings
+from hook.config import Expect, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from tests.fixtures.cluster import cluster, labelled, reasons, stale, stale_plugin, without_drivers
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import down
-from tests.fixtures.modes import avoiding, network
-from tests.fixtures.objects import Object, driver_pod, merged, plugin_pod
+from tests.fixtures.modes import Pool, avoiding, network, pooled
+from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod
 from tests.unit.decide import patches
 from tests.unit.decide.runs import PLUGIN, Run, deleted, named
 
@@ -192,3 +192,65 @@ def test_a_plugin_that_is_away_as_the_run_begins_is_waited_for_while_drivers_rel
     run = Run(away)
     assert [Phase.WAIT, Phase.WAIT, Phase.SKIP] == run.phases(0, 299, 300)
     assert ["a"] == deleted(Run(away).then(stale("a", "b").change("driver-pod", patches.NOT_READY, "driver-b")).look(5))
+
+
+def test_a_new_pool_with_nodes_is_not_rendered_before_it_has_a_daemonset() -> None:
+    """Also if it is the one that asks for the expected version. A pool without nodes gets none."""
+    old, new = Pool("old", ("a",)), {"metadata": {"name": "new", "uid": "new-uid"}, "spec": {"version": "590.1.2"}}
+    expecting = Settings(expect=Expect(driver_version="590.1.2"))
+    for selector, expected in (
+        ({}, Reason.NOT_RENDERED),
+        ({"pool": "new"}, Reason.NOT_RENDERED),
+        ({"pool": "other"}, Reason.NOTHING_STALE),
+    ):
+        found = pooled(old).change("node", {"metadata": {"labels": {"pool": "new"}}})
+        found.put("pool", obj("pool/policy", merged(new, {"spec": {"nodeSelector": selector}})))
+        for settings in (Settings(), expecting):
+            assert expected is found.decide(settings)[0].reason, selector
+
+
+def test_the_expected_version_is_not_demanded_of_a_pool_that_is_pinned() -> None:
+    """Neither of one that names a digest, whose devices publish another version, nor where such a pool may be it."""
+    pinned = {"spec": {"version": "sha256:" + "0a" * 32}}
+    expecting = Settings(expect=Expect(driver_version="580.126.20"))
+    found = pooled(Pool("a", ("a",)), Pool("b", ("b",), "570.1.2")).change("pool", pinned, "b")
+    image = [{"name": "nvidia-driver-ctr", "image": f"nvcr.io/nvidia/driver@{pinned['spec']['version']}"}]
+    found.change("daemonset", {"spec": {"template": {"spec": {"containers": image}}}}, "nvidia-gpu-driver-b")
+    assert ["Verified", "Verified"] == reasons(found.decide(expecting)[0].statuses)
+    for version, expected in (("590.1.2", Phase.DONE), ("580.126.20", Phase.DONE)):
+        assert expected is found.decide(Settings(expect=Expect(driver_version=version)))[0].phase, version
+    both = pooled(Pool("a", ("a",)), Pool("b", ("b",), "570.1.2"))
+    assert Reason.EXPECTATION_UNMET is both.decide(Settings(expect=Expect(driver_version="590.1.2")))[0].reason
+
+
+def test_no_failure_ends_a_run_before_the_release_has_begun() -> None:
+    """A plugin that is broken for its own reasons fails. The upgrade comes later, and needs the run."""
+    broken = {"status": {"phase": "Pending", "conditions": [], "containerStatuses": []}}
+    expecting = Settings(expect=Expect(driver_version="590.1.2"))
+    for name, part, patch, settings in (
+        ("expectation", "lease", {}, expecting),
+        ("rollout", "deployment", {"status": {"updatedReplicas": 0}}, Settings()),
+        ("leader", "lease", {"spec": {"holderIdentity": "old-operator-x"}}, Settings()),
+        ("rendering", "policy", {"spec": {"driver": {"version": "590.1.2"}}}, Settings()),
+    ):
+        found = cluster("a", "b").change("plugin-pod", broken, "plugin-b").change(part, patch)
+        run = Run(found, settings)
+        assert [Phase.WAIT] * 3 == run.phases(0, 300, 900), name
+        begun = Run(cluster("a", "b").change("plugin-pod", broken, "plugin-b"), memory=run.memory)
+        assert Phase.FAIL is begun.phases(901, 1201)[1], name
+
+
+def test_a_node_that_the_operator_works_on_is_progress() -> None:
+    """It may wait for jobs for long. One that only waits for its turn may do so for good."""
+    broken = {"status": {"phase": "Pending", "conditions": [], "containerStatuses": []}}
+    for state, expected in (
+        ("wait-for-jobs-required", Phase.WAIT),
+        ("drain-required", Phase.WAIT),
+        ("upgrade-required", Phase.FAIL),
+        (None, Phase.FAIL),
+    ):
+        found = (
+            cluster("a", "b").change("plugin-pod", broken, "plugin-a").change("node", labelled("b", state=state), "b")
+        )
+        run = Run(found.change("driver-pod", patches.OUTDATED, "driver-b"))
+        assert [Phase.WAIT, Phase.WAIT, expected] == run.phases(0, 300, 1260), state

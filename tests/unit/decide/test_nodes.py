@@ -107,7 +107,7 @@ def test_each_condition_of_a_node_has_its_reason(side: Side) -> None:
     for name, found, expected in (
         ("skip label", side.label(side.skip, "true"), Reason.NODE_SKIPPED),
         ("skip label that is false", side.label(side.skip, "false"), Reason.PLUGIN_STALE),
-        ("upgrade-required", side.label(side.state, "upgrade-required"), Reason.UPGRADE_IN_PROGRESS),
+        ("upgrade-required", side.label(side.state, "upgrade-required"), Reason.UPGRADE_REQUIRED),
         ("upgrade-failed", side.without_plugin().change("node", side.failed_upgrade, "b"), Reason.UPGRADE_FAILED),
         ("upgrade-failed, and stale", side.label(side.state, "upgrade-failed"), Reason.PLUGIN_STALE),
         ("cordoned", side.node({"spec": {"unschedulable": True}}), Reason.PLUGIN_STALE),

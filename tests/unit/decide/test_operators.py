@@ -109,7 +109,8 @@ def test_the_pools_of_a_run_that_is_done() -> None:
         "the policy is not ready": (pooled(A).change("policy", NOT_READY), Reason.POLICY_NOT_READY),
         "one without nodes is not ready": (pooled(A, EMPTY).change("pool", NOT_READY, "empty"), Reason.NOTHING_STALE),
         "an object without a DaemonSet": (
-            pooled(A).put("pool", obj("pool/policy", "metadata: {name: new, uid: new}")), Reason.NOTHING_STALE),
+            pooled(A).put("pool", obj("pool/policy", "{metadata: {name: b, uid: b}, spec: {nodeSelector: {x: y}}}")),
+            Reason.NOTHING_STALE),
         "a new pool": (appearing, Reason.NOT_RENDERED),
         "a leftover of a deleted pool": (pooled(A).put("daemonset", leftover), Reason.NOTHING_STALE),
         "an object without a spec": (malformed, Reason.MALFORMED_OBJECT),

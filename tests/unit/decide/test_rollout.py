@@ -323,8 +323,7 @@ def test_driver_versions_compare_as_numbers() -> None:
         assert expected is rollout.same_driver(published, asked), (published, asked)
     # That to verify is the one of the policy, or else the expected one. One that leaves drivers to pools names none.
     pooled = policies.cluster_policy(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true, version: 570.124.06}}"))
-    settings = Settings(expect=Expect(driver_version="570.1.2"))
-    found = [rollout.wanted_version(policy, settings) for policy in (asking(), asking(DIGEST), asking(""), pooled)]
+    found = [rollout.wanted_version(policy, "570.1.2") for policy in (asking(), asking(DIGEST), asking(""), pooled)]
     assert ["580.126.20", "570.1.2", "570.1.2", ""] == found
 
 
