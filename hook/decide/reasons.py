@@ -346,7 +346,8 @@ class Reason(Row):
     )
     UNAUTHORIZED = row(
         "Unauthorized",
-        "The API server does not accept the credentials. The kubelet renews the token of a ServiceAccount.",
+        "The API server does not accept the credentials, or there are none. The kubelet renews the token of a "
+        "ServiceAccount.",
         look="kubectl auth whoami",
     )
     CERTIFICATE_REFUSED = row(

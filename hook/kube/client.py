@@ -280,7 +280,8 @@ class Api:
                 )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             if problem := tls.refusal(error):
-                raise UntrustedError(f"the certificate of {self.host} is refused: {problem}") from error
+                whose = "the proxy" if isinstance(error, urllib3.exceptions.ProxyError) else self.host
+                raise UntrustedError(f"the certificate of {whose} is refused: {problem}") from error
             raise UnreachableError(f"cannot reach the API server at {self.host}: {_short(error)}") from error
         if response.status >= 400:  # noqa: PLR2004 - HTTP: errors
             refused = self._meant(_refusal(request, response))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import subprocess
 import time
 from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
@@ -108,6 +109,7 @@ REFUSED: Final = {
     "client-certificate: CERTIFICATE, client-key: gone": "client-key: No such file or directory",
     "client-certificate: CERTIFICATE, client-key: OTHER": "client certificate: certificate and key",
     "client-certificate: CERTIFICATE, client-key: CERTIFICATE": "client certificate: certificate and key",
+    "client-certificate: CERTIFICATE, client-key: locked": "client certificate: certificate and key",
     "client-certificate-data: '#', client-key: KEY": "client-certificate-data: ",
     "auth-provider: {name: gcp}": "auth-provider: 'gcp' is not supported: use a plugin (exec)",
     "auth-provider: {}": "auth-provider: '' is not supported",
@@ -124,6 +126,8 @@ def test_a_user_that_cannot_be_used_is_a_sentence(tmp_path: Path, authority: Aut
     pair, other = authority.sign(), authority.sign()
     (tmp_path / "empty").touch()
     (tmp_path / "latin").write_bytes("sécret".encode("latin-1"))
+    locking = ["openssl", "pkcs8", "-topk8", "-in", pair.key, "-out", tmp_path / "locked", "-passout", "pass:secret"]
+    subprocess.run(locking, check=True, capture_output=True)
     files = {"CERTIFICATE": str(pair.certificate), "KEY": str(pair.key), "OTHER": str(other.key)}
     for user, problem in REFUSED.items():
         named = functools.reduce(lambda text, word: text.replace(word, files[word]), files, user)

@@ -110,6 +110,8 @@ def test_a_renewed_client_certificate_is_presented(tmp_path: Path, authority: Au
         api.send(ONE)
         api.send(ONE)
         assert len({each.connection for each in server.heard}) == 1  # It is kept.
+        pool, _credential = api.connection.prepare()
+        assert len(pool.pools) == 1
         expected = "new"
         with pytest.raises(UnauthorizedError):
             api.send(ONE)
@@ -120,6 +122,7 @@ def test_a_renewed_client_certificate_is_presented(tmp_path: Path, authority: Au
         put(new.certificate, new.key)
         api.send(ONE)
         assert [each.subject for each in server.heard] == ["old", "old", "old", "new"]
+        assert len(pool.pools) == 0
 
 
 def test_an_anonymous_request_says_nothing_about_permissions(tmp_path: Path) -> None:

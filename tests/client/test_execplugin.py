@@ -157,7 +157,7 @@ def test_it_runs_again_when_its_credentials_end(tmp_path: Path, plugin: Plugin, 
 def test_what_it_gets_to_know(tmp_path: Path, plugin: Plugin, authority: Authority) -> None:
     """Its variables and arguments; of the cluster only on demand, with the extension that is for it. Dates are text."""
     plugin.write('echo "$@" > "$0.args"; env > "$0.env"; cat "$0.out"')
-    config = "{audience: x, since: 2026-01-01, at: 2026-01-01T00:00:00Z, none: null}"
+    config = "{audience: x, since: 2026-01-01, at: 2026-01-01 0:00:00, none: null}"
     extensions = f"[{{name: other, extension: 1}}, {{name: client.authentication.k8s.io/exec, extension: {config}}}]"
     more = ", args: [a, 'b c'], env: [{name: A, value: x}, {name: B}], provideClusterInfo: "
     for told in ("true", "false"):
@@ -175,7 +175,7 @@ def test_what_it_gets_to_know(tmp_path: Path, plugin: Plugin, authority: Authori
         assert described == {
             "server": "https://127.0.0.1:1",
             "tls-server-name": "inside",
-            "config": {"audience": "x", "since": "2026-01-01", "at": "2026-01-01T00:00:00Z", "none": None},
+            "config": {"audience": "x", "since": "2026-01-01", "at": "2026-01-01 0:00:00", "none": None},
         }
 
 

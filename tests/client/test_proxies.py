@@ -219,7 +219,7 @@ def test_a_proxy_may_speak_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         proxying(http, server.port, server_side(theirs.sign())) as (port, wanted),
     ):
         cluster = f"{field}, proxy-url: 'https://127.0.0.1:{port}'"
-        with pytest.raises(UntrustedError):
+        with pytest.raises(UntrustedError, match="the certificate of the proxy is refused: "):
             connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send(ONE)
         monkeypatch.setenv("SSL_CERT_FILE", str(theirs.certificate))
         connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send(ONE)
