@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from hook.config import Settings
-    from hook.decide.fleet import Context, Fleet
+    from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.result import Blocker
     from hook.objects.drivers import Stack
     from hook.objects.views import Snapshot
@@ -138,7 +138,7 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     timers = Timers(memory, now)
     # Evaluated in every decision, so that the quiet time of the operator runs while other conditions hold.
     operator = done.operator_blocker(fleet, timers)
-    evaluated = _with_lost_nodes(list(memo.evaluate(fleet, now)), fleet, memory)
+    evaluated = _without_joined_nodes(_with_lost_nodes(list(memo.evaluate(fleet, now)), fleet, memory), fleet, memory)
     statuses = _patient(evaluated, settings, timers)
     withdrawn = done.policy_withdrawn(fleet.context, statuses, timers)
     skip = withdrawn or done.nothing_to_protect(fleet.context) or done.no_eligible_node(fleet, evaluated, operator)
@@ -179,6 +179,28 @@ def _with_lost_nodes(statuses: list[NodeStatus], fleet: Fleet, memory: Memory) -
     return sorted([*remaining, *waiting], key=lambda status: status.node)
 
 
+def _without_joined_nodes(statuses: list[NodeStatus], fleet: Fleet, memory: Memory) -> list[NodeStatus]:
+    """Exclude nodes that joined after the run began, and on which no plugin has started yet.
+
+    Nothing there can be stale, and a fleet may get a new node each minute. Their first driver is still being loaded.
+    """
+    if fleet.context.settings.is_controller:
+        return statuses
+    return [
+        replace(status, state=NodeState.EXCLUDED, reason=Reason.NODE_JOINED, patience=None)
+        if Trait.FIRST_LOAD in status.reason.traits and _has_joined(fleet.nodes[status.node], memory)
+        else status
+        for status in statuses
+    ]
+
+
+def _has_joined(view: NodeView, memory: Memory) -> bool:
+    """Return whether a node joined after the run began, and no plugin has started there."""
+    started = any(container.started_at for pod in view.plugin_pods for container in pod.containers)
+    created = view.node.created if view.node is not None else None
+    return created is not None and created > memory.started and not started
+
+
 def _patient(statuses: Iterable[NodeStatus], settings: Settings, timers: Timers) -> list[NodeStatus]:
     """Return the statuses with those that have outlasted their grace periods."""
     return [status if status.patience is None else _out_of_patience(status, settings, timers) for status in statuses]
@@ -199,9 +221,14 @@ def _out_of_patience(status: NodeStatus, settings: Settings, timers: Timers) -> 
     }
     if held < graces[status.patience]:
         return status
+    if status.patience is Patience.NODE and status.reason is Reason.LABELS_MISSING:
+        return replace(status, state=NodeState.EXCLUDED)
     if status.patience is Patience.NODE:
-        reason = status.reason if status.reason is Reason.LABELS_MISSING else Reason.NODE_NOT_READY
-        return replace(status, state=NodeState.EXCLUDED, reason=reason)
+        again = "" if settings.is_controller else " and you run the release again"
+        message = (
+            f"it was NotReady for {int(held.total_seconds() // 60)} min; its plugin is evaluated when it is back{again}"
+        )
+        return replace(status, state=NodeState.EXCLUDED, reason=Reason.NODE_NOT_READY, message=message)
     return status.failed(message=f"{status.message} (for {seconds} s)" if seconds else status.message)
 
 

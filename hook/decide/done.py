@@ -366,6 +366,8 @@ def success(statuses: Sequence[NodeStatus], memory: Memory, context: Context) ->
     verified = len(statuses) - len(others)
     excluded = sum(status.state is NodeState.EXCLUDED for status in others)
     rest = f"; {excluded} nodes are excluded" if excluded else ""
+    joined = sum(status.reason is Reason.NODE_JOINED for status in others)
+    rest += f", {joined} of them because they joined during the run" if joined else ""
     kinds = [(ds, context.plugins.of_kind(ds.uid).publisher) for ds in plugins]
     published = [publisher in ds.images for ds, publisher in kinds if publisher]
     loaded = "the loaded driver" + (f" ({UNPUBLISHED})" if published and not any(published) else "")

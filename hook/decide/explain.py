@@ -27,6 +27,8 @@ class Trait(Enum):
     """The Node object alone excludes the node. Its pods do not matter."""
     RELEASE_PENDING = auto()
     """The policy does not show the expected release: a plugin that restarts now would be stale after the reload."""
+    FIRST_LOAD = auto()
+    """A node that has just joined may be in this state until its first driver is loaded."""
     UPGRADE_TO_COME = auto()
     """The drivers of the release may still be reloaded, so no failure ends the run: the release needs it later."""
     FAILING = auto()

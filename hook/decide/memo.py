@@ -268,8 +268,6 @@ def _malformed_on(name: str, malformed: Iterable[Malformed]) -> tuple[Malformed,
 
 
 def _is_passing(view: NodeView, now: datetime) -> bool:
-    """Return whether the evaluation of a node may change with the time alone: its node is away, or a plugin crashed."""
-    if view.node is not None and not view.node.ready:
-        return True
+    """Return whether the evaluation of a node may change with the time alone: a plugin crashed."""
     restarted = (container for pod in view.plugin_pods for container in pod.containers if container.restarts)
     return any(each.started_at is not None and now - each.started_at < STEADY_AFTER_CRASHES for each in restarted)

@@ -17,6 +17,7 @@ from hook.decide.fleet import live_pods
 from hook.decide.plugins import SettledNode, evaluate_plugin, evaluate_unnamed
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, NodeStatus, Patience
+from hook.format import timestamp
 from hook.objects import names
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class NodeBlocker:
 def evaluate_node(view: NodeView, context: Context, now: datetime) -> tuple[NodeStatus, ...]:
     """Return one status for each plugin on the node, or a single one if the node is excluded or not settled."""
     label = label_meaning(view, context)
-    ineligible = excluded(view, context, now)
+    ineligible = excluded(view, context)
     if blocker := _malformed(view, ineligible) or ineligible or _unsettled(view, context):
         return (_upgrade_failed(_status(view, blocker, context), label, view),)
     statuses = _plugin_statuses(view, context, now)
@@ -160,14 +161,14 @@ def _malformed(view: NodeView, ineligible: NodeBlocker | None) -> NodeBlocker | 
 # Whether the node is eligible: the Node object and its labels.
 
 
-def excluded(view: NodeView, context: Context, now: datetime) -> NodeBlocker | None:
+def excluded(view: NodeView, context: Context) -> NodeBlocker | None:
     """Return why a node is excluded or has to wait, as far as the Node object and its labels show it."""
     stack, node = context.stack, view.node
     if node is None or view.label(stack.nodes.present) != "true":
         return _unlabelled(view, context)
     if view.label(stack.upgrade.skip) == "true":
         return NodeBlocker(NodeState.EXCLUDED, Reason.NODE_SKIPPED, f"it carries {stack.upgrade.skip}=true")
-    return _without_driver(view, context) or _not_ready(node, context, now)
+    return _without_driver(view, context) or _not_ready(node)
 
 
 def _unlabelled(view: NodeView, context: Context) -> NodeBlocker:
@@ -193,7 +194,7 @@ def _unlabelled(view: NodeView, context: Context) -> NodeBlocker:
 def _without_driver(view: NodeView, context: Context) -> NodeBlocker | None:
     """Exclude a node to which this stack deploys no driver."""
     if managed(view, context):
-        return None
+        return _unwanted(view, context)
     labels = context.stack.nodes
     deploy, workload = view.label(labels.deploy), view.label(labels.workload)
     if deploy == names.PRE_INSTALLED:
@@ -215,6 +216,21 @@ def _without_driver(view: NodeView, context: Context) -> NodeBlocker | None:
     return NodeBlocker(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, f"no driver is deployed to it ({why})")
 
 
+def _unwanted(view: NodeView, context: Context) -> NodeBlocker | None:
+    """Exclude a node that should get a driver, but on which no driver DaemonSet wants a pod.
+
+    A DaemonSet that does not show what the operator asks for may want one there in a moment.
+    """
+    drivers = context.drivers.values()
+    if view.driver_pods or not drivers or context.unrendered or any(map(view.is_wanted_by, drivers)):
+        return None
+    taints = (ds.untolerated(view.node) for ds in drivers if view.node is not None)
+    taint = next((taint for taint in taints if taint is not None), None)
+    why = f"none tolerates its taint {taint.key}:{taint.effect}" if taint else "none selects it"
+    message = f"no driver DaemonSet wants a pod on it ({why})"
+    return NodeBlocker(NodeState.EXCLUDED, Reason.NO_DRIVER_WANTED, message)
+
+
 def managed(view: NodeView, context: Context) -> bool:
     """Return whether the stack deploys a driver to this node.
 
@@ -229,15 +245,12 @@ def managed(view: NodeView, context: Context) -> bool:
     return view.label(labels.deploy) == "true" and view.label(labels.operands) != "false"
 
 
-def _not_ready(node: Node, context: Context, now: datetime) -> NodeBlocker | None:
+def _not_ready(node: Node) -> NodeBlocker | None:
+    """Let a node wait that is not ready. Its time may come from a kubelet whose clock is wrong, so it is only shown."""
     if node.ready:
         return None
-    if node.ready_since is not None and now - node.ready_since >= context.settings.advanced.not_ready_grace:
-        minutes = int((now - node.ready_since).total_seconds() // 60)
-        again = "" if context.settings.is_controller else " and you run the release again"
-        message = f"it has been NotReady for {minutes} min; its plugin is evaluated when it is back{again}"
-        return NodeBlocker(NodeState.EXCLUDED, Reason.NODE_NOT_READY, message)
-    message = "it is NotReady, perhaps for a moment"
+    since = f" since {timestamp(node.ready_since)}" if node.ready_since is not None else ""
+    message = f"it is NotReady{since}, perhaps for a moment"
     return NodeBlocker(NodeState.WAITING, Reason.NODE_NOT_READY_BRIEFLY, message, Patience.NODE)
 
 

@@ -53,11 +53,23 @@ class Reason(Row):
         Trait.NODE_ALONE,
         look=_DESCRIBE_NODE,
     )
+    NODE_JOINED = row(
+        "NodeJoined",
+        "The node joined after the run began, and its first driver is not loaded yet. No plugin has started there, so "
+        "none is stale.",
+        look=_DESCRIBE_NODE,
+    )
     HOST_DRIVER = row(
         "HostDriver", "The host brings its own driver. The {operator} does not reload it.", Trait.DRIVER_NOT_MANAGED
     )
     DRIVER_NOT_DEPLOYED = row(
         "DriverNotDeployed", "The {operator} deploys no driver to this node.", Trait.DRIVER_NOT_MANAGED
+    )
+    NO_DRIVER_WANTED = row(
+        "NoDriverWanted",
+        "The node is labelled for a driver, but no driver DaemonSet wants a pod there: none tolerates its taints, or "
+        "none selects it. Its devices have no driver.",
+        look=_DRIVER_SETS,
     )
     VIRTUAL_MACHINE_NODE = row(
         "VirtualMachineNode",
@@ -84,7 +96,13 @@ class Reason(Row):
         "group: {policies}.",
         look="kubectl -n NAMESPACE get KIND NAME -o yaml",
     )
-    NODE_NOT_READY_BRIEFLY = row("NodeNotReadyBriefly", "The node is NotReady; it may come back.", look=_DESCRIBE_NODE)
+    NODE_NOT_READY_BRIEFLY = row(
+        "NodeNotReadyBriefly",
+        "The node is NotReady; it may come back.",
+        Trait.NODE_ALONE,
+        Trait.FIRST_LOAD,
+        look=_DESCRIBE_NODE,
+    )
     LABELS_MISSING = row(
         "LabelsMissing",
         "Nodes lose these labels when node-feature-discovery is down; pods show that there is {device}. A node that "
@@ -105,7 +123,9 @@ class Reason(Row):
         Trait.UPGRADE_TO_COME,
         look=_DRIVER_SETS,
     )
-    DRIVER_MISSING = row("DriverMissing", "The node's driver pod is being replaced.", Trait.PASSING, look=_STATES)
+    DRIVER_MISSING = row(
+        "DriverMissing", "The node's driver pod is being replaced.", Trait.PASSING, Trait.FIRST_LOAD, look=_STATES
+    )
     SEVERAL_DRIVER_PODS = row(
         "SeveralDriverPods",
         "Only one of them can own the driver. Wait until the old pod has ended. If it does not end, drain the node "
@@ -132,6 +152,7 @@ class Reason(Row):
     DRIVER_NOT_READY = row(
         "DriverNotReady",
         "The new driver is being built and loaded, which takes some minutes.",
+        Trait.FIRST_LOAD,
         look=_DESCRIBE,
     )
     DRIVER_FAILING = row("DriverFailing", "The new driver cannot start.", Trait.BLOCKED, Trait.FAILING, look=_DESCRIBE)

@@ -73,6 +73,7 @@ def _node(decoded: wire.Node, labels: tuple[str, ...]) -> views.Node:
         taints=_taints(spec.taints or ()),
         cordoned=bool(spec.unschedulable),
         annotations={names.OFED_SAFE_LOAD_ANNOTATION: safe_load} if safe_load is not None else views.NONE,
+        created=moment(decoded.metadata.creation_timestamp),
         gpus=small_number((status.capacity or {}).get(names.GPU_RESOURCE)),
     )
 

@@ -75,6 +75,7 @@ class Node(View, frozen=True):
     """Only those of ``wire.Annotations``."""
     written: Mapping[str, Write] = NONE
     """When the last writer of a label wrote, of the labels that the settings need it for (``managedFields``)."""
+    created: datetime | None = None
     gpus: int | None = None
     """What its device plugin reports (``status.capacity``); None without one, as with DRA alone."""
 

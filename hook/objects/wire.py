@@ -118,6 +118,10 @@ class Node(Object):
         conditions: list[Condition] | None = None
         capacity: dict[str, Any] | None = None
 
+    class Meta(Metadata, kw_only=True):
+        creation_timestamp: Time | None = None
+
+    metadata: Meta
     spec: Spec | None = None
     status: Status | None = None
 
@@ -141,10 +145,10 @@ class ManagedNode(Node):
             fields = self.fields_v1.metadata if self.fields_v1 is not None else None
             return fields is not None and f"f:{label}" in (fields.labels or ())
 
-    class Meta(Metadata, kw_only=True):
+    class ManagedMeta(Node.Meta, kw_only=True):
         managed_fields: list[ManagedNode.Write] | None = None
 
-    metadata: Meta
+    metadata: ManagedMeta
 
 
 class Container(Part):

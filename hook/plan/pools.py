@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from hook.decide import nodes, rollout
 from hook.decide.fleet import live_pods
+from hook.decide.nodes import NodeBlocker
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
+from hook.format import timestamp
 from hook.objects import names
 from hook.objects.readers import small_number
 from hook.plan import limits
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from hook.decide.fleet import Fleet
+    from hook.decide.fleet import Context, Fleet
     from hook.objects.drivers import PolicyKind
     from hook.objects.policies import Policy
     from hook.objects.views import Node, Pod
@@ -112,7 +114,10 @@ class Pool:
 
 def split(fleet: Fleet, policy: Policy, now: datetime) -> list[Pool]:
     """Return the pools of a stack, each with its nodes."""
-    blockers = {name: nodes.excluded(view, fleet.context, now) for name, view in fleet.nodes.items()}
+    blockers = {
+        name: _away(view.node, fleet.context, now) or nodes.excluded(view, fleet.context)
+        for name, view in fleet.nodes.items()
+    }
     excluded = {
         name: Excluded(name, blocker.reason, blocker.message)
         for name, blocker in blockers.items()
@@ -123,6 +128,15 @@ def split(fleet: Fleet, policy: Policy, now: datetime) -> list[Pool]:
     kind = fleet.stack.pool if decide else None
     pools = [_whole(fleet, policy)] if kind is None else _of_objects(fleet, policy, kind)
     return [_without_excluded(pool, excluded) for pool in pools]
+
+
+def _away(node: Node | None, context: Context, now: datetime) -> NodeBlocker | None:
+    """Exclude a node that has been NotReady for long. A plan has only one look, so it goes by the node's own time."""
+    if node is None or node.ready or node.ready_since is None:
+        return None
+    if now - node.ready_since < context.settings.advanced.not_ready_grace:
+        return None
+    return NodeBlocker(NodeState.EXCLUDED, Reason.NODE_NOT_READY, f"it is NotReady since {timestamp(node.ready_since)}")
 
 
 def _without_excluded(pool: Pool, excluded: dict[str, Excluded]) -> Pool:

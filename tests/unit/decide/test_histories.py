@@ -5,13 +5,22 @@ from __future__ import annotations
 from hook.config import Expect, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
-from tests.fixtures.cluster import cluster, labelled, reasons, stale, stale_plugin, without_drivers
+from tests.fixtures.cluster import (
+    Cluster,
+    cluster,
+    labelled,
+    not_ready_since,
+    reasons,
+    stale,
+    stale_plugin,
+    without_drivers,
+)
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import down
 from tests.fixtures.modes import Pool, avoiding, network, pooled
-from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod
+from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, stamp
 from tests.unit.decide import patches
-from tests.unit.decide.runs import PLUGIN, Run, deleted, named
+from tests.unit.decide.runs import DRIVER, PLUGIN, Run, deleted, failing, named
 
 FULL = "0/1 nodes are available: 1 Insufficient memory."
 
@@ -254,3 +263,51 @@ def test_a_node_that_the_operator_works_on_is_progress() -> None:
         )
         run = Run(found.change("driver-pod", patches.OUTDATED, "driver-b"))
         assert [Phase.WAIT, Phase.WAIT, expected] == run.phases(0, 300, 1260), state
+
+
+def test_a_node_without_a_driver_that_wants_it_hides_no_failure() -> None:
+    """It is excluded: no driver will come. So does a label that pauses its operands for good."""
+    taint = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
+    for name, found, why in (
+        ("tainted", cluster("a", "b").change("node", taint, "b"), "none tolerates its taint mine:NoSchedule"),
+        ("not selected", cluster("a", "b").change("daemonset", avoiding("b"), DRIVER), "none selects it"),
+    ):
+        found.drop("driver-pod", "driver-b").drop("plugin-pod", "plugin-b")
+        decision, _memory = found.decide()
+        assert ["Verified", "NoDriverWanted"] == reasons(decision.statuses), name
+        assert (Phase.DONE, True) == (decision.phase, why in decision.statuses[1].message), name
+        # A DaemonSet that its controller has not observed, or that is not rendered, may want it in a moment.
+        found.change("daemonset", "metadata: {generation: 9}", DRIVER)
+        assert Phase.WAIT is found.decide()[0].phase, name
+    paused = {"metadata": {"labels": {"nvidia.com/gpu.deploy.dra": "paused-for-driver-upgrade"}}}
+    run = Run(cluster("a", "b").change("node", paused, "b").change("plugin-pod", patches.NOT_READY, "plugin-a"))
+    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == run.phases(0, 300, 601)
+
+
+def test_a_fleet_that_gets_a_node_each_minute_succeeds() -> None:
+    """A node that joined after the run began, and whose first driver is being loaded, has no stale plugin."""
+
+    def joined(seconds: float, *, plugin: bool) -> Cluster:
+        found = cluster("a", "b").put("driver-pod", driver_pod("b", ready=None))
+        found.change("node", {"metadata": {"creationTimestamp": stamp(3600 + seconds)}}, "b")
+        return found if plugin else found.drop("plugin-pod", "plugin-b")
+
+    for name, found, expected in (
+        ("joined", joined(5, plugin=False), Phase.DONE),
+        ("joined before", joined(-5, plugin=False), Phase.WAIT),
+        ("joined again, with a plugin that runs", joined(5, plugin=True), Phase.WAIT),
+        ("its driver fails", joined(5, plugin=False).put("driver-pod", failing("b")), Phase.WAIT),
+    ):
+        decision = Run(found).look(60)
+        assert expected is decision.phase, name
+        assert (expected is Phase.DONE) is ("1 of them because they joined" in decision.message), name
+    # A controller has no end to wait for.
+    following = Controller(joined(5, plugin=False)).look(60)
+    assert ["Verified", "DriverNotReady"] == reasons(following.statuses)
+
+
+def test_a_node_is_lost_by_the_timer_of_the_run() -> None:
+    """A kubelet whose clock is six minutes behind writes a time that is long over."""
+    run = Run(cluster("a", "b").change("node", not_ready_since(3600 - 360, "False"), "b"))
+    assert [Phase.WAIT, Phase.WAIT, Phase.DONE] == run.phases(10, 309, 310)
+    assert ["Verified", "NodeNotReady"] == reasons(run.look(310).statuses)
