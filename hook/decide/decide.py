@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from hook.config import OnDeadline
-from hook.decide import done, restarts, warnings
+from hook.decide import done, nodes, restarts, warnings
 from hook.decide.explain import Trait
 from hook.decide.memo import Memo, index
 from hook.decide.reasons import Reason
@@ -345,6 +345,8 @@ def _remembered(
     # A node that waits for an administrator to replace its driver has one status, and no plugin in it.
     manual = [status for status in others if status.reason is Reason.MANUAL_UPGRADE and status.fresh]
     after = after.with_verified(chain(manual, (status for status in statuses if status.reason is verified)))
+    if fleet.context.prerequisites:
+        after = after.changing(name for name, view in fleet.nodes.items() if nodes.is_changing(view, fleet.context))
     return _forgotten(after, fleet) if fleet.context.settings.is_controller else after
 
 

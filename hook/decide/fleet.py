@@ -129,6 +129,8 @@ class NodeView:
     """UIDs of plugin pods that no DaemonSet controls."""
     restarts: Mapping[str, RestartRecord] = field(default_factory=dict)
     """Last restart that was issued on this node, by UID of the DaemonSet."""
+    changes: int = 0
+    """How many decisions have seen its devices being changed."""
     proven: Collection[tuple[str, str]] = ()
     """UIDs of plugin pods that were proven fresh in an earlier decision, each with the driver run."""
 

@@ -95,6 +95,7 @@ class Memo:
         self._prerequisites, self._slices, self._pools = Groups("node"), Groups("node"), Groups("pool")
         self._restarts: Mapping[str, RestartRecord] = NOTHING
         self._proven: Mapping[str, str] = NOTHING
+        self._changes: Mapping[str, int] = NOTHING
         self._fleet: Fleet | None = None
         self._lasting: Context | None = None
         self._generations: dict[str, int] = {}
@@ -204,6 +205,9 @@ class Memo:
         changed = {key.partition("/")[2] for key in _differing(self._restarts, restarts)}
         uids = _differing(self._proven, proven)
         self._restarts, self._proven = restarts, proven
+        changes = memory.changes if memory is not None else NOTHING
+        changed |= _differing(self._changes, changes)
+        self._changes = changes
         return changed | {pod.node for pod in (snapshot.plugin_pods if uids else ()) if pod.uid in uids}
 
     def _views(self, names: Iterable[str], context: Context) -> dict[str, NodeView]:
@@ -234,6 +238,7 @@ class Memo:
             malformed=_malformed_on(name, context.malformed) if context.malformed else (),
             orphans=frozenset(pod.uid for pod in plugins if pod.uid in orphans) if orphans else NO_UIDS,
             restarts=self._restarts_on(name, named) if self._restarts else NOTHING,
+            changes=self._changes.get(name, 0),
             proven=tuple((pod.uid, self._proven[pod.uid]) for pod in (*plugins, *unnamed) if pod.uid in self._proven),
         )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.decide.fleet import Context, NodeView
-    from hook.objects.drivers import Stack
+    from hook.objects.drivers import NodeChange, Stack
     from hook.objects.views import Node, Pod
 
 FAILING_TO_START: Final = frozenset({
@@ -385,7 +385,17 @@ def _prerequisite_blocker(view: NodeView, context: Context) -> NodeBlocker | Non
             message = f"its {prerequisite.title} pod is missing, not ready or about to be replaced"
             return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
         change = prerequisite.change
-        if change is not None and (state := view.label(change.label)) not in ("", *change.ended):
-            message = f"its {change.title} has not ended ({change.label}={state})"
+        if change is not None and _is_changing(view, change):
+            message = f"its {change.title} has not ended ({change.label}={view.label(change.label)})"
             return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
     return None
+
+
+def is_changing(view: NodeView, context: Context) -> bool:
+    """Return whether the devices of a node are being changed in a way that plugins must start after."""
+    changes = (prerequisite.change for prerequisite in context.prerequisites)
+    return any(change is not None and _is_changing(view, change) for change in changes)
+
+
+def _is_changing(view: NodeView, change: NodeChange) -> bool:
+    return view.label(change.label) not in ("", *change.ended)

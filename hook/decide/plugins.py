@@ -76,7 +76,7 @@ def moments(view: NodeView, context: Context) -> Iterator[Moment]:
             at, merged = view.node.written.get(change.label, (None, False))
             event = f"the {change.title} of its node ended"
             event = f"the latest moment at which {event}" if merged else event
-            yield Moment(event, at, f"{change.label}/{'merged' if merged else at}")
+            yield Moment(event, at, f"{change.label}/{f'merged/{view.changes}' if merged else at}")
 
 
 def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> NodeStatus:

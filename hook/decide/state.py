@@ -62,6 +62,8 @@ class Memory:
     """Driver run under which a plugin pod was proven fresh, by its UID."""
     troubles: Mapping[str, str] = field(default_factory=dict)
     """Why a restart could not be issued and is tried again, by UID of the pod. The most recent one is last."""
+    changes: Mapping[str, int] = field(default_factory=dict)
+    """How many decisions have seen the devices of a node being changed, by node. A higher number is another change."""
     eligible: frozenset[str] = frozenset()
     """Nodes that were eligible at some time of this run."""
     saw_fleet: bool = False
@@ -97,6 +99,11 @@ class Memory:
         before = self.restarts.get(key)
         again = before is not None and before.driver_run == pod.driver_run and pod.uid in before.others
         return pod.others & before.others if before is not None and again else pod.others
+
+    def changing(self, nodes: Iterable[str]) -> Memory:
+        """Record that the devices of these nodes are being changed."""
+        seen = {node: self.changes.get(node, 0) + 1 for node in nodes}
+        return replace(self, changes={**self.changes, **seen}) if seen else self
 
     def troubled(self, pod: StalePod, why: str) -> Memory:
         """Record why a restart could not be issued. It is tried again."""
@@ -138,6 +145,7 @@ class Memory:
             self,
             restarts=kept if gone else self.restarts,
             troubles={uid: trouble for uid, trouble in self.troubles.items() if uid in pods},
+            changes={node: count for node, count in self.changes.items() if node in nodes},
             eligible=self.eligible if self.eligible <= nodes else self.eligible & nodes,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hook.config import Expect, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
+from hook.objects.names import MERGED_MANAGER
 from tests.fixtures.cluster import (
     Cluster,
     cluster,
@@ -17,10 +18,10 @@ from tests.fixtures.cluster import (
 )
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import down
-from tests.fixtures.modes import Pool, avoiding, network, pooled
+from tests.fixtures.modes import Pool, avoiding, network, pooled, with_mig
 from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, stamp
 from tests.unit.decide import patches
-from tests.unit.decide.runs import DRIVER, PLUGIN, Run, deleted, failing, named
+from tests.unit.decide.runs import DRIVER, MIG, PLUGIN, Run, deleted, failing, named
 
 FULL = "0/1 nodes are available: 1 Insufficient memory."
 
@@ -311,3 +312,15 @@ def test_a_node_is_lost_by_the_timer_of_the_run() -> None:
     run = Run(cluster("a", "b").change("node", not_ready_since(3600 - 360, "False"), "b"))
     assert [Phase.WAIT, Phase.WAIT, Phase.DONE] == run.phases(10, 309, 310)
     assert ["Verified", "NodeNotReady"] == reasons(run.look(310).statuses)
+
+
+def test_a_proof_does_not_outlast_the_next_reconfiguration() -> None:
+    """Also where its time is one of several writers: that a second one was seen is enough."""
+    run = Run(with_mig(cluster(), written=900, manager=MERGED_MANAGER), MIG)
+    assert ["plugin-gpu-0"] == run.restart()
+    run.found.only("plugin-pod", named(plugin_pod(waited=910, started=911, ready=915), "next"))
+    assert ["Verified"] == reasons(run.look(50).statuses)
+    with_mig(run.found, "pending", written=1900, manager=MERGED_MANAGER)
+    assert ["PrerequisiteNotReady"] == reasons(run.look(60).statuses)
+    with_mig(run.found, written=1900, manager=MERGED_MANAGER)
+    assert ["next"] == run.restart(70)
