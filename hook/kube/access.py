@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import urllib3
 
@@ -49,11 +48,9 @@ def by_kubeconfig(file: str, context: str) -> Access | None:
 
 def _server(cluster: Cluster) -> str:
     with blaming("server"):
-        url = urlsplit(cluster.server)
-        if url.scheme not in ("https", "http"):
-            raise ValueError(f"{cluster.server!r} must begin with https:// or http://")
-        if not proxies.located(url) or url.username is not None or url.query or url.fragment:
-            raise ValueError("it must be a host with an optional port, which is a number, and a path")
+        url = proxies.parsed(cluster.server, ("https", "http"))
+        if url.username is not None or url.query or url.fragment:
+            raise ValueError("it must have no user name, no query and no fragment")
         return f"{url.scheme}:{cluster.server.partition(':')[2]}".rstrip("/")
 
 

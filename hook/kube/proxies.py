@@ -5,12 +5,18 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SCHEMES: Final = ("http", "https", "socks5", "socks5h")
 _HOST_AND_PORT: Final = re.compile(r"\[(?P<bracketed>[^]]*)\](?::(?P<port6>\d*))?|(?P<host>[^:]*)(?::(?P<port>\d*))?")
 """An entry of NO_PROXY that is not a bare IPv6 address."""
+_HOST: Final = re.compile(r"[a-z0-9_.-]+|[0-9a-f:.]+(%[a-z0-9_.-]+)?")
+_BLANK: Final = re.compile(r"[\x00-\x20\x7f\\]")
+"""Characters that no URL may have; the standard library leaves some of them out."""
 _PORTS: Final = {"https": 443, "http": 80}
 
 
@@ -32,20 +38,23 @@ def of_environment(server: str) -> str:
 
 def checked(proxy: str) -> str:
     """Return a proxy's URL. Raises ValueError, without the URL, which may contain a password."""
-    url = urlsplit(proxy)
-    if url.scheme not in SCHEMES:
-        raise ValueError(f"the URL of a proxy must begin with one of {', '.join(f'{each}://' for each in SCHEMES)}")
-    if not located(url):
-        raise ValueError("the URL of the proxy has no host, or its port is not a number")
+    parsed(proxy, SCHEMES)
     return proxy
 
 
-def located(url: SplitResult) -> bool:
-    """Return whether a URL has a host, and no port that is impossible."""
+def parsed(url: str, schemes: Sequence[str]) -> SplitResult:
+    """Return the parts of a URL with one of these schemes. Raises ValueError, without the URL."""
+    scheme, separator, _rest = url.partition("://")
+    if not separator or scheme.lower() not in schemes:
+        raise ValueError(f"it must begin with one of {', '.join(f'{each}://' for each in schemes)}")
     try:
-        return bool(url.hostname) and url.port != 0
+        found = urlsplit(url)
+        usable = _HOST.fullmatch(found.hostname or "") and found.port != 0 and not _BLANK.search(url)
     except ValueError:
-        return False
+        usable = None
+    if not usable:
+        raise ValueError("it must have a host, and its port, if it has one, must be a number")
+    return found
 
 
 def _variable(name: str) -> str:

@@ -126,7 +126,17 @@ def test_a_user_that_cannot_be_used_is_a_sentence(tmp_path: Path, authority: Aut
     pair, other = authority.sign(), authority.sign()
     (tmp_path / "empty").touch()
     (tmp_path / "latin").write_bytes("sécret".encode("latin-1"))
-    locking = ["openssl", "pkcs8", "-topk8", "-in", pair.key, "-out", tmp_path / "locked", "-passout", "pass:secret"]
+    locking = [
+        "openssl",
+        "pkcs8",
+        "-topk8",
+        "-in",
+        str(pair.key),
+        "-out",
+        f"{tmp_path}/locked",
+        "-passout",
+        "pass:secret",
+    ]
     subprocess.run(locking, check=True, capture_output=True)
     files = {"CERTIFICATE": str(pair.certificate), "KEY": str(pair.key), "OTHER": str(other.key)}
     for user, problem in REFUSED.items():

@@ -99,7 +99,8 @@ def test_its_token_is_used_until_it_is_refused(
         def answer() -> Said:
             return GRANTED if server.heard[-1].headers["authorization"] == accepted else refused(401)
 
-        api = connect(tmp_path, authority, server.port, plugin.user(version))
+        nulls = ", args: null, env: null, installHint: null, interactiveMode: null, provideClusterInfo: null"
+        api = connect(tmp_path, authority, server.port, plugin.user(version, nulls))
         api.send(ONE)
         api.send(ONE)
         assert plugin.runs == 1
@@ -177,6 +178,14 @@ def test_what_it_gets_to_know(tmp_path: Path, plugin: Plugin, authority: Authori
             "tls-server-name": "inside",
             "config": {"audience": "x", "since": "2026-01-01", "at": "2026-01-01 0:00:00", "none": None},
         }
+
+
+@pytest.mark.parametrize("config", ["&a {b: *a}", "{? [a] : 1}", "{a: !!timestamp x}"])
+def test_what_json_cannot_say_is_a_sentence(config: str, tmp_path: Path, plugin: Plugin, authority: Authority) -> None:
+    """An extension that no plugin can get is an error of the kubeconfig."""
+    extension = f"extensions: [{{name: client.authentication.k8s.io/exec, extension: {config}}}]"
+    with pytest.raises(SettingsError, match=r"it has no form in JSON|it is not valid YAML"):
+        connect(tmp_path, authority, 1, plugin.user(more=", provideClusterInfo: true"), extension)
 
 
 def test_it_asks_the_user_only_at_a_terminal(

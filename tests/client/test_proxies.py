@@ -92,15 +92,24 @@ def test_which_variable_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://proxy.example", "socks4://a:secret@b", "http://", "http://a:b:c", "socks5://a:x"]
+    "url",
+    [
+        "ftp://a",
+        "socks4://a:secret@b",
+        "http://",
+        "http://a:b:c",
+        "socks5://a:x",
+        "http://a:secret@b c",
+        "http://a\u2100",
+    ],
 )
 def test_a_proxy_that_cannot_be_used_is_named(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its field or variable, and without its password."""
-    with pytest.raises(SettingsError, match="proxy-url: the URL of ") as caught:
+    with pytest.raises(SettingsError, match="proxy-url: it must ") as caught:
         connected(kubeconfig(tmp_path, "https://10.0.0.1", f"proxy-url: '{url}'"))
     assert "secret" not in str(caught.value)
     monkeypatch.setenv("HTTPS_PROXY", url)
-    with pytest.raises(SettingsError, match="HTTPS_PROXY: the URL of "):
+    with pytest.raises(SettingsError, match="HTTPS_PROXY: it must "):
         connected(kubeconfig(tmp_path, "https://10.0.0.1"))
 
 
