@@ -108,7 +108,7 @@ def _stale(named: Named) -> float:
     return float(entries[ORIGINAL.name]["stale_node_seconds"] / entries[OURS]["stale_node_seconds"])
 
 
-_READS: Final = "this program reads each object once, and then each change of it"
+_READS: Final = "this program reads each object at its start and at its end, and each change of it"
 _COMPARE: Final = "each decision compares the objects of all nodes with those before, and counts all statuses again"
 _EVENTS: Final = "the API server sends each change of a node or pod as the whole object"
 _ONE_OBJECT: Final = "the shell Job watches one object, and restarts plugins too early or too late"

@@ -130,9 +130,13 @@ CHAPTERS: Final = {
 
 A run that finds every plugin fresh, on a fleet whose objects are as large as real ones: nodes of 28 kB, pods of 24 kB.
 The fleet is put straight into etcd, and no controller is at work. The quiet times are set to nothing: by default a run
-also waits until the operator was quiet for 15 s. Lists come in pages of 50, and each object is sent once: one list per
-kind. Memory is the peak of the process alone; `kubectl get pods -A -o json` of the same fleet is given for scale. Where
-time and memory go, and what pages and decoder save: [profile](dev/performance-profile.md).
+also waits until the operator was quiet for 15 s. Lists come in pages of 50. Memory is the peak of the process alone;
+`kubectl get pods -A -o json` of the same fleet is given for scale. Where time and memory go, and what pages and decoder
+save: [profile](dev/performance-profile.md).
+
+These figures are of a program that read metadata alone to confirm its end. Now it lists every kind twice, which
+transfers up to twice as much, takes half of the CPU time again, and 5 MiB more at 5,000 nodes
+([profile](dev/performance-profile.md#variants)).
 """,
     "decision": """
 ## One decision

@@ -33,7 +33,7 @@ from hook.errors import (
     UntrustedError,
 )
 from hook.kube import connection as connections
-from hook.kube import listing, tls, transport
+from hook.kube import tls, transport
 from hook.kube.credentials import told
 from hook.kube.requests import versions_of
 from hook.objects import decoding, wire
@@ -200,11 +200,6 @@ class Api:
             if not page.metadata.get("resourceVersion"):
                 raise UnreachableError("the API server's list has no resourceVersion")
             return page.metadata, page.items
-
-    def list_versions(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[listing.Listed, str]:
-        """Send a list request for names and versions. Return the page, and where the next one begins."""
-        with self._counting(request):
-            return listing.page(self._body(request, read_seconds))
 
     def open_watch(self, request: Request, seconds: int) -> urllib3.BaseHTTPResponse:
         """Send a watch request. ``events`` reads the response.

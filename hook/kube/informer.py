@@ -24,7 +24,7 @@ from hook.errors import (
 )
 from hook.kube import retry
 from hook.kube.client import ENDED, kind_of
-from hook.kube.listing import Contents, list_views, version_of
+from hook.kube.listing import list_views, version_of
 from hook.objects import readers
 
 if TYPE_CHECKING:
@@ -105,11 +105,6 @@ class Informer:
         self._views: dict[Key, Any] = {}
         self._current: tuple[Any, ...] | None = None
         """The views as `views` returned them last; None once one has changed."""
-        self._changes: dict[Key, str] = {}
-        """Versions of the objects that the watch has delivered since the last list: for a consistent read, which a
-        controller never needs."""
-        self._listed = ""
-        """Version of that list."""
         self._version = ""
         """Version up to which the watch has delivered; empty if there is nothing to watch."""
         self._short_watches = 0
@@ -130,11 +125,6 @@ class Informer:
             if self._current is None:
                 self._current = tuple(self._views.values())
             return self._current
-
-    def contents(self) -> Contents:
-        """Return a copy of the current views, with their versions."""
-        with self._lock:
-            return Contents(dict(self._views), dict(self._changes), self._listed, self._version)
 
     def view(self, key: Key) -> Any | None:  # noqa: ANN401 - the views of any kind
         """Return the current view of one object, or None."""
@@ -241,11 +231,8 @@ class Informer:
             before = self._views.get(key)
             if view is None:
                 self._views.pop(key, None)
-                self._changes.pop(key, None)
             else:
                 self._views[key] = before if view == before else view
-                if self._before_sync is not retry.CONTROLLER:
-                    self._changes[key] = version
             self._version = version or self._version
             changed = bool(view != before)
             self._current = None if changed else self._current
@@ -253,7 +240,7 @@ class Informer:
 
     def _replace(self, views: dict[Key, Any], version: str, *, absent: bool) -> None:
         with self._lock:
-            self._views, self._changes, self._listed, self._version = views, {}, version, version
+            self._views, self._version = views, version
             self._current = None
             self.absent, self.synced = absent, True
         self.out_of_sync = None

@@ -17,11 +17,6 @@ PAGE_SIZE: Final = 50
 OBJECTS: Final[Mapping[str, str]] = {"accept": "application/json"}
 LISTS: Final[Mapping[str, str]] = {**OBJECTS, "accept-encoding": "gzip"}
 """Compressed, a list is a tenth as long, because most of it is ``managedFields``. API servers compress no watch."""
-METADATA_ONLY: Final[Mapping[str, str]] = {
-    **LISTS,
-    "accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json",
-}
-"""A server without this representation sends whole objects, with the same metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +115,6 @@ class ListOptions:
         """Return the request for one page of the current state (a consistent read)."""
         extra = {"continue": continue_from} if continue_from else {}
         return replace(self._request("list", limit=str(PAGE_SIZE), **extra), headers=LISTS)
-
-    def metadata_page(self, continue_from: str = "") -> Request:
-        """Return the request for one page of the current metadata (a consistent read)."""
-        return replace(self.page(continue_from), headers=METADATA_ONLY)
 
     def watch(self, resource_version: str, seconds: int) -> Request:
         """Return the request for changes since a resourceVersion, for at most `seconds`."""

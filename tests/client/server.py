@@ -24,8 +24,6 @@ JSON: Final = {"content-type": "application/json"}
 HTML: Final = {"content-type": "text/html"}
 BETWEEN_SECONDS: Final = 0.02
 """Between two bytes of an answer that trickles."""
-METADATA: Final = " metadata"
-"""Ends the line of a request for metadata alone."""
 
 
 FORBIDDEN: Final = 403
@@ -90,7 +88,7 @@ class Heard:
 
 @dataclass(slots=True)
 class Server:
-    """What answers, and what it was asked: method and path, and whether for metadata alone."""
+    """What answers, and what it was asked: method and path."""
 
     api: Api
     port: int
@@ -126,8 +124,7 @@ def serving(
 
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", "0")))
-            partial = METADATA if "as=PartialObjectMetadataList" in self.headers["accept"] else ""
-            line = f"{self.command} {self.path}{partial}"
+            line = f"{self.command} {self.path}"
             asked.append(line)
             heard.append(Heard(self.headers, self.client_address[1], subject_of(self.connection)))
             said = wrote(line, body) if wrote is not None and body else answer(line) if callable(answer) else answer

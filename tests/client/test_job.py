@@ -21,7 +21,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
 from hook.errors import PermissionDeniedError
 from hook.kube import cache as caches
-from hook.kube import confirm, retry
+from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
 from hook.kube.requests import NODES, ListOptions
@@ -35,7 +35,7 @@ from hook.run.statusobject import StatusObject
 from tests.client.controller import SPEC, STATUS, lease
 from tests.client.fixtured import DISCOVERY, Shown
 from tests.client.leases import NAME, NAMESPACE, Leases, keeping
-from tests.client.server import METADATA, PATIENCE, SILENT, Said, Server, refused, serving, told, until
+from tests.client.server import PATIENCE, SILENT, Said, Server, refused, serving, told, until
 from tests.fixtures.cluster import cluster, stale
 
 JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "uid")
@@ -166,9 +166,9 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
         run._cache.watch_fleet()
         until(run._loop.observe, "all is read")
         assert run._confirmed(FAIL) is None
-        asked = server.count(METADATA)
+        asked = server.count("limit=")
         assert run._confirmed(DONE) is None  # it was just read
-        assert server.count(METADATA) == asked
+        assert server.count("limit=") == asked
         run._confirm_after = 0.0
         found = run._confirmed(DONE)
         run._cache.stop()
@@ -248,9 +248,8 @@ LED: Final = LeaseStatus(
 )
 
 
-def test_a_job_delegates_to_a_controller_that_saw_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_delegates_to_a_controller_that_saw_the_same() -> None:
     """Once a second read shows the same intent: a watch may be behind what was applied a moment ago."""
-    monkeypatch.setattr(confirm, "DELIVERY_SECONDS", 0.0)
     for readiness, ready in (
         (Readiness("", LED), True),
         (Readiness("not observed", LED), False),

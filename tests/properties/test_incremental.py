@@ -243,7 +243,7 @@ def notice(data: st.DataObject, informer: Informer) -> None:
     each = data.draw(st.sampled_from(cluster("a", "b").of(part)))
     kind = data.draw(st.sampled_from(("ADDED", "MODIFIED", "MODIFIED", "DELETED", "listed", "absent")))
     if kind in ("listed", "absent"):
-        views = informer.contents().views
+        views = informer._views
         kept = {key: views[key] for key in views if kind == "listed" and data.draw(st.booleans())}
         informer._replace(kept, "9", absent=kind == "absent")
     else:
@@ -258,7 +258,7 @@ def watch(data: st.DataObject) -> None:
     for _event in range(EVENTS):
         notice(data, informers[data.draw(st.sampled_from(list(WATCHES)))])
         shown = {each: (informer.views(), informer.absent) for each, informer in informers.items()}
-        held = {each: (tuple(one.contents().views.values()), one.absent) for each, one in informers.items()}
+        held = {each: (tuple(one._views.values()), one.absent) for each, one in informers.items()}
         assert assemble(WATCHES, shown, known) == assemble(WATCHES, held)
 
 

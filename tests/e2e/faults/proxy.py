@@ -53,8 +53,6 @@ class Asked:
     """Path and selectors: the same for a list and for the watches that continue it."""
     page: int
     """1, or 2 for any further page of a list."""
-    metadata: bool
-    """Whether only the metadata of objects is asked for."""
 
     @classmethod
     def of(cls, request: web.BaseRequest) -> Asked:
@@ -70,8 +68,7 @@ class Asked:
         selection = " ".join(filter(None, (request.path, *selectors)))
         resource = rest[0] if rest else parts[-1]
         page = 2 if "continue" in request.query else 1
-        metadata = "as=PartialObjectMetadataList" in request.headers.get("accept", "")
-        return cls(verb, resource, request.path_qs, selection, page, metadata)
+        return cls(verb, resource, request.path_qs, selection, page)
 
 
 @dataclass(slots=True)
