@@ -81,7 +81,7 @@ def test_nodes_that_keep_an_upgrade_from_moving(boot: Boot) -> None:
     lab.until(lambda: acts.upgraded(lab, 1), "one node runs the new driver", acts.PATIENCE)
     lab.until(lambda: acts.upgrade_state(lab, "gpu-1") == "upgrade-done", "its label is quiet", acts.PATIENCE)
     late = acts.run(lab, timeout="30s").assert_phase("Deadline", "TimeUp")
-    assert set(late.reasons().values()) <= {"DriverOutdated", "UpgradeInProgress"}
+    assert set(late.reasons().values()) <= {"DriverOutdated", "UpgradeRequired"}
     assert late.reasons().keys() == {"gpu-0", "gpu-2"}
     assert any("gpu-1" in warning and "maxUnavailable" in warning for warning in late.story["warnings"])
     lab.assert_clean(["gpu-1"])
