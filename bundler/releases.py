@@ -79,10 +79,10 @@ class Bundle:
         return next((release for release in self.releases if release.component == POST), None)
 
     @property
-    def delegates(self) -> bool:
-        """Return whether the run delegates to a controller, as far as the values of the bundle say."""
+    def without_job(self) -> bool:
+        """Return whether only a controller refreshes the plugins, as far as the values of the bundle say."""
         post = self.post
-        return post is not None and look_up(post.values, ("job", "mode"), str, f"values of {POST}") == "delegate"
+        return post is not None and look_up(post.values, ("job", "enabled"), bool, f"values of {POST}") is False
 
     def before(self, release: Release) -> Release | None:
         """Return the release right before another one."""

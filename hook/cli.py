@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from hook import __version__
-from hook.config import LogFormat, Mode
+from hook.config import LogFormat
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, headline
@@ -33,7 +33,7 @@ from hook.kube.cache import Cache
 from hook.kube.events import own_job
 from hook.logs import configure, end_on_signals, ignore_signals
 from hook.run import report, workloads
-from hook.run.job import EXIT_FAILED, LeaseObserver, Outcome, Runner
+from hook.run.job import EXIT_FAILED, Outcome, Runner
 from hook.run.statusobject import StatusObject
 
 if TYPE_CHECKING:
@@ -193,11 +193,8 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         namespace = values["job_namespace"] or _pod_namespace(values)
         job = own_job(api, namespace, values["job_name"], patience, ours.total_seconds())
         recorder = events.EventRecorder(api, job.reference.uid if job else "", silent=settings.dry_run)
-        observer = None
-        if settings.job.mode is Mode.DELEGATE:
-            observer = LeaseObserver(api, values["lease_namespace"] or _pod_namespace(values), values["lease_name"])
         runner = Runner(api, cache, settings, recorder, job, _status_object(api, settings, values, job))
-        outcome = runner.run(observer)
+        outcome = runner.run()
     except (HookError, TerminatedError) as error:
         outcome = _outcome_of(error, runner.last if runner else None)
         stopped = isinstance(error, TerminatedError)
@@ -207,9 +204,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     _report(outcome, runner.restarted if runner else 0, settings, values, affected)
     if runner is not None:
         # Last, because it may take a moment. After a SIGTERM the kubelet waits for the end of the process.
-        if not runner.show_end(outcome, values["run_id"]):
-            log.error("the status object does not show the delegation: the Job tries again")
-            outcome = Outcome(outcome.decision, EXIT_OTHER)
+        runner.show_end(outcome)
         if stopped:
             runner.stop_events()
         else:
@@ -222,9 +217,7 @@ def _status_object(api: Api, settings: Settings, values: Mapping[str, Any], job:
         return None
     namespace = values["job_namespace"] or _pod_namespace(values)
     started = job.started if job else api.began
-    status_object = StatusObject(api, namespace, values["status_name"], f"job/{values['job_name']}", started)
-    status_object.begin_run(values["run_id"])
-    return status_object
+    return StatusObject(api, namespace, values["status_name"], f"job/{values['job_name']}", started)
 
 
 def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:

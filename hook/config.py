@@ -34,15 +34,6 @@ class OnManualUpgrade(StrEnum):
     FAIL = "fail"
 
 
-class Mode(StrEnum):
-    """What a Job does in a cluster with a controller."""
-
-    COMPLETE = "complete"
-    """Restart stale plugins, until every plugin is verified."""
-    DELEGATE = "delegate"
-    """Only read, until an active controller has observed the same spec."""
-
-
 class LogFormat(StrEnum):
     """Format of the log."""
 
@@ -132,18 +123,6 @@ class AffectedWorkloads(Section, frozen=True):
     """The report of pods that may hold files of an old driver."""
 
     enabled: Annotated[bool, Meta(description="Report pods that may hold files of an old driver.")] = True
-
-
-class Job(Section, frozen=True):
-    """The Job."""
-
-    mode: Annotated[
-        Mode,
-        Meta(
-            description="`complete` waits until every plugin is verified. `delegate` leaves the restarts to the "
-            "controller and ends as soon as an active controller has observed the same spec."
-        ),
-    ] = Mode.COMPLETE
 
 
 class ControllerLimits(Section, frozen=True):
@@ -263,7 +242,6 @@ class Settings(Section, frozen=True):
     log_format: Annotated[LogFormat, Meta(description="Format of the log: `text` or `json`.")] = LogFormat.TEXT
     log_level: Annotated[LogLevel, Meta(description="Lowest level in the log: `info` or `debug`.")] = LogLevel.INFO
     affected_workloads: AffectedWorkloads = AffectedWorkloads()
-    job: Job = Job()
     controller: ControllerLimits = ControllerLimits()
     advanced: Advanced = Advanced()
 

@@ -95,9 +95,10 @@ RUN: Final = (
         "--job-name", default="", help="Name of this program's Job: the timeout begins at its start, Events go there."
     ),
     click.option("--job-namespace", default="", help="Namespace of that Job; default: the ServiceAccount's."),
-    click.option("--run-id", default="", help="Identifies this run in the status object."),
 )
 CONTROLLER: Final = (
+    click.option("--lease-name", default=OWN_NAME, show_default=True, help="Name of the controller's Lease."),
+    click.option("--lease-namespace", default="", help="Namespace of the Lease; default: the ServiceAccount's."),
     click.option("--identity", default="", help="Leader-election identity; default: host name and a random part."),
     click.option(
         "--workload-name",
@@ -113,8 +114,6 @@ CONTROLLER: Final = (
     ),
 )
 POD: Final = (
-    click.option("--lease-name", default=OWN_NAME, show_default=True, help="Name of the controller's Lease."),
-    click.option("--lease-namespace", default="", help="Namespace of the Lease; default: the ServiceAccount's."),
     click.option("--status-name", default="", help="ConfigMap to write the state to, next to the Job or the Lease."),
     click.option(
         "--termination-log",

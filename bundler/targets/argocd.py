@@ -40,7 +40,7 @@ Defines when an Application is complete, so that the next wave can start."""
 
 def files(bundle: Bundle) -> Files:
     """Return the files for Argo CD."""
-    result = {**bundle.chart_files(), **patch(bundle, status=bundle.delegates)}
+    result = {**bundle.chart_files(), **patch(bundle, status=bundle.without_job)}
     for release in bundle.releases:
         # As a text: an object would lose the nulls with which values clear a chart's defaults.
         values: Object = {"values": to_yaml(release.values)} if release.values else {}
@@ -67,8 +67,8 @@ def order(bundle: Bundle, release: Release) -> Object:
     wave: Object = {WAVE: str(release.step - 1)}
     if bundle.post is None:
         return wave
-    # An ordinary Job continues after the operation, if its pod runs. So does a controller to which the run delegates.
-    by_health = release.name == bundle.post.name and (bundle.delegates or not bundle.hook)
+    # An ordinary Job continues after the operation, if its pod runs. So does a controller.
+    by_health = release.name == bundle.post.name and (bundle.without_job or not bundle.hook)
     return {**wave, COMPLETE_BY: BY_HEALTH if by_health else "operation"}
 
 

@@ -39,7 +39,8 @@ _INSTALL_TIME: Final = ("timeout", "trigger", "plugin")
 """Derived values that the templates compute, or that users may change at install time."""
 _CHART_VERSION: Final = ("expect", "chartVersion")
 _BY_MODE: Final = (
-    f"{{{{ eq (get (get $values `job` | default dict) `mode`) `delegate` | ternary `{BY_HEALTH}` `operation` }}}}"
+    "{{ eq (get (get $values `job` | default dict) `enabled` | toString) `false` "
+    f"| ternary `{BY_HEALTH}` `operation` }}}}"
 )
 _NO_VALUES: Final = '      values: ""\n'
 _VALUES: Final = "      values: |\n        {{- toYaml $values | nindent 8 }}\n"

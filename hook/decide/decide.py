@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from hook.config import OnDeadline
 from hook.decide import done, nodes, restarts, warnings
 from hook.decide.explain import Trait
-from hook.decide.memo import Memo, index
+from hook.decide.memo import Memo
 from hook.decide.reasons import Reason
 from hook.decide.result import (
     Decision,
@@ -53,11 +53,6 @@ PRECEDENCE: Final = (Phase.WAIT, Phase.FAIL, Phase.DEADLINE, Phase.DONE, Phase.S
 def chosen(settings: Settings) -> list[Stack]:
     """Return the chosen stacks, in the order of the settings."""
     return [STACKS[name] for name in dict.fromkeys(settings.drivers)]
-
-
-def indexed(snapshots: Mapping[str, Snapshot], settings: Settings) -> dict[str, Fleet]:
-    """Return the indexed snapshot of each stack, without its restart history."""
-    return {stack.name: index(snapshots[stack.name], settings, stack) for stack in chosen(settings)}
 
 
 def decide_all(

@@ -337,17 +337,6 @@ class Reason(Row):
     NODES_PENDING = row("NodesPending", "Nodes reload one by one; about two minutes per node is normal.", look=_STATES)
     REFRESHED = row("Refreshed", "Every stale plugin was restarted and runs on the loaded driver.")
     NOTHING_STALE = row("NothingStale", "Every plugin already ran on the loaded driver.")
-    DELEGATED = row(
-        "Delegated",
-        "The controller has observed this spec and refreshes each node as its driver settles.",
-        look=_STATUS,
-    )
-    CONTROLLER_MISSING = row(
-        "ControllerMissing",
-        "job.mode is delegate, but no active controller has observed this spec. Check its Deployment, or set "
-        "job.mode to complete.",
-        look="kubectl get leases,deployments -A -l app.kubernetes.io/name=gpu-operator-post",
-    )
     TIME_UP = row(
         "TimeUp",
         "The upgrade takes longer than the timeout. Raise timeout (and that of the deployment tool), then run the "

@@ -36,8 +36,6 @@ log = logging.getLogger(__name__)
 
 JITTER_FACTOR: Final = 1.2
 """A replica that waits for the Lease lengthens each pause by up to this share of it, as in client-go."""
-ANNOTATE_TRIES: Final = 8
-"""Each renewal between the read and the write of an annotation is a conflict; a busy machine may let several in."""
 RELEASE_SECONDS: Final = 1.0
 """Releasing the Lease is a courtesy, and the kubelet waits for the end of this process."""
 
@@ -149,25 +147,6 @@ class LeaderElector:
         if request.resource != LEASES:
             self.check()
 
-    def annotate(self, annotations: Mapping[str, str]) -> None:
-        """Write annotations, and the label by which the Lease is found. Raises ClusterError and LeaseLostError.
-
-        After a conflict they are written to what is there then, with a last try when the renew deadline has passed.
-        """
-        end = self._clock() + self.config.renew_deadline
-        for tries in range(1, ANNOTATE_TRIES + 1):
-            self.check()
-            version = self._send("get").version
-            self.check()
-            metadata = {"resourceVersion": version, "annotations": dict(annotations), "labels": names.OWN_LABELS}
-            try:
-                self._send("patch", {"metadata": metadata})
-            except ConflictError:
-                if tries == ANNOTATE_TRIES or self._clock() >= end:
-                    raise
-            else:
-                return
-
     def start(self) -> None:
         """Begin to acquire and renew."""
         self._thread.start()
@@ -242,7 +221,8 @@ class LeaderElector:
             return self._renew("patch", metadata)
         if found.holder and self._clock() - self._observed_at < found.lease_duration:
             return False
-        return self._renew("patch", metadata, transitions=found.transitions + 1)
+        # The label by which `status` finds the Lease.
+        return self._renew("patch", {**metadata, "labels": names.OWN_LABELS}, transitions=found.transitions + 1)
 
     def _renew(self, verb: str, metadata: Mapping[str, Any], transitions: int | None = None) -> bool:
         """Write a renewal. With `transitions` it is also an acquisition."""

@@ -183,8 +183,6 @@ COMPUTE_DOMAIN_DRIVER: Final = "compute-domain.nvidia.com"
 DRIVER_VERSION_ATTRIBUTE: Final = "driverVersion"
 
 # The controller's Lease.
-STATUS_ANNOTATION: Final = "gpu-operator-post/status"
-"""Status of the controller (``hook.run.status.ControllerStatus``)."""
 OWN_NAME: Final = "gpu-operator-post"
 OWN_LABELS: Final = {"app.kubernetes.io/name": OWN_NAME}
 """Labels of the chart's objects, and of the Lease, which the program creates."""

@@ -31,7 +31,6 @@ class Annotations(Part):
     """The only annotations that are read, of any kind."""
 
     deployment_revision: Text | None = msgspec.field(name=names.DEPLOYMENT_REVISION_ANNOTATION, default=None)
-    status: str | None = msgspec.field(name=names.STATUS_ANNOTATION, default=None)
     last_applied: str | None = msgspec.field(name=names.LAST_APPLIED_ANNOTATION, default=None)
     safe_load: Text | None = msgspec.field(name=names.OFED_SAFE_LOAD_ANNOTATION, default=None)
 

@@ -24,12 +24,12 @@ from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import own_deployment
 from hook.plan.timing import remaining_seconds
-from hook.run import report, statusobject
-from hook.run.health import UNREADY_SECONDS, serve
+from hook.run import report
+from hook.run.health import serve
 from hook.run.loop import TICK_SECONDS, ReconcileLoop
 from hook.run.metrics import Telemetry
 from hook.run.report import ProgressReporter
-from hook.run.status import ControllerState, StatusWriter, spec_hash
+from hook.run.status import ControllerState
 from hook.run.statusobject import StatusObject
 from hook.run.workloads import WorkloadObserver
 
@@ -164,7 +164,6 @@ class Leader:
         progress = ProgressReporter(recorder, owner, on_restart=self._count)
         self._reporter = StateReporter(progress)
         self.loop = ReconcileLoop(api, self.cache, settings, progress, api.now())
-        self._writer = StatusWriter(lease)
         self._eta: int | None = None
         self._estimate_after = float("-inf")
         self._states: set[NodeState] = set()
@@ -198,22 +197,19 @@ class Leader:
         results = self.loop.act(decision, self._lease.remaining)
         affected = self.workloads.observe(snapshots, self.loop.memories)
         state = replace(self._state(decision, self.loop.fleets), affected=affected)
-        written = self._publish(state, snapshots)
-        busy = results or decision.actions or decision.phase is Phase.WAIT or not written
+        self._publish(state, snapshots)
+        busy = results or decision.actions or decision.phase is Phase.WAIT
         self.loop.rest(TICK_SECONDS if busy else QUIET_SECONDS)
 
     def _state(self, decision: Decision, fleets: Mapping[str, Fleet]) -> ControllerState:
-        """Return the state after a reconcile. It has no spec hashes while the cache is out of sync."""
-        now, lost = self._api.now(), self.cache.out_of_sync
-        in_sync = lost is None or lost.seconds <= UNREADY_SECONDS
+        """Return the state after a reconcile."""
+        now = self._api.now()
         return ControllerState(
             decision,
             self.loop.memories,
             now,
-            lost,
+            self.cache.out_of_sync,
             self.loop.restarter.restarted,
-            self.loop.last_restart_at,
-            {driver: spec_hash(fleet) for driver, fleet in fleets.items()} if in_sync else {},
             self._estimate(fleets, decision, now) if fleets else None,
         )
 
@@ -227,25 +223,12 @@ class Leader:
             self._estimate_after = ended + max(ESTIMATE_SECONDS, ESTIMATE_FACTOR * (ended - began))
         return self._eta
 
-    def _publish(self, state: ControllerState, snapshots: Snapshots) -> bool:
-        """Show the state in metrics, log, Events, status object and Lease. Return whether the Lease has all of it."""
+    def _publish(self, state: ControllerState, snapshots: Snapshots) -> None:
+        """Show the state in metrics, log, Events and status object."""
         self._telemetry.reconciled(state)
         self._reporter.report(state, list(self.loop.subjects.values()))
         if self._status_object is not None and state.lost is None:
-            self._show(self._status_object, state, snapshots)
-        return self._writer.write(state.status(self._lease.config.identity))
-
-    def _show(self, status_object: StatusObject, state: ControllerState, snapshots: Snapshots) -> None:
-        """Write the status object, if that is due, and the success of a run that a Job delegated."""
-        decision = state.decision
-        if not status_object.show(decision, snapshots, self._settings, heartbeat=True):
-            return
-        run = statusobject.observed_run(status_object.data, state.spec_hashes)
-        if run and decision.phase in CALM:
-            status_object.finish_run(startedRunId=run, delegatedRunId=run, succeededRunId=run)
-        elif run and "delegatedSpec" in status_object.data:
-            # The spec may change later: what is then verified is newer than what the run delegated.
-            status_object.finish_run(startedRunId=run, delegatedRunId=run, succeededRunId="")
+            self._status_object.show(state.decision, snapshots, self._settings, heartbeat=True)
 
 
 class StateReporter:

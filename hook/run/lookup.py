@@ -1,13 +1,11 @@
-"""What the commands ``status`` and ``plan`` read: one snapshot, and the status of the controller."""
+"""What the commands ``status`` and ``plan`` read: one snapshot, and the Lease of the controller."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-import msgspec
 
 from hook.decide.decide import chosen
 from hook.decide.explain import Explanation, explained
@@ -19,23 +17,22 @@ from hook.kube import requests, retry
 from hook.kube.cache import Cache
 from hook.kube.listing import ListWatch, list_views
 from hook.kube.requests import ListOptions
+from hook.objects import decoding, names, wire
+from hook.objects.decoding import MalformedObjectError
 from hook.objects.views import Malformed
 from hook.plan.eviction import Pods, disruption_budget, protected, reader
 from hook.plan.limits import drain_selectors
 from hook.run import report
-from hook.run.status import list_leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
 
     from hook.config import Settings
     from hook.decide.decide import Snapshots
     from hook.decide.result import Decision, NodeStatus
     from hook.kube.client import Api
-    from hook.objects.decoding import Reader
+    from hook.objects.decoding import Raw, Reader
     from hook.plan.eviction import Workload
-    from hook.run.status import LeaseStatus
 
 View = TypeVar("View")
 
@@ -47,7 +44,30 @@ SHORT_SECONDS: Final = 0.1
 """Between two looks for claims and their pods. Their changes do not end a wait."""
 NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
 RUNS: Final = "kubectl get jobs -A -l app.kubernetes.io/name=gpu-operator-post"
+LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+ALIVE_WITHIN: Final = timedelta(seconds=20)
+"""A leader renews every two seconds and loses its Lease after 15; clocks may differ by the rest."""
 LOG: Final = "kubectl -n {namespace} logs -l app.kubernetes.io/component=controller --prefix --tail=50"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Lease of a controller."""
+
+    namespace: str
+    name: str
+    holder: str = ""
+    """Empty: no leader."""
+    renewed: datetime | None = None
+    problem: str = ""
+    """Why the Lease could not be read."""
+
+    def alive(self, now: datetime) -> bool:
+        """Return whether the controller has a leader, as far as a single read can show."""
+        return bool(self.holder) and self.renewed is not None and abs(now - self.renewed) <= ALIVE_WITHIN
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +75,12 @@ class Lookup:
     """The controllers that were found, and when."""
 
     now: datetime
-    lease: LeaseStatus | None = None
+    lease: Lease | None = None
     problem: str = ""
     """Why it is not known whether a controller is alive."""
 
     @property
-    def alive(self) -> LeaseStatus | None:
+    def alive(self) -> Lease | None:
         """Return the Lease, if the controller is alive."""
         return self.lease if self.lease is not None and self.lease.alive(self.now) else None
 
@@ -139,17 +159,25 @@ def _listed(api: Api, selection: ListOptions, read: Reader[View]) -> list[View]:
 # The controller.
 
 
-def find_controller(api: Api, settings: Settings) -> Lookup:
-    """Find the controller of these drivers: of several, the one that renewed its Lease last.
-
-    A missing permission is not an error.
-    """
+def find_controller(api: Api) -> Lookup:
+    """Find the controller: of several, the one that renewed its Lease last. A missing permission is not an error."""
+    labels = ",".join(f"{key}={value}" for key, value in names.OWN_LABELS.items())
     try:
-        found = list_leases(api, PATIENCE_SECONDS)
+        _meta, found = api.list_page(ListOptions(requests.LEASES, labels=labels).page(), PATIENCE_SECONDS)
     except ClusterError as error:
         return Lookup(api.now(), problem=f"cannot read whether a controller is alive: {error}")
-    ours = [lease for lease in found if lease.status is None or set(lease.status.spec_hashes) & set(settings.drivers)]
-    return Lookup(api.now(), max(ours or found, key=lambda lease: lease.renewal, default=None))
+    leases = [_lease(answer) for answer in found]
+    return Lookup(api.now(), max(leases, key=lambda lease: lease.renewed or LONG_AGO, default=None))
+
+
+def _lease(answer: Raw) -> Lease:
+    try:
+        lease = decoding.read(wire.Lease, answer)
+    except MalformedObjectError as error:
+        return Lease("", "?", problem=f"it cannot be read: {error}")
+    spec = lease.spec or wire.Lease.Spec()
+    renewed = decoding.moment(spec.renew_time)
+    return Lease(lease.metadata.namespace, lease.metadata.name, spec.holder_identity or "", renewed)
 
 
 def advice(decision: Decision, found: Lookup) -> list[str]:
@@ -174,15 +202,18 @@ def _is_restartable(status: NodeStatus) -> bool:
 
 
 def _on_stale(stale: Sequence[NodeStatus], found: Lookup) -> Iterator[str]:
-    """Return one advice for the plugins that a controller restarts, and one for the rest."""
+    """Return the advice on stale plugins: whether a controller restarts them, or what else does."""
+    if not stale:
+        return
     lease = found.alive
-    refreshed = set(lease.status.spec_hashes) if lease is not None and lease.status is not None else set()
-    if lease is not None and (sure := [status for status in stale if status.stack in refreshed]):
-        meaning = f"The controller ({lease}) restarts the plugin. Its log shows what delays a restart."
-        yield _advice(sure, Explanation(meaning, look=LOG.format(namespace=lease.namespace)))
-    if rest := [status for status in stale if status.stack not in refreshed]:
-        unsure = found.problem or (lease.problem if lease is not None else "")
-        yield _advice(rest, _restart_by_hand(rest[0], unsure))
+    if lease is None:
+        yield _advice(stale, _restart_by_hand(stale[0], found.problem))
+    else:
+        meaning = (
+            f"The controller ({lease}) restarts the plugin if its drivers include {stale[0].stack}. Its log shows what "
+            "delays a restart."
+        )
+        yield _advice(stale, Explanation(meaning, look=LOG.format(namespace=lease.namespace)))
 
 
 def _restart_by_hand(status: NodeStatus, unsure: str) -> Explanation:
@@ -215,21 +246,9 @@ def _lines(found: Lookup) -> Iterator[str]:
     if found.problem or found.lease is None:
         yield found.problem
         return
-    lease, known = found.lease, found.lease.status
+    lease = found.lease
     state = f"alive ({lease.holder})" if found.alive else "NOT ALIVE"
-    yield f"controller {lease}: {state}, last renewed {_ago(lease.renewed, found.now)}"
-    if known is None:
-        yield f"controller {lease}: {lease.problem}"
-        return
-    if lease.outdated:
-        # The numbers belong to the previous leader.
-        before = known.writer or "another replica"
-        yield f"controller {lease}: it has not evaluated the fleet yet, its status was written by {before}"
-    else:
-        eta = known.eta_seconds if known.remaining else None
-        left = f", about {as_text(timedelta(seconds=eta))}" if eta is not None else ""
-        acted = f"last restart {_ago(known.last_restart_at, found.now)}, {known.restarted} plugins restarted"
-        yield f"controller {lease}: {acted}, {known.remaining} nodes remaining{left}"
+    yield f"controller {lease}: {lease.problem or f'{state}, last renewed {_ago(lease.renewed, found.now)}'}"
 
 
 def as_json(found: Lookup) -> dict[str, Any] | None:
@@ -239,18 +258,13 @@ def as_json(found: Lookup) -> dict[str, Any] | None:
     if found.lease is None:
         return None
     lease = found.lease
-    shown = {
+    return {
         "alive": found.alive is not None,
         "lease": str(lease),
         "holder": lease.holder,
         "lastRenewed": timestamp(lease.renewed) if lease.renewed is not None else None,
         "problem": lease.problem,
     }
-    if lease.status is None:
-        return shown
-    known: dict[str, Any] = msgspec.to_builtins(lease.status)
-    del known["specHashes"], known["version"]
-    return shown | known
 
 
 def _ago(when: datetime | None, now: datetime) -> str:

@@ -216,7 +216,6 @@ class ReconcileLoop:
     ) -> None:
         self._api, self._cache, self._settings, self._reporter = api, cache, settings, reporter
         self._pause_ends = 0.0
-        self.last_restart_at: datetime | None = None
         self.restarter = Restarter(api, lasting=settings.is_controller)
         self.memories = {stack.name: Memory(started=started) for stack in chosen(settings)}
         self._memos = {stack.name: Memo() for stack in chosen(settings)}
@@ -288,8 +287,6 @@ class ReconcileLoop:
 
     def remember(self, result: RestartResult) -> None:
         """Record the result of a restart in the memory of each driver that needed it."""
-        if result.note:
-            self.last_restart_at = self._api.now()
         for action in (result.action, *result.action.also):
             memory, pod = self.memories[action.stack], action.pod
             self.memories[action.stack] = (

@@ -218,9 +218,6 @@ def next_step(decision: Decision) -> str:
     of_nodes = _advice_on_nodes(decision)
     if decision.phase is Phase.FAIL:
         return of_nodes.get((decision.stack, decision.reason)) or advice(decision)[0]
-    if decision.cause is Reason.CONTROLLER_MISSING:
-        # The nodes wait for the controller alone: no advice on one of them helps.
-        return f"{decision.cause}: {remedy(decision.cause)}"
     return next(iter(of_nodes.values()), advice(decision)[-1])
 
 

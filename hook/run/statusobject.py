@@ -1,8 +1,8 @@
 """Status object: a ConfigMap with flat keys that other tools read, also after the Job is gone.
 
 ``kubectl wait --for=jsonpath``, Flux, Argo CD and Chainsaw read it (docs/status-object.md). The chart
-renders it with the ``runId`` alone. The program applies its keys by server-side apply, so an upgrade of the release
-resets nothing. Three field managers write: the state of the fleet, what is known of runs, and of affected pods.
+renders it with the ``trigger`` alone. The program applies its keys by server-side apply, so an upgrade of the release
+resets nothing. Two field managers write: the state of the fleet, and what is known of affected pods.
 
 A write that fails never fails a run: it is logged once, and repeated with the next one.
 """
@@ -12,15 +12,14 @@ from __future__ import annotations
 import logging
 import time
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from hook.decide import done, rollout
 from hook.decide.decide import chosen
-from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
-from hook.errors import ClusterError, ConflictError
+from hook.errors import ClusterError
 from hook.format import printable, timestamp
 from hook.kube import retry
 from hook.kube.requests import CONFIG_MAPS, ListOptions, Request, apply_patch
@@ -41,15 +40,13 @@ log = logging.getLogger(__name__)
 WRITE_SECONDS: Final = 5.0
 """Time between two writes, unless the phase changes."""
 HEARTBEAT_SECONDS: Final = 30.0
-"""Time after which a controller writes a state that has not changed, and sees which run waits for it."""
+"""Time after which a controller writes a state that has not changed."""
 TIMEOUT_SECONDS: Final = 2.0
 """Timeout of one write. The reconcile loop waits for it."""
 LONGEST_MESSAGE: Final = 1000
 """Longest message, in characters."""
 STATE_MANAGER: Final = "gpu-operator-post"
 """Field manager of the state of the fleet."""
-RUN_MANAGER: Final = "gpu-operator-post-run"
-"""Field manager of what is known of runs."""
 WORKLOADS_MANAGER: Final = "gpu-operator-post-workloads"
 """Field manager of what is known of affected pods. The next process reads it before it writes."""
 AFFECTED, POSSIBLE, FIRST_PODS, REFRESHES = "affectedPods", "possiblyAffectedPods", "firstAffectedPods", "refreshTimes"
@@ -94,30 +91,9 @@ class StatusObject:
         self._written: dict[str, str] = {}
         self._policy = NO_POLICY
         self._written_at = float("-inf")
-        self._run: dict[str, str] | None = None
-        """What is to be written of runs."""
         self._warned = False
         self.data: Mapping[str, str] = {}
         """Content of the object, as of the last write."""
-        self._version = ""
-        """Version of that content."""
-
-    def begin_run(self, run_id: str) -> None:
-        """Name the run, and clear the last success, with the next write."""
-        self._run = {"startedRunId": run_id, "succeededRunId": ""}
-
-    def note_run(self, seconds: float = TIMEOUT_SECONDS, **keys: str) -> bool:
-        """Write what is known of runs, in place of what was known before. Return whether that succeeded.
-
-        A failed write is not repeated here: another run may have begun since.
-        """
-        self._run = None
-        return self._apply(RUN_MANAGER, keys, seconds)
-
-    def finish_run(self, **keys: str) -> None:
-        """Write the same of the run in `data`, unless another process has written since: then with the next state."""
-        if not self._apply(RUN_MANAGER, keys, TIMEOUT_SECONDS, self._version):
-            self._written = {}
 
     def note_workloads(self, keys: Mapping[str, str]) -> None:
         """Write what is known of affected pods, if the object shows something else. Keys that are left out are removed.
@@ -128,52 +104,40 @@ class StatusObject:
         if self.data and {key: self.data[key] for key in known if key in self.data} != keys:
             self._apply(WORKLOADS_MANAGER, keys, TIMEOUT_SECONDS)
 
-    def show(self, decision: Decision, snapshots: Snapshots, settings: Settings, *, heartbeat: bool = False) -> bool:
-        """Write the state after a decision, if that is due. Return whether it was."""
-        phase, waited = _phase(decision), time.monotonic() - self._written_at
+    def show(self, decision: Decision, snapshots: Snapshots, settings: Settings, *, heartbeat: bool = False) -> None:
+        """Write the state after a decision, if that is due."""
+        phase, waited = PHASES[decision.phase], time.monotonic() - self._written_at
         if phase is self._phase and waited < WRITE_SECONDS:
-            return False
+            return
         self._policy = NO_POLICY if decision.phase is Phase.SKIP else _of_policy(snapshots, settings)
         keys = {**_of_fleet(decision), **self._policy}
         if phase is self._phase and keys == self._written and not (heartbeat and waited >= HEARTBEAT_SECONDS):
-            return False
+            return
         self._write(phase, keys, TIMEOUT_SECONDS)
-        return True
 
     def end(self, decision: Decision, phase: StatusPhase | None = None, seconds: float = TIMEOUT_SECONDS) -> None:
         """Write the end of a run, with retries for at most `seconds`."""
-        self._write(phase or _phase(decision), {**_of_fleet(decision), **self._policy}, seconds)
+        self._write(phase or PHASES[decision.phase], {**_of_fleet(decision), **self._policy}, seconds)
 
     def _write(self, phase: StatusPhase, keys: dict[str, str], seconds: float) -> None:
         self._written_at = time.monotonic()
-        self._write_run(seconds)
         times = {"startedAt": self._started, "updatedAt": timestamp(self._api.now())}
         written = self._apply(STATE_MANAGER, {"phase": phase, **keys, **times, "writer": self._writer}, seconds)
         self._phase, self._written = phase, keys if written else {}
 
-    def _write_run(self, seconds: float) -> None:
-        if self._run is not None and self._apply(RUN_MANAGER, self._run, seconds):
-            self._run = None
-
-    def _apply(self, manager: str, keys: Mapping[str, str], seconds: float, version: str = "") -> bool:
+    def _apply(self, manager: str, keys: Mapping[str, str], seconds: float) -> bool:
         """Apply keys, with retries if there is more time than one write takes. Log the first failure."""
-        fields: dict[str, Any] = {"data": dict(keys)}
-        if version:
-            fields["metadata"] = {"name": self._name, "namespace": self._namespace, "resourceVersion": version}
-        request = apply_patch(CONFIG_MAPS, self._namespace, self._name, manager, fields)
+        request = apply_patch(CONFIG_MAPS, self._namespace, self._name, manager, {"data": dict(keys)})
         retrier = retry.retrying(retry.WRITE, time.sleep, time.monotonic() + seconds - TIMEOUT_SECONDS)
         try:
             answer = retrier(self._api.send, request, TIMEOUT_SECONDS)
-        except ConflictError:
-            return False
         except ClusterError as error:
             level = logging.DEBUG if self._warned else logging.WARNING
             log.log(level, "cannot write the status object %s/%s: %s", self._namespace, self._name, error)
             self._warned = True
             return False
-        data, metadata = answer.get("data"), answer.get("metadata")
+        data = answer.get("data")
         self.data = data if isinstance(data, dict) else {}
-        self._version = str(metadata.get("resourceVersion", "")) if isinstance(metadata, dict) else ""
         return True
 
 
@@ -192,11 +156,6 @@ def read_all(api: Api, namespace: str, name: str) -> list[dict[str, str]]:
     else:
         bodies = list(api.list_page(ListOptions(CONFIG_MAPS, labels=LABELS).page(), READ_SECONDS)[1])
     return [decoding.read(_ConfigMap, body).data or {} for body in bodies]
-
-
-def _phase(decision: Decision) -> StatusPhase:
-    """Return the phase of a decision. A Job that delegated has not finished: the controller continues."""
-    return StatusPhase.PROGRESSING if decision.reason is Reason.DELEGATED else PHASES[decision.phase]
 
 
 def _of_fleet(decision: Decision) -> dict[str, str]:
@@ -232,25 +191,3 @@ def _of_policy(snapshots: Snapshots, settings: Settings) -> dict[str, str]:
         "operatorChartVersion": rollout.chart_version(policy.chart, stack),
         "observedGeneration": str(policy.generation),
     }
-
-
-def delegated(spec_hashes: Mapping[str, str]) -> str:
-    """Return the spec hashes that a Job delegates, as text."""
-    return msgspec.json.encode(spec_hashes, order="sorted").decode()
-
-
-def observed_run(data: Mapping[str, str], observed: Mapping[str, str]) -> str:
-    """Return the id of the delegated run, if it has not ended and a controller has observed its spec; or "".
-
-    A controller removes the spec from the object when it has observed it.
-    """
-    run = data.get("delegatedRunId", "")
-    if not run or run != data.get("runId") or run == data.get("succeededRunId"):
-        return ""
-    if "delegatedSpec" not in data:
-        return run
-    try:
-        wanted = msgspec.json.decode(data["delegatedSpec"], type=dict[str, str])
-    except msgspec.DecodeError:
-        return ""
-    return run if wanted and all(observed.get(driver) == spec for driver, spec in wanted.items()) else ""

@@ -96,7 +96,7 @@ class Viewer:
     def look(self) -> View:
         """Evaluate the fleet as it is now."""
         self._cache.watch_plugins()
-        found = lookup.find_controller(self._api, self._settings)
+        found = lookup.find_controller(self._api)
         snapshots, now, lost = self._cache.snapshot(), self._api.now(), self._cache.out_of_sync
         memos = {name: Memo() for name in snapshots}
         decision, memories = decide_all(snapshots, {}, self._settings, now, memos)

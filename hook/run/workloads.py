@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hook.decide.workloads import AffectedPod, Refreshes
     from hook.kube.cache import Cache
     from hook.kube.client import Api
-    from hook.run.status import LeaseStatus
+    from hook.run.lookup import Lease
     from hook.run.statusobject import StatusObject
 
 log = logging.getLogger(__name__)
@@ -221,7 +221,7 @@ def stored_refreshes(text: str) -> Refreshes:
         return {}
 
 
-def read_refreshes(api: Api, lease: LeaseStatus | None) -> Refreshes:
+def read_refreshes(api: Api, lease: Lease | None) -> Refreshes:
     """Return the refreshes in the status objects: in that of the controller that is alive, or in those of all releases.
 
     Without the permission to read them, a pod may be possibly affected although another process knows better.

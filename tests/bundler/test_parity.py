@@ -151,7 +151,6 @@ def _specification(manifests: Manifests) -> str:
     job = copy.deepcopy(manifests.job)
     (container,) = job["spec"]["template"]["spec"]["containers"]
     container["env"] = manifests.config
-    container["args"] = [word for word in container["args"] if not word.startswith("--run-id=")]
     text = repr(job["spec"])
     assert job["metadata"]["name"] in text
     return text.replace(job["metadata"]["name"], "JOB")
@@ -173,7 +172,7 @@ def test_same_job(tmp_path: Path, helm: Helm, subtests: pytest.Subtests) -> None
                 assert manifests.job["spec"]["activeDeadlineSeconds"] == 4200
                 assert manifests.config["expect"] == {"chartVersion": "v26.3.3", "driverVersion": "580.105.08"}
                 tracked = manifests.one("ConfigMap")
-                assert tracked["data"].keys() == {"runId"}
+                assert tracked["data"].keys() == {"trigger"}
                 assert post.values["trigger"].startswith("v26.3.3-")
                 assert "helm.sh/hook" not in tracked["metadata"].get("annotations", {})
                 pods = render(found[DRA], target, helm).one("DaemonSet")["spec"]["template"]
@@ -252,12 +251,12 @@ def test_values_at_install_time(tmp_path: Path, helms: dict[str, Helm]) -> None:
         assert after[DRA].values["kubeletPlugin"]["podAnnotations"] == {KEY: "v26.3.3"}
 
 
-def test_an_application_waits_for_what_its_run_delegates(tmp_path: Path, helm: Helm) -> None:
+def test_an_application_waits_for_a_controller_without_a_job(tmp_path: Path, helm: Helm) -> None:
     """Argo CD then evaluates the status object in addition to the operation, with the script of the examples."""
     status = "resource.customizations.health.ConfigMap"
     script = load(ROOT / "examples" / "gates" / "argocd-cm.patch.yaml")["data"][status]
-    given = _given(tmp_path / "given", {POST: {"job": {"mode": "delegate"}}})
-    both, at_install = "operation-and-health", ("--set", f"{POST}.job.mode=delegate")
+    given = _given(tmp_path / "given", {POST: {"job": {"enabled": False}, "controller": {"enabled": True}}})
+    both, at_install = "operation-and-health", ("--set", f"{POST}.job.enabled=false,{POST}.controller.enabled=true")
     for number, (tool, flags, sets, by, has_script) in enumerate(
         (
             ("argocd", (), (), "operation", False),

@@ -27,7 +27,7 @@ OLDEST: Final = (1, 34)
 VARIANTS: Final = sorted((CHART / "ci").glob("*-values.yaml"))
 CONTROLLERS: Final = [one for one in VARIANTS if yaml.safe_load(one.read_text()).get("controller", {}).get("enabled")]
 """Those with a controller, which has no dry run."""
-NO_CONTROLLER: Final = "--set=controller.enabled=false,job.enabled=true,job.mode=complete"
+NO_CONTROLLER: Final = "--set=controller.enabled=false,job.enabled=true"
 """Whatever the user's values say: what follows is about the Job."""
 AT_ONCE: Final = 4
 KEEP_THE_JOB: Final = "--set=hook.deletePolicy=before-hook-creation"

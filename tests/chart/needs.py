@@ -32,8 +32,6 @@ class Role(StrEnum):
     """Each use of the program that has an account of its own."""
 
     JOB = "job"
-    DELEGATE = "delegate"
-    """A Job that only reads, and leaves the restarts to the controller."""
     CONTROLLER = "controller"
 
 
@@ -41,7 +39,6 @@ STATUS: Final[Permissions] = {requests.CONFIG_MAPS: ("get", "patch")}
 """To read and write the status object, which the chart creates."""
 OWN: Final[Mapping[Role, Permissions]] = {
     Role.JOB: {requests.JOBS: ("get",), **STATUS},
-    Role.DELEGATE: {requests.JOBS: ("get",), requests.LEASES: ("get",), **STATUS},
     Role.CONTROLLER: {requests.DEPLOYMENTS: ("get",), requests.LEASES: ("create", "get", "patch"), **STATUS},
 }
 """What each needs of its own objects, in its own namespace and by name (but for creating, which has no name yet)."""
@@ -54,8 +51,7 @@ def permissions(stacks: Iterable[Stack], role: Role) -> dict[GroupVersionResourc
     wanted: dict[GroupVersionResource, tuple[str, ...]] = {policies_of(kind): READ for kind in kinds}
     if any(stack.plugin.claim_drivers for stack in stacks):
         wanted[requests.RESOURCE_CLAIMS] = READ
-    writes = {} if role is Role.DELEGATE else WRITES
-    for part in (ALWAYS, writes, OWN[role]):
+    for part in (ALWAYS, WRITES, OWN[role]):
         for resource, verbs in part.items():
             wanted[resource] = (*wanted.get(resource, ()), *verbs)
     return wanted

@@ -30,7 +30,7 @@ NEW_NAME: Final[tuple[Values, ...]] = (
     {"ttlSecondsAfterFinished": 0},
 )
 BOTH: Final[Values] = {"controller.enabled": True}
-OF_A_RUN: Final = (*NEW_NAME[:3], {"job.mode": "delegate"}, {"job.enabled": False}, {"jobLabels": {"a": "b"}})
+OF_A_RUN: Final = (*NEW_NAME[:3], {"job.enabled": False}, {"jobLabels": {"a": "b"}})
 SAME_NAME: Final[tuple[Values, ...]] = (
     {"jobAnnotations": {"a": "b"}},
     {"podNetworkPolicy.enabled": True},

@@ -24,7 +24,6 @@ CONTENTS: Final[tuple[tuple[Values, list[str], list[str]], ...]] = (
     ({"enabled": False}, ["is disabled"], []),
     (CONTROLLER, ["--timeout 1620s", EXEC], []),
     (ALONE, [EXEC, EVENTS], ["Job", "--timeout", "job/", STATUS]),
-    ({**CONTROLLER, "job.mode": "delegate"}, ["The Job waits until the controller"], []),
     (OPEN, ["rbac.admissionPolicy.enabled is false", "which pods the ServiceAccount may delete"], []),
     ({"rbac.create": False}, ["rbac.create is false"], []),
 )

@@ -72,8 +72,8 @@ def test_any_change_of_the_hook_shows_in_an_ordinary_object(helm: Helm) -> None:
         {}, {"timeout": "1h"}, {"image.tag": "x"}, {"trigger": "v1"}, {"expect.chartVersion": "v26.7.0"},
     )  # fmt: skip
     data = [helm.render(values).one("ConfigMap")["data"] for values in changes]
-    assert {key for each in data for key in each} == {"runId"}
-    assert len({each["runId"] for each in data}) == len(changes)
+    assert {key for each in data for key in each} == {"trigger"}
+    assert len({each["trigger"] for each in data}) == len(changes)
 
 
 def test_other_tools_find_the_status_object_under_any_name(helm: Helm) -> None:

@@ -17,7 +17,7 @@ OTHERS: Final[dict[str, tuple[str, ...]]] = {
     "Deployment": ("spec.paused",),
     "ServiceAccount": ("secrets", "imagePullSecrets"),
     "ClusterRole": ("aggregationRule",),
-    "ConfigMap": ("data.phase", "data.startedRunId", "data.succeededRunId"),
+    "ConfigMap": ("data.phase", "data.updatedAt"),
 }
 """Kind -> fields that others write: queues and the Job controller; kubectl; OpenShift; Kubernetes; our own program."""
 SYSTEM: Final = frozenset({

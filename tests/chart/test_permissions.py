@@ -14,9 +14,8 @@ from tests.e2e.identity import Right, rights
 
 CONTROLLER: Final = f"{RELEASE}-controller"
 BOTH: Final[Values] = {"controller.enabled": True}
-DELEGATE: Final[Values] = {**BOTH, "job.mode": "delegate"}
 DRIVERS: Final = (["gpu"], ["network"], ["gpu", "network"])
-MODES: Final[tuple[Values, ...]] = ({}, {"dryRun": True}, BOTH, DELEGATE)
+MODES: Final[tuple[Values, ...]] = ({}, {"dryRun": True}, BOTH)
 NARROW: Final[Values] = {
     "plugin.namespace": "dra",
     "driverClients": [{"namespace": "monitoring", "name": "exporter"}, {"namespace": "dra", "name": "profiler"}],
@@ -36,8 +35,7 @@ def _rights(*roles: Object) -> set[Right]:
 
 
 def _accounts(values: Values) -> dict[str, Role]:
-    job = Role.DELEGATE if values.get("job.mode") == "delegate" else Role.JOB
-    return {RELEASE: job} | ({CONTROLLER: Role.CONTROLLER} if values.get("controller.enabled") else {})
+    return {RELEASE: Role.JOB} | ({CONTROLLER: Role.CONTROLLER} if values.get("controller.enabled") else {})
 
 
 def _needed(values: Values, role: Role) -> dict[str, set[Right]]:
@@ -83,8 +81,6 @@ CONDITIONS: Final[dict[str, Callable[[Values, str], Any]]] = {
     "`drivers` has `gpu`": lambda values, _: "gpu" in values["drivers"],
     "`drivers` has `network`": lambda values, _: "network" in values["drivers"],
     "not `dryRun`": lambda values, _: "dryRun" not in values,
-    "`job.mode: delegate`": lambda values, _: "job.mode" in values,
-    "not `job.mode: delegate`": lambda values, account: account == CONTROLLER or "job.mode" not in values,
 }
 """The column before it."""
 
@@ -117,7 +113,7 @@ def test_own_objects_are_granted_by_name(helm: Helm) -> None:
     for values, names in (
         ({}, {RELEASE: {RELEASE, STATUS}}),
         ({"hook.enabled": False}, {RELEASE: {helm.render({"hook.enabled": False}).job["metadata"]["name"], STATUS}}),
-        (DELEGATE, {RELEASE: {RELEASE, STATUS}, CONTROLLER: {RELEASE, CONTROLLER, STATUS}}),
+        (BOTH, {RELEASE: {RELEASE, STATUS}, CONTROLLER: {RELEASE, CONTROLLER, STATUS}}),
     ):
         for account, expected in names.items():
             (role,) = [item for item in helm.render(values).roles_of(account) if item["kind"] == "Role"]

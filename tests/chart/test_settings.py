@@ -13,11 +13,11 @@ from tests.fixtures.settings import EVERY_SETTING
 from tools.settings import settings
 
 SETTINGS: Final = {".".join(path): setting for path, setting in settings()[0].items()}
-OF_A_RUN: Final = {"timeout", "onDeadline", "expect", "dryRun", "job"}
+OF_A_RUN: Final = {"timeout", "onDeadline", "expect", "dryRun"}
 """Settings of a single run. The controller does not get them, so that a release does not restart it."""
-BLOCKS: Final = ("expect", "plugin", "job", "controller", "advanced", "affectedWorkloads")
+BLOCKS: Final = ("expect", "plugin", "controller", "advanced", "affectedWorkloads")
 RENDERED: Final[tuple[Values, ...]] = (
-    {"job.mode": "complete"},
+    {},
     {"dryRun": False, "controller.enabled": True},
 )
 """The chart renders them in two steps, because a controller has no dry run."""

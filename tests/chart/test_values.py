@@ -49,7 +49,6 @@ MISTAKES: Final[tuple[tuple[Values, str], ...]] = (
     ({"timeout": "25min"}, 'timeout is "25min", which is not a duration: write'),
     ({"timeout": "29s"}, 'timeout is "29s": at least 30s'),
     ({"job.enabled": False}, "so nothing would run"),
-    ({"job.mode": "delegate"}, "there is no controller to delegate to"),
     ({**BOTH, "dryRun": True}, "a controller has no end"),
     ({**BOTH, "controller.serviceAccount.name": "gpu-operator-post"}, "would share a ServiceAccount"),
     ({**BOTH, "controller.serviceAccount.create": False}, "controller.serviceAccount.name must name an existing"),
@@ -79,8 +78,8 @@ def test_a_mistake_is_refused_with_a_sentence(helm: Helm, helms: dict[str, Helm]
     for values, sentence in MISTAKES:
         assert sentence in helm.refuse(values), values
     for each in helms.values():
-        message = each.refuse({"timeout": "25min", "job.mode": "delegate", "driverClients": [{"name": "y"}]})
-        for sentence in ("which is not a duration", "there is no controller", CLIENT):
+        message = each.refuse({"timeout": "25min", "job.enabled": False, "driverClients": [{"name": "y"}]})
+        for sentence in ("which is not a duration", "nothing would run", CLIENT):
             assert sentence in message
 
 

@@ -19,16 +19,11 @@ from hook.kube.informer import OutOfSync
 from hook.objects import names
 from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
-from hook.run.status import ControllerState, ControllerStatus
+from hook.run.status import ControllerState
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 DRIVER: Final = "gpu"
 PLUGIN: Final = "dra/plugin"
-SPEC: Final = "0123456789abcdef"
-STATUS: Final = ControllerStatus(
-    spec_hashes={"gpu": SPEC}, remaining=3, eta_seconds=360, restarted=7, observed_at=NOW, last_restart_at=NOW,
-    writer="pod-a",
-)  # fmt: skip
 
 
 class Recorder(EventRecorder):
@@ -104,11 +99,9 @@ def restart(pod: StalePod, **how: str) -> RestartResult:
     return RestartResult(DeletePod("gpu-1", pod, DRIVER), **(how or {"note": "restarted"}))
 
 
-def lease(written: ControllerStatus | str | None = STATUS, **spec: str) -> dict[str, Any]:
+def lease(**spec: str) -> dict[str, Any]:
     """Return a controller's Lease, renewed two seconds ago."""
-    text = written.encode() if isinstance(written, ControllerStatus) else written
-    annotations = {names.STATUS_ANNOTATION: text} if text is not None else {}
-    metadata = {"name": "post", "namespace": "gpu-operator", "labels": names.OWN_LABELS, "annotations": annotations}
+    metadata = {"name": "post", "namespace": "gpu-operator", "labels": names.OWN_LABELS}
     renewed = {"holderIdentity": "pod-a", "renewTime": "2026-03-01T11:59:58.000001Z"}
     return {"kind": "Lease", "metadata": metadata, "spec": {**renewed, **spec}}
 

@@ -11,7 +11,6 @@ from typing import Final
 
 import pytest
 
-from hook.decide import decide
 from hook.decide.decide import Snapshots
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
@@ -21,15 +20,14 @@ from hook.kube import events
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import ObjectReference
 from hook.kube.requests import delete_pod
-from hook.objects import names
 from hook.run import controller
 from hook.run.controller import Controller, Identity, Leader, StateReporter
 from hook.run.metrics import Telemetry
 from hook.run.report import ProgressReporter, RestartResult
-from hook.run.status import ControllerState, ControllerStatus
+from hook.run.status import ControllerState
 from tests.client.controller import Recorder
 from tests.client.leases import NAME, NAMESPACE, PATH, Leases, held, keeping
-from tests.client.server import PATIENCE, Said, Server, refused, until
+from tests.client.server import PATIENCE, Said, Server, until
 from tests.fixtures.cluster import LATER, stale
 from tests.fixtures.limits import FOLLOWING
 
@@ -91,37 +89,6 @@ def test_nothing_is_restarted_once_the_lease_is_lost(led: Led, monkeypatch: pyte
     assert server.count("DELETE") == 0
 
 
-def test_a_leader_begins_with_a_status_of_its_own(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the leader before it wrote: its first status replaces all of that."""
-    kept, server, lease, leader = led
-    now = server.api.now()
-    left = ControllerStatus(restarted=3, last_restart_at=now, writer="b")
-    lease.annotate({names.STATUS_ANNOTATION: left.encode()})
-
-    def enough(_seconds: float) -> None:
-        raise KeyError  # ends what never ends
-
-    monkeypatch.setattr(leader.loop, "rest", enough)
-    with pytest.raises(KeyError):
-        leader.run()
-    status = ControllerStatus.decode(kept.annotation(names.STATUS_ANNOTATION))
-    assert (status.writer, status.restarted, status.last_restart_at) == ("a", 0, None)
-
-
-def test_a_controller_that_is_out_of_sync_promises_nothing(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It acknowledges no spec that it cannot see."""
-    kept, _server, _lease, leader = led
-    leader.cache.watch_fleet()
-    until(lambda: leader.cache.synced, "all is read")
-    fleets = decide.indexed(leader.cache.snapshot(), FOLLOWING)
-    assert (leader._state(DONE, fleets).spec_hashes, leader._state(DONE, fleets).eta) == ({"gpu": ""}, 0)
-    kept.instead = lambda line: refused(403) if "watch=true" in line else None
-    until(lambda: leader.cache.out_of_sync, "it is out of sync")
-    assert leader._state(DONE, fleets).spec_hashes == {"gpu": ""}
-    monkeypatch.setattr(controller, "UNREADY_SECONDS", 0.0)
-    until(lambda: not leader._state(DONE, fleets).spec_hashes, "it is out of sync for long")
-
-
 def standby(server: Server) -> tuple[Controller, threading.Thread]:
     """Return a controller that runs in a thread until it loses the Lease."""
     running = Controller(server.api, FOLLOWING, Identity(ELECTION), Telemetry(server.api.counters))
@@ -169,7 +136,7 @@ def test_events_are_written_before_the_lease_is_released(monkeypatch: pytest.Mon
     with keeping() as (kept, server):
         kept.instead = lambda line: None if "events" not in line or stopping.wait(PATIENCE) else Said()
         running, _thread = standby(server)
-        until(lambda: kept.annotation(names.STATUS_ANNOTATION), "it has written its status")
+        until(lambda: running._leading is not None, "it leads")
         assert running._leading is not None
         for number in range(4):
             running._leading._reporter._progress.recorder.event(PLUGIN, "Restarted", "note", about=str(number))

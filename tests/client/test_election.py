@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
 
-from hook.errors import ConflictError, LeaseLostError
+from hook.errors import LeaseLostError
 from hook.kube import election
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.requests import Request, delete_pod
@@ -23,7 +23,6 @@ from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, refused
 CONFIG: Final = LeaderElectionConfig(NAMESPACE, NAME, "a")
 DELETE: Final = delete_pod("dra", "a", "uid", "7")
 LATER: Final = "2099-01-01T00:00:00.000000Z"
-STATUS: Final = {names.STATUS_ANNOTATION: "{}"}
 
 
 class Scene:
@@ -232,19 +231,6 @@ def test_of_two_that_take_it_at_once_one_leads() -> None:
             assert (elector.leading, other.leading, elector.trouble) == (False, True, "no"), verb
             assert not elector._try()
             assert (elector.holder, elector.trouble) == ("b", ""), verb
-
-
-def test_renewals_that_come_in_between_again_and_again() -> None:
-    """On a busy machine several do before one annotation is written. Each try goes by what is there then."""
-    for conflicts in range(election.ANNOTATE_TRIES + 1):
-        with staged() as scene:
-            elector, times = scene.leader(), [f"2099-01-01T00:00:{number:02}.000000Z" for number in range(conflicts)]
-            scene.on("PATCH", lambda: scene.renew(renewTime=times.pop()) if times else None)
-            written = conflicts < election.ANNOTATE_TRIES
-            with nullcontext() if written else pytest.raises(ConflictError):
-                elector.annotate(STATUS)
-            found = scene.kept.annotation(names.STATUS_ANNOTATION)
-            assert ((found == "{}"), times) == (written, []), conflicts
 
 
 @pytest.fixture

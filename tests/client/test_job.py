@@ -1,4 +1,4 @@
-"""The Job: when a run ends and how, what only a second read may end, and when the controller takes over."""
+"""The Job: when a run ends and how, and what only a second read may end."""
 
 # ruff: noqa: B023 - what is defined in a loop is used in the same turn
 from __future__ import annotations
@@ -9,32 +9,25 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pytest
-from msgspec import structs
 
 from hook import cli
 from hook.config import Duration, OnDeadline, Settings
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
-from hook.errors import PermissionDeniedError
 from hook.kube import cache as caches
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
 from hook.kube.requests import NODES, ListOptions
-from hook.objects import names
 from hook.objects.drivers import STACKS
-from hook.run import job
-from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Delegation, LeaseObserver, Outcome, Readiness, Runner
+from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome, Runner
 from hook.run.report import next_step
-from hook.run.status import ControllerStatus, LeaseStatus
 from hook.run.statusobject import StatusObject
-from tests.client.controller import SPEC, STATUS, lease
 from tests.client.fixtured import DISCOVERY, Shown
-from tests.client.leases import NAME, NAMESPACE, Leases, keeping
 from tests.client.server import PATIENCE, SILENT, Said, Server, refused, serving, told, until
 from tests.fixtures.cluster import cluster, stale
 
@@ -56,9 +49,9 @@ def runner(server: Server, settings: Settings | None = None, ago: float = 0.0) -
     return Runner(server.api, cache, asked, EventRecorder(server.api, "run", silent=True), own)
 
 
-def ended(run: Runner, observer: LeaseObserver | None = None) -> Outcome:
+def ended(run: Runner) -> Outcome:
     """Run to the end."""
-    outcome = run.run(observer)
+    outcome = run.run()
     run._cache.stop()
     return outcome
 
@@ -130,7 +123,7 @@ def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
     """Its Job, or the versions of ResourceSlices: refused credentials have two minutes, but not beyond the deadline."""
     monkeypatch.setattr(cli, "ignore_signals", lambda: None)
     values = {"service_account_dir": str(tmp_path), "job_namespace": "gpu-operator", "log_format": "json"}
-    values |= {"status_name": "", "run_id": ""}
+    values |= {"status_name": ""}
     for part, said in product(("", DISCOVERY), (refused(401), Said(503), SILENT)):
         message = tmp_path / "message"
         message.touch()
@@ -192,168 +185,18 @@ def test_exit_codes() -> None:
             assert runner(server, settings)._exit_code(decision) == code, (decision.phase, settings.dry_run)
 
 
-class Observed:
-    """Stands for the observer of a controller's Lease, whose own tests are below."""
+def test_the_end_is_written_to_the_status_object() -> None:
+    """A run without a result is Unknown, because the Job tries again. A refusal does not fail a run."""
+    for answer, code, phase in ((told(kind="ConfigMap"), 0, "Succeeded"), (told(kind="ConfigMap"), 1, "Unknown"),
+                                (refused(403), 0, "Succeeded")):  # fmt: skip
+        bodies: list[bytes] = []
 
-    def __init__(self, readiness: Readiness) -> None:
-        self._readiness = readiness
+        def wrote(_line: str, body: bytes) -> Said:
+            bodies.append(body)
+            return answer
 
-    def readiness(self, _wanted: object) -> Readiness:
-        """Return what is known of it."""
-        return self._readiness
-
-
-def delegating(server: Server, readiness: Readiness) -> tuple[Runner, Delegation]:
-    """Return a run that delegates to a controller."""
-    run = runner(server)
-    observer = cast("LeaseObserver", Observed(readiness))
-    run._delegation = Delegation(run._cache, run._settings, run._loop, observer)
-    return run, run._delegation
-
-
-def test_a_job_in_delegate_mode_restarts_nothing() -> None:
-    """Its account may not, and the controller does. At its deadline it reports what it waited for, if that is all."""
-    with serving(Shown(stale())) as server:
-        run = runner(server, Settings(timeout=Duration(seconds=3)))
-        outcome = ended(run, LeaseObserver(server.api, "gpu-operator", "post"))
-        assert (outcome.exit_code, server.writes) == (EXIT_DEADLINE, [])
-        run, delegation = delegating(server, Readiness("no controller"))
-        delegation._blocker = "no controller"
-        late = run._final(LATE)
-        assert late is not None
-        assert (late.cause, "no controller" in late.message) == (Reason.CONTROLLER_MISSING, True)
-        delegation._blocker = ""
-        assert run._final(LATE) is LATE
-
-
-def test_a_delegation_that_is_not_written_does_not_end_the_run() -> None:
-    """Otherwise a gate would let others pass. A success that is not written ends it: gates stay closed."""
-    delegated = replace(DONE, reason=Reason.DELEGATED)
-    for answer, decision, ends in (
-        (refused(403), delegated, False),
-        (Said(0), delegated, False),
-        (told(kind="ConfigMap", data={}), delegated, True),
-        (refused(403), DONE, True),
-    ):
-        with serving(Shown(cluster()), wrote=lambda _line, _body: answer) as server:
-            run, _ = delegating(server, Readiness("", LeaseStatus("a", "b")))
-            run._settings = Settings(timeout=Duration(seconds=1))
+        with serving(Shown(cluster()), wrote=wrote) as server:
+            run = runner(server, Settings(timeout=Duration(seconds=1)))
             run._status_object = StatusObject(server.api, "ns", "it-status", "job/it", server.api.began)
-            assert run.show_end(Outcome(decision, 0), "r1") is ends, (answer, decision.reason)
-            assert server.writes
-
-
-LED: Final = LeaseStatus(
-    "gpu-operator", "post", "pod-a", status=ControllerStatus(remaining=3, eta_seconds=360, writer="pod-a")
-)
-
-
-def test_a_job_delegates_to_a_controller_that_saw_the_same() -> None:
-    """Once a second read shows the same intent: a watch may be behind what was applied a moment ago."""
-    for readiness, ready in (
-        (Readiness("", LED), True),
-        (Readiness("not observed", LED), False),
-        (Readiness("none"), False),
-        (Readiness("", LeaseStatus("a", "b")), False),
-    ):
-        with serving(shown := Shown(stale())) as server:
-            run, delegation = delegating(server, readiness)
-            run._cache.watch_fleet()
-            until(run._loop.observe, "all is read")
-            first = run._loop.observe()
-            assert first is not None
-            decision = run._loop.decide(first)
-            assert decision.actions
-            found = run._final(decision)
-            if found is None:
-                assert (ready, delegation._blocker) == (False, readiness.blocker), readiness
-            else:
-                assert ready, readiness
-                assert (found.phase, found.reason, found.actions) == (Phase.DONE, Reason.DELEGATED, ())
-                assert found.message == "delegated to controller pod-a, 3 nodes remaining, about 6m"
-            # Now the policy changes, and no watch shows it.
-            shown.instead = lambda line: Said(200) if "watch=true" in line else None
-            shown.found = stale().change("policy", "metadata: {generation: 99, resourceVersion: '1001'}")
-            shown.version = 1001
-            assert run._final(decision) is None, readiness
-            run._cache.stop()
-            assert server.writes == []
-
-
-OTHER: Final = "fedcba9876543210"
-
-
-def renew(kept: Leases, second: int, **spec: str) -> None:
-    """Renew the Lease as its holder does."""
-    kept.change({"spec": {"renewTime": f"2026-03-01T12:00:{second:02}.000001Z", **spec}})
-
-
-@pytest.fixture
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read the Lease whenever the observer is asked."""
-    monkeypatch.setattr(job, "LOOK_SECONDS", 0.0)
-
-
-@pytest.mark.usefixtures("_at_once")
-def test_a_controller_that_renews_and_saw_the_same_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the clocks show: on the first look, a Lease that a dead controller left is the same."""
-    with keeping() as (kept, server):
-        observer = LeaseObserver(server.api, NAMESPACE, NAME)
-
-        def blocker(**wanted: str) -> str:
-            return observer.readiness(wanted or {"gpu": SPEC}).blocker
-
-        assert "no controller has run yet" in blocker()
-        kept._keep(lease())
-        assert "checking whether controller pod-a still renews" in blocker()
-        with monkeypatch.context() as patch:
-            patch.setattr(job, "ALIVE_SECONDS", 0.0)
-            assert "the last leader was pod-a" in blocker()
-        renew(kept, 1)
-        found = observer.readiness({"gpu": SPEC})
-        assert found.blocker == ""
-        assert found.lease is not None
-        assert found.lease.status == STATUS
-        assert "driver gpu" in blocker(gpu=OTHER)
-        assert "does not refresh driver network" in blocker(gpu=SPEC, network=SPEC)
-        renew(kept, 2, holderIdentity="")
-        assert blocker()
-        assert "is not renewed" in LeaseObserver(server.api, NAMESPACE, NAME).readiness({"gpu": SPEC}).blocker
-        renew(kept, 3, holderIdentity="pod-b")
-        assert "has not read the fleet yet" in blocker()
-        own = {names.STATUS_ANNOTATION: structs.replace(STATUS, writer="pod-b").encode()}
-        kept.change({"metadata": {"annotations": own}})
-        assert blocker() == ""
-        monkeypatch.setattr(job, "ALIVE_SECONDS", 0.0)
-        assert "the last leader was pod-b" in blocker()
-
-
-@pytest.mark.usefixtures("_at_once")
-def test_a_controller_that_has_not_observed_the_same_is_waited_for() -> None:
-    """It may be about to."""
-    for written, why in (
-        (None, "has not written a status yet"),
-        ('{"version":2}', "cannot be read"),
-        (ControllerStatus(writer="pod-a"), "has not read the fleet yet"),
-        (structs.replace(STATUS, writer=""), "has not read the fleet yet"),
-        (structs.replace(STATUS, spec_hashes={"gpu": ""}), "has not observed this spec"),
-    ):
-        with keeping() as (kept, server):
-            observer = LeaseObserver(server.api, NAMESPACE, NAME)
-            kept._keep(lease(written))
-            observer.readiness({})
-            renew(kept, 1)
-            found = observer.readiness({"gpu": SPEC}).blocker
-            assert why in found, written
-            assert bool(found) is bool(why), written
-
-
-@pytest.mark.usefixtures("_at_once")
-def test_a_lease_that_cannot_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An outage passes; a missing permission is reported at once, because waiting does not grant it."""
-    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, denied=0))
-    for said in (Said(503), told(kind="Lease", metadata=7)):
-        with serving(said) as server:
-            assert "cannot be read" in LeaseObserver(server.api, NAMESPACE, NAME).readiness({}).blocker
-    with serving(refused(403)) as server, pytest.raises(PermissionDeniedError):
-        LeaseObserver(server.api, NAMESPACE, NAME).readiness({})
+            run.show_end(Outcome(DONE, code))
+        assert {phase} == {json.loads(body)["data"]["phase"] for body in bodies}, (answer, code)

@@ -14,7 +14,6 @@ import pytest
 from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
-from hook.run import statusobject
 from hook.run.statusobject import StatusObject, StatusPhase
 from tests.client.server import Said, refused, serving
 from tests.fixtures.cluster import cluster
@@ -34,7 +33,7 @@ STATES: Final = {
 class ConfigMap:
     """A ConfigMap as an API server keeps it: each field manager owns the keys that it applied last."""
 
-    managers: dict[str, dict[str, str]] = field(default_factory=lambda: {"helm": {"runId": "r1"}})
+    managers: dict[str, dict[str, str]] = field(default_factory=lambda: {"helm": {"trigger": "t1"}})
     refuses: int = 0
     """The next so many writes are refused."""
     writes: list[str] = field(default_factory=list)
@@ -45,27 +44,19 @@ class ConfigMap:
         """Return all keys."""
         return {key: value for owned in self.managers.values() for key, value in owned.items()}
 
-    @property
-    def version(self) -> str:
-        """Return another text for each write."""
-        return f"v{len(self.writes)}"
-
     def write(self, line: str, body: bytes) -> Said:
         """Answer a server-side apply."""
         url, sent = urlsplit(line.split()[1]), json.loads(body)
         query = parse_qs(url.query)
         assert (url.path, query["force"]) == ("/api/v1/namespaces/ns/configmaps/it-status", ["true"])
-        read = sent["metadata"].pop("resourceVersion", None)
         assert (sent["kind"], sent["metadata"]) == ("ConfigMap", {"name": "it-status", "namespace": "ns"})
-        if read not in (None, self.version):
-            return refused(409)
         if self.refuses:
             self.refuses -= 1
             return refused(403)
         (manager,) = query["fieldManager"]
         self.writes.append(manager)
         self.managers[manager] = sent["data"]
-        found = {"kind": "ConfigMap", "metadata": {"resourceVersion": self.version}, "data": self.data}
+        found = {"kind": "ConfigMap", "data": self.data}
         return Said(200, json.dumps(found).encode())
 
 
@@ -101,19 +92,18 @@ def decision(phase: Phase = Phase.WAIT, reason: Reason = Reason.NODES_PENDING, m
 
 
 def test_it_holds_the_state_as_text(scene: Scene) -> None:
-    """A node counts once, with its least advanced plugin. A Job that delegated has not finished."""
+    """A node counts once, with its least advanced plugin."""
     data = scene.show(decision(message="two\nlines"))
     times = {key: data.pop(key) for key in ("startedAt", "updatedAt")}
     assert all(value.endswith("Z") for value in times.values()), times
     assert data == {
-        "runId": "r1", "phase": "Progressing", "reason": "NodesPending", "message": r"two\x0alines",
+        "trigger": "t1", "phase": "Progressing", "reason": "NodesPending", "message": r"two\x0alines",
         "progress": "2/4 (1 excluded)", "total": "5", "verified": "2", "stale": "1", "failed": "1", "excluded": "1",
         "driverVersion": "580.126.20", "operatorChartVersion": "26.3.4", "observedGeneration": "2", "writer": "job/it",
     }  # fmt: skip
     names = {Phase.DONE: "Succeeded", Phase.SKIP: "Skipped", Phase.FAIL: "Failed", Phase.DEADLINE: "TimedOut"}
     for phase, name in names.items():
         assert scene.show(decision(phase), 5)["phase"] == name
-    assert scene.show(decision(Phase.DONE, Reason.DELEGATED), 5)["phase"] == "Progressing"
     scene.writer.end(decision(), StatusPhase.UNKNOWN)
     assert scene.there.data["phase"] == "Unknown"
 
@@ -136,59 +126,14 @@ def test_it_is_written_when_something_changed_and_not_too_often(scene: Scene) ->
         assert (len(scene.there.writes) > before) is writes, number
 
 
-def test_a_run_clears_the_last_success_and_notes_its_own(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_write_is_repeated(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     """What other field managers own stays. A refusal may pass: it is logged once and repeated, and nothing waits."""
-    scene.there.managers["gpu-operator-post-run"] = {"succeededRunId": "r0"}
-    scene.writer.begin_run("r1")
-    scene.there.refuses = 4
+    scene.there.refuses = 2
     for after in (0, 0, 5):  # not at once
         assert "phase" not in scene.show(decision(), after)
     assert [record.levelname for record in caplog.records if "status object" in record.message] == ["WARNING"]
     shown = scene.show(decision(), 5)
-    assert (shown["phase"], shown["startedRunId"], shown["succeededRunId"]) == ("Progressing", "r1", "")
-    scene.writer.note_run(startedRunId="r1", succeededRunId="r1")
-    assert (scene.there.data["succeededRunId"], scene.there.data["phase"]) == ("r1", "Progressing")
+    assert (shown["phase"], shown["trigger"]) == ("Progressing", "t1")
     scene.there.refuses = 2
     scene.writer.end(decision(Phase.DONE), seconds=30)
     assert (scene.there.data["phase"], scene.there.data["driverVersion"]) == ("Succeeded", "580.126.20")
-
-
-def test_a_lost_success_does_not_overwrite_the_next_run(scene: Scene) -> None:
-    """The controller notes it again only if the object still shows the run that it finished: a conflict ends it."""
-    next_run = {"startedRunId": "r2", "succeededRunId": ""}
-    scene.show(decision())
-    scene.there.managers["gpu-operator-post-run"] = next_run
-    scene.there.writes.append("another process")
-    scene.writer.finish_run(startedRunId="r1", succeededRunId="r1")
-    assert scene.there.managers["gpu-operator-post-run"] == next_run
-    scene.show(decision(), 5)
-    assert scene.writer.data["startedRunId"] == "r2"
-    scene.writer.finish_run(startedRunId="r2", succeededRunId="r2")
-    assert scene.there.data["succeededRunId"] == "r2"
-    scene.there.refuses = 1
-    assert not scene.writer.note_run(startedRunId="r1", succeededRunId="r1")
-    scene.there.managers["gpu-operator-post-run"] = next_run
-    shown = scene.show(decision(Phase.DONE), 5)
-    assert (shown["phase"], shown["startedRunId"], shown["succeededRunId"]) == ("Succeeded", "r2", "")
-
-
-def test_a_controller_finishes_the_run_whose_spec_it_observed() -> None:
-    """Not another run, not one that has ended, and not on another spec."""
-    spec = statusobject.delegated({"gpu": "abc"})
-    waiting = {"runId": "r1", "delegatedRunId": "r1", "delegatedSpec": spec, "succeededRunId": ""}
-    seen = {"gpu": "abc", "network": "def"}
-    # A controller removed the spec when it observed it: a later spec is newer than what the run delegated.
-    later = {key: value for key, value in waiting.items() if key != "delegatedSpec"}
-    assert statusobject.observed_run(later, {"gpu": "xyz"}) == "r1"
-    assert statusobject.observed_run(waiting, seen) == "r1"
-    for name, data, observed in (
-        ("no run", {"runId": "r1"}, seen),
-        ("a newer run", {**waiting, "runId": "r2"}, seen),
-        ("ended", {**waiting, "succeededRunId": "r1"}, seen),
-        ("another spec", waiting, {"gpu": "xyz"}),
-        ("not rendered", waiting, {}),
-        ("damaged", {**waiting, "delegatedSpec": "["}, seen),
-        ("no spec", {**waiting, "delegatedSpec": "{}"}, seen),
-        ("ended, without its spec", {**later, "succeededRunId": "r1"}, seen),
-    ):
-        assert not statusobject.observed_run(data, observed), name

@@ -9,6 +9,8 @@ from typing import Final
 import pytest
 
 from hook.config import AffectedWorkloads, Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, Phase
 from hook.decide.state import Memory
 from hook.decide.workloads import Affected, AffectedPod, Exposure, Refresh
 from hook.kube import requests, retry
@@ -16,8 +18,7 @@ from hook.kube import workloads as informers
 from hook.kube.cache import Cache
 from hook.kube.workloads import WorkloadCache
 from hook.run import lookup, workloads
-from hook.run.lookup import Lookup
-from hook.run.status import LeaseStatus
+from hook.run.lookup import Lease, Lookup
 from hook.run.statusobject import StatusObject
 from hook.run.workloads import WorkloadObserver, as_json, as_lines, status_keys, stored_refreshes
 from tests.client.fixtured import Shown
@@ -129,8 +130,8 @@ def test_the_status_object_shows_no_pods_that_are_not_known(monkeypatch: pytest.
     with serving(Shown(cluster(), held), wrote=pods.write) as server:
         cache = lookup.read_cache(server.api, Settings(), workloads=True)
         written = StatusObject(server.api, "ns", "it-status", "job/it", at(0))
-        written.note_run(succeededRunId="")
         snapshots, memories = cache.snapshot(), {"gpu": Memory(started=LATER)}
+        written.show(Decision(Phase.DONE, Reason.NOTHING_STALE, ""), snapshots, Settings())
         observer = WorkloadObserver(server.api, cache, Settings(), written, silent=True)
         before = pods.data.keys()
         for unknown_seconds, now, keys in ((60.0, False, shown | off), (60.0, True, off), (-1.0, False, off)):
@@ -181,7 +182,7 @@ def test_refreshes_are_read_from_the_controllers_object_or_from_those_of_jobs() 
     """A Lease that is not renewed does not count. Without the permission nothing is known, and `status` continues."""
     text = status_keys(Affected((POD,)), {"gpu-0": Refresh(RUN, at(9))})["refreshTimes"]
     stored = {"kind": "ConfigMap", "metadata": {"name": "post-status"}, "data": {"refreshTimes": text}}
-    lease = LeaseStatus("gpu-operator", "post", "pod-a", at(0))
+    lease = Lease("gpu-operator", "post", "pod-a", at(0))
     for said, seconds in ((Said(200, json.dumps(stored).encode()), 2), (listed(stored), 600)):
         with serving(said) as server:
             alive = Lookup(at(seconds), lease).alive
@@ -220,12 +221,12 @@ def test_events_are_bounded_and_not_repeated() -> None:
 def test_nothing_is_written_before_the_object_is_known() -> None:
     """A controller that starts must not replace the refreshes that its predecessor or a Job has stored."""
     keys = status_keys(Affected((POD,)), {"gpu-0": Refresh(RUN, at(9))})
-    answer = json.dumps({"kind": "ConfigMap", "data": {"runId": "r1", **keys}}).encode()
+    answer = json.dumps({"kind": "ConfigMap", "data": {"phase": "Succeeded", **keys}}).encode()
     with serving(Said(200, answer)) as server:
         written = StatusObject(server.api, "ns", "it-status", "controller/a", at(0))
         written.note_workloads(keys)
         assert server.writes == []
-        written.note_run(succeededRunId="r1")
+        written.show(Decision(Phase.DONE, Reason.NOTHING_STALE, ""), {"gpu": cluster().seen()}, Settings())
         written.note_workloads(keys)
         assert len(server.writes) == 1
         written.note_workloads({**keys, "affectedPods": "0"})

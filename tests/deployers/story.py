@@ -36,9 +36,8 @@ UPGRADED: Final = Wanted(chart=NEW_CHART, driver=NEW)
 FAILED: Final = Wanted(chart=NEXT_CHART, driver=NEXT, operator=PARALLEL, post=SOON)
 PLAIN_UPGRADED: Final = Wanted(chart="v26.7.0", driver="590.44.01", operator=PARALLEL)
 PLAIN_FAILED: Final = Wanted(chart="v26.7.1", driver="590.48.01", operator=PARALLEL, post=SOON)
-WITH_CONTROLLER: Final[Values] = {"controller": {"enabled": True}, "job": {"mode": "delegate"}}
-"""As the documentation recommends a controller."""
-DELEGATED: Final = Wanted(chart="v26.7.2", driver="595.20.02", operator=PARALLEL, post=WITH_CONTROLLER)
+ONLY_CONTROLLER: Final[Values] = {"controller": {"enabled": True}, "job": {"enabled": False}}
+CONTROLLED: Final = Wanted(chart="v26.7.2", driver="595.20.02", operator=PARALLEL, post=ONLY_CONTROLLER)
 
 
 class Story(Chapters):
@@ -163,31 +162,31 @@ class Story(Chapters):
     # With a controller.
 
     @chapter
-    def delegation(self) -> Chapter:
-        """Deploy hook and controller, and upgrade to a driver that one node cannot pull, as before."""
+    def controlled(self) -> Chapter:
+        """Replace the Job by a controller, and upgrade to a driver that one node cannot pull, as before."""
         assert self.plain_failure
         self.bench.until(self.bench.all_ended, "no Job is under way", 180)
         others = set(NODES) - {BROKEN}
 
-        def delegated() -> Outcome:
-            outcome = self.tool.apply(DELEGATED.releases())
+        def deployed() -> Outcome:
+            outcome = self.tool.apply(CONTROLLED.releases())
             fresh = f"the others are fresh; {outcome.said}"
-            self.bench.until(lambda: self.bench.are_fresh(DELEGATED.driver, others), fresh, 120)
+            self.bench.until(lambda: self.bench.are_fresh(CONTROLLED.driver, others), fresh, 120)
             return outcome
 
-        return self.bench.chapter(delegated)
+        return self.bench.chapter(deployed)
 
     @chapter
     def aftermath(self) -> Chapter:
         """Repair the node while nothing is deployed, and deploy the same again once the controller is through."""
-        assert self.delegation
+        assert self.controlled
         before = self.bench.controller()
 
         def repaired() -> Outcome:
             self.fault(None)
             all_fresh = "the controller restarted the rest"
-            self.bench.until(lambda: self.bench.are_fresh(DELEGATED.driver, set(NODES)), all_fresh, 120)
-            outcome = self.tool.apply(DELEGATED.releases())
+            self.bench.until(lambda: self.bench.are_fresh(CONTROLLED.driver, set(NODES)), all_fresh, 120)
+            outcome = self.tool.apply(CONTROLLED.releases())
             assert self.bench.controller() == before
             return outcome
 

@@ -1,6 +1,6 @@
 """Gates on the status object, with the files of examples/gates and the real tools.
 
-A gate opens after this run's success: not before it, not on a failure, and not on an earlier success. Nothing waits for
+A gate opens when the fleet is done with a driver version: not before, and not on a failure. Nothing waits for
 itself: Helm waits for all objects, Flux for the hook, and Argo CD has the health script, each in our own release.
 """
 
@@ -26,7 +26,7 @@ from devcluster.deployers.manifests import RETRIES, Object, application, helm_re
 from devcluster.deployers.release import Release
 from devcluster.layout import CHECKOUT
 from tests.deployers.bench import NODES, QUICK_JOB, Bench, booted
-from tests.deployers.story import NEXT, SOON, WITH_CONTROLLER
+from tests.deployers.story import NEXT, ONLY_CONTROLLER, SOON
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, NEW, OLD, RELEASE
 from tests.promises import promised
 
@@ -57,9 +57,10 @@ class Platform(Bench):
         """Let the broken driver get ready."""
         self.annotate(BROKEN, "driver-fault", None)
 
-    def await_run(self, state: str = "startedRunId") -> None:
-        """Wait until the run of the release has started, or until the controller has it."""
-        self.until(lambda: (said := self.data())["runId"] == said.get(state), f"{state} is that of this release", 120)
+    def await_run(self, driver: str) -> None:
+        """Wait until the status object shows that the fleet is on its way to a driver."""
+        wanted = {"driverVersion": driver, "phase": "Progressing"}.items()
+        self.until(lambda: wanted <= self.data().items(), f"the upgrade to {driver} is under way", 120)
 
     def assert_done(self, driver: str) -> None:
         """Assert that no plugin is stale and that all have a driver, at the moment when a gate has opened."""
@@ -99,24 +100,20 @@ def test_gates_of_a_pipeline(tmp_path_factory: pytest.TempPathFactory) -> None:
         assert lab.post(helm=waits).code == 0
         assert lab.gates(OLD, 30) == [True, True]
 
-        # An upgrade of the operator alone, without `expect` and `trigger`: the run id and its success are the old ones.
+        # An upgrade of the operator alone, without `expect` and `trigger`: the last success is of the old driver.
         lab.upgrade(NEW, broken=True)
-        before = lab.data()
-        assert before["runId"] == before["succeededRunId"]
         assert lab.gates(NEW) == [False, False]
         hook = lab.start_post(helm=waits)
-        lab.until(lambda: lab.data()["succeededRunId"] == "", "the run has begun")
-        assert lab.data()["runId"] == before["runId"]
+        lab.await_run(NEW)
         assert lab.gates(NEW) == [False, False]
         lab.repair()
         assert lab.gates(NEW, 120) == [True, True]
         lab.assert_done(NEW)
         assert lab.deployed(hook).code == 0
 
-        # A failure, with another `trigger`; and the same release again, which has the same run id.
+        # A failure, and the same release again.
         lab.upgrade(OLD, broken=True)
         assert lab.post(args=HURRY, helm=waits, trigger=OLD).code != 0
-        assert lab.data()["runId"] != before["runId"]
         assert lab.data()["phase"] == "TimedOut"
         assert lab.gates(OLD) == [False, False]
         lab.repair()
@@ -242,15 +239,15 @@ def test_gates_of_flux(tmp_path_factory: pytest.TempPathFactory) -> None:
         # An upgrade: all wait for the hook.
         lab.upgrade(NEW, broken=True)
         flux.commit(NEW, {})
-        lab.await_run()
+        lab.await_run(NEW)
         assert flux.open() == closed
         lab.repair()
         flux.await_open()
         lab.assert_done(NEW)
 
-        # The hook ends at once, because it delegates. Only the Kustomization waits for the controller.
+        # Without a hook, the HelmReleases are Ready at once. Only the Kustomization waits for the controller.
         lab.upgrade(OLD, broken=True)
-        flux.commit(OLD, WITH_CONTROLLER)
+        flux.commit(OLD, ONLY_CONTROLLER)
         lab.until(lambda: flux.open() == {**closed, RELEASE: True, WORKLOADS: True}, "the HelmReleases are Ready", 180)
         lab.repair()
         flux.await_open()
@@ -260,7 +257,6 @@ def test_gates_of_flux(tmp_path_factory: pytest.TempPathFactory) -> None:
         lab.upgrade(NEW, broken=True)
         flux.flux.commit([flux.gate(NEW)])
         lab.until(lambda: lab.data()["driverVersion"] == NEW, "the controller has seen the upgrade")
-        assert lab.data()["succeededRunId"] == lab.data()["runId"]
         assert not flux.open()[GATE]
         lab.repair()
         lab.until(lambda: flux.open()[GATE], "the gate is open", 120)
@@ -346,19 +342,19 @@ def test_gates_of_argo_cd(tmp_path_factory: pytest.TempPathFactory) -> None:
 
         lab.upgrade(NEW, broken=True)
         argocd.commit(NEW, {})
-        lab.await_run()
+        lab.await_run(NEW)
         assert argocd.reached() == OLD
         lab.repair()
         argocd.await_reached(NEW)
         lab.assert_done(NEW)
 
-        # A failure. The automatic retry, with the same run id, is not held up by what the first try left.
+        # A failure. The automatic retry is not held up by what the first try left.
         lab.upgrade(OLD, broken=True)
         runs = len(lab.runs())
         argocd.commit(OLD, SOON)
         lab.until(lambda: argocd.state(PARENT)[0] == "Failed", "the parent has failed", 240)
         assert len(lab.runs()) - runs == 1 + RETRIES
-        assert (lab.data()["phase"], lab.data()["startedRunId"]) == ("TimedOut", lab.data()["runId"])
+        assert lab.data()["phase"] == "TimedOut"
         assert argocd.reached() == NEW
 
         # Nor is the next sync, by what a run leaves that was killed.
@@ -371,11 +367,14 @@ def test_gates_of_argo_cd(tmp_path_factory: pytest.TempPathFactory) -> None:
         argocd.await_reached(OLD)
         lab.assert_done(OLD)
 
-        # The Job delegates: its operation ends, and the Application is Progressing until the controller has finished.
+        # The controller alone: its Application follows the fleet, and does not wait for itself.
+        argocd.commit(OLD, ONLY_CONTROLLER)
+        lab.until(lambda: lab.data()["writer"].startswith("controller/"), "the controller writes", 120)
+        lab.until(lambda: argocd.state(RELEASE) == ("Succeeded", "Healthy"), "the fleet is well", 120)
         lab.upgrade(NEW, broken=True)
-        argocd.commit(NEW, WITH_CONTROLLER)
-        lab.await_run("delegatedRunId")
-        lab.until(lambda: argocd.state(RELEASE) == ("Succeeded", "Progressing"), "only the health is missing", 60)
+        lab.await_run(NEW)
+        argocd.commit(NEW, ONLY_CONTROLLER)
+        lab.until(lambda: argocd.state(RELEASE) == ("Succeeded", "Progressing"), "only the health is missing", 120)
         assert argocd.reached() == OLD
         lab.repair()
         argocd.await_reached(NEW)
@@ -384,13 +383,3 @@ def test_gates_of_argo_cd(tmp_path_factory: pytest.TempPathFactory) -> None:
         lab.cluster.patch(STATUS, {"data": {"phase": "Failed"}})
         lab.until(lambda: argocd.state(RELEASE)[1] == "Degraded", "a failure of the controller shows")
         lab.until(lambda: argocd.state(RELEASE)[1] == "Healthy", "what the controller writes next shows")
-
-        # The controller alone: its Application follows the fleet, and does not wait for itself.
-        lab.upgrade(OLD, broken=True)
-        lab.until(lambda: lab.data()["phase"] == "Progressing", "the controller has seen the upgrade")
-        argocd.commit(OLD, {"controller": {"enabled": True}, "job": {"enabled": False}})
-        lab.until(lambda: (lab.data()["runId"], *argocd.state(RELEASE)) == ("", "Succeeded", "Progressing"), "it waits")
-        assert argocd.reached() == NEW
-        lab.repair()
-        argocd.await_reached(OLD)
-        lab.assert_done(OLD)

@@ -16,7 +16,7 @@ from devcluster.deployers.manifests import RETRIES
 from tests.deployers.bench import NODES, Bench, Chapter, booted
 from tests.deployers.story import (
     BROKEN,
-    DELEGATED,
+    CONTROLLED,
     FAILED,
     NEXT,
     PLAIN_UPGRADED,
@@ -198,15 +198,12 @@ def test_plain_failure_is_visible(story: Story) -> None:
 
 @pytest.mark.nightly
 @each
-def test_delegated(story: Story) -> None:
+def test_controller_alone(story: Story) -> None:
     """The tool returns before the last plugin can be restarted, and the controller restarts it."""
     # Each is restarted once, and the same again neither restarts any nor changes the controller.
-    assert story.delegation.outcome.succeeded, story.delegation.outcome.said
-    assert_no_wrong_restart(story.delegation)
-    assert (story.delegation.runs, story.delegation.report["reason"]) == (1, "Delegated")
-    assert BROKEN not in story.delegation.restarted
-    assert_refreshed_together(story.delegation, story.aftermath, DELEGATED.driver)
-    runs = runs_again(story)
-    assert story.aftermath.runs == runs
-    assert runs == 0 or story.aftermath.report["reason"] == "NothingStale"
+    assert story.controlled.outcome.succeeded, story.controlled.outcome.said
+    assert_no_wrong_restart(story.controlled)
+    assert BROKEN not in story.controlled.restarted
+    assert_refreshed_together(story.controlled, story.aftermath, CONTROLLED.driver)
+    assert (story.controlled.runs, story.aftermath.runs) == (0, 0)
     assert story.name != "argocd" or ALL_WELL in story.aftermath.outcome.said

@@ -13,8 +13,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from devcluster.soak.controlled import lost_its_lease
-from hook.objects import names
-from hook.run.status import ControllerStatus
 from tests.client.controller import exposition
 from tests.client.leases import NAME, NAMESPACE, PATH, keeping
 from tests.client.server import SILENT, Said, Server, refused, until
@@ -98,15 +96,6 @@ def test_it_takes_over_from_a_leader_that_stops(start: Callable[..., Process]) -
     with keeping() as (kept, server):
         first = start(server, "first")
         first.await_answer("/readyz", 200, "leader\n")
-        until(lambda: kept.annotation(names.STATUS_ANNOTATION), "it writes its status")
-        status = ControllerStatus.decode(kept.annotation(names.STATUS_ANNOTATION))
-        assert (status.spec_hashes, status.remaining, status.restarted, status.last_restart_at) == (
-            {"gpu": ""},
-            0,
-            0,
-            None,
-        )
-        assert status.writer == kept.holder == "first"
         second = start(server, "second")
         second.await_answer("/readyz", 200, "standby\n")
         second.await_answer("/healthz", 200, "standby\n")
@@ -124,7 +113,8 @@ def test_it_ends_where_only_a_new_process_helps(start: Callable[..., Process]) -
     """It lost its Lease, and must not act at the same time as the new leader; or an answer cannot be understood."""
     with keeping() as (kept, server):
         controller = start(server)
-        until(lambda: kept.annotation(names.STATUS_ANNOTATION), "it writes its status")
+        until(lambda: kept.holder == "a", "it leads")
+        controller.await_answer("/readyz", 200, "leader\n")
         kept.change({"spec": {"holderIdentity": "b", "renewTime": LATER}})
         assert (controller.ended().code, kept.holder, controller.reason) == (1, "b", "LeaseLost")
         assert lost_its_lease(controller.said), controller.said

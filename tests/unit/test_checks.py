@@ -27,7 +27,7 @@ READ: Final = Settings(
     plugin=config.Plugin("dra", ("one", config.PluginName(driver="gpu", name="two"), config.PluginName(name="three"))),
     driver_clients=(config.DriverClient(namespace="dra", name="exporter"),
                     config.DriverClient("gpu", labels={"example.com/app": "profiler", "empty": ""})),
-    affected_workloads=config.AffectedWorkloads(enabled=False), job=config.Job(config.Mode.DELEGATE),
+    affected_workloads=config.AffectedWorkloads(enabled=False),
     log_format=config.LogFormat.JSON, log_level=config.LogLevel.DEBUG, advanced=config.Advanced(*SECONDS),
     controller=config.ControllerLimits(Bound(3), Duration(minutes=2), Duration(hours=3)),
 )  # fmt: skip
@@ -98,7 +98,7 @@ MISTAKES: Final[tuple[tuple[object, str], ...]] = (
     ({"maxParallelRestarts": -1}, "maxParallelRestarts: -1 is too small: at least 0"),
     ({"maxParallelRestarts": "3"}, 'maxParallelRestarts: "3" is not a whole number'),
     ({"dryRun": "yes"}, 'dryRun: "yes" is not true or false'),
-    ({"job": None}, "job: null is not a block of settings"),
+    ({"expect": None}, "expect: null is not a block of settings"),
     ([], "the settings: [] is not a block of settings"),
     ({1: 2}, "the settings: 1 is not the name of a setting"),
     ({"timeout": "1m\n"}, 'timeout: "1m\\n" has a character that cannot be printed'),

@@ -17,8 +17,8 @@ def test_the_defaults_are_those_that_are_documented() -> None:
     assert (timedelta(minutes=25), timedelta(minutes=5), 0) == (
         settings.timeout, settings.plugin_timeout, settings.max_parallel_restarts,
     )  # fmt: skip
-    assert ("fail", "report", "complete") == (
-        settings.on_deadline, settings.on_manual_upgrade, settings.job.mode,
+    assert ("fail", "report") == (
+        settings.on_deadline, settings.on_manual_upgrade,
     )  # fmt: skip
     limits = controller.controller
     assert (timedelta(minutes=1), timedelta(hours=1), "25%") == (

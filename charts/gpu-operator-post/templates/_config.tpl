@@ -12,7 +12,6 @@ component.
 {{- $_ := set $config "controller" (pick $values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax") -}}
 {{- else -}}
 {{- $config = merge $config (pick $values "timeout" "onDeadline" "expect" "dryRun") -}}
-{{- $_ := set $config "job" (pick $values.job "mode") -}}
 {{- end -}}
 {{- toJson $config -}}
 {{- end -}}

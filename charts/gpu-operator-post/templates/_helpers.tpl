@@ -42,7 +42,7 @@ name has a hash of its specification and of the trigger. 52 + 1 + 10 = 63, the m
 Identifies what a run does: its specification, which has settings and image, and the trigger.
 */}}
 {{- define "gpu-operator-post.jobHash" -}}
-{{- $spec := include "gpu-operator-post.jobSpec" (dict "root" . "jobName" "JOB" "runId" "") -}}
+{{- $spec := include "gpu-operator-post.jobSpec" (dict "root" . "jobName" "JOB") -}}
 {{- printf "%s\n%s" $spec .Values.trigger | sha256sum | trunc 10 -}}
 {{- end -}}
 

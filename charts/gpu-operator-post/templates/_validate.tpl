@@ -36,9 +36,6 @@ place. The program checks its settings in addition, such as names of drivers tha
 {{- if not (or .Values.job.enabled .Values.controller.enabled) -}}
 {{- $problems = append $problems "job.enabled and controller.enabled are false, so nothing would run: enable one of them, or set enabled to false to leave the release empty." -}}
 {{- end -}}
-{{- if and (eq .Values.job.mode "delegate") (not .Values.controller.enabled) -}}
-{{- $problems = append $problems "job.mode is delegate, but controller.enabled is false: there is no controller to delegate to. Enable the controller, or set job.mode to complete." -}}
-{{- end -}}
 {{- if and .Values.controller.enabled .Values.dryRun -}}
 {{- $problems = append $problems "dryRun evaluates once, but a controller has no end: set controller.enabled to false for a dry run." -}}
 {{- end -}}

@@ -129,13 +129,13 @@ ANY_LEASE: Final = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "update", "patch", "delete"]},
 )
 HELD: Final = {"spec": {"holderIdentity": "another"}}
-DELEGATE: Final[Values] = {"controller.enabled": True, "job.mode": "delegate"}
+BOTH: Final[Values] = {"controller.enabled": True}
 
 
 def test_what_a_controller_may_do(cluster: Cluster, subtests: pytest.Subtests) -> None:
     """It may do what the Job may, under the same rules; and use one Lease, whatever else it was granted."""
     innocent, plugin = pod_of(cluster, DRA, "innocent"), scheduled(cluster, DRA, PLUGIN)
-    job = account_of_chart(cluster, "leader", DELEGATE, ANY_LEASE)
+    job = account_of_chart(cluster, "leader", BOTH, ANY_LEASE)
     controller = acting_as(cluster, "leader-controller", ANY_LEASE)
     in_effect(controller, innocent)
     everybody = administrator(cluster)

@@ -15,8 +15,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from devcluster.access import ApiError
 from devcluster.ports import free_ports
-from hook.objects.names import STATUS_ANNOTATION
-from hook.run.status import ControllerStatus
 from tests.e2e.acts import PATIENCE
 from tests.e2e.faults.cluster.ground import Ground
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE
@@ -114,12 +112,6 @@ class Field(Ground):
         with suppress(ApiError):
             return str(self.cluster.get(f"{LEASES}/{lease}")["spec"].get("holderIdentity") or "")
         return ""
-
-    def record(self) -> ControllerStatus:
-        """Return the status that the leader wrote to its Lease."""
-        annotations = self.cluster.get(f"{LEASES}/{LEASE}")["metadata"].get("annotations", {})
-        written = annotations.get(STATUS_ANNOTATION)
-        return ControllerStatus.decode(written) if written else ControllerStatus()
 
     def await_stale(self, leader: Controller, count: int) -> None:
         """Wait until the leader has seen so many stale plugins, whatever it does about them."""

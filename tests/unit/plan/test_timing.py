@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from hook.config import Duration, Expect, OnManualUpgrade, Settings
-from hook.decide.decide import decide_all, indexed
+from hook.decide.decide import chosen, decide_all
+from hook.decide.fleet import Fleet
+from hook.decide.memo import index
+from hook.objects.views import Snapshot
 from hook.plan.result import Obstacle, Reloads, Spread, Step
 from hook.plan.timing import remaining_seconds, spread, step
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
@@ -126,6 +130,11 @@ def test_an_assumed_step_ends_when_the_controller_looks() -> None:
 
 
 # Remaining time.
+
+
+def indexed(seen: Mapping[str, Snapshot], settings: Settings) -> dict[str, Fleet]:
+    """Return the indexed snapshot of each stack."""
+    return {stack.name: index(seen[stack.name], settings, stack) for stack in chosen(settings)}
 
 
 def remaining(found: Cluster, settings: Settings | None = None) -> int | None:
