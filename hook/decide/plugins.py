@@ -158,10 +158,14 @@ def _evidence(pod: Pod, kind: PluginKind, node: SettledNode) -> Evidence:
 def _is_successor(pod: Pod, node: SettledNode) -> bool:
     """Return whether a pod replaced one that this program restarted under this load of the driver.
 
-    The driver was ready before the restart, so the new pod started on it, whatever the times show.
+    The driver was ready before the restart, so the new pod started on it, whatever the times show. But it may be a pod
+    that was there all along, if the watch of plugins was behind. So one that started before the driver was ready then
+    is no successor, once: after another restart under this load, times do not count.
     """
     restart = node.view.restarts.get(pod.owner_uid)
     if restart is None or restart.refused:
+        return False
+    if not restart.repeated and freshness.started_before(pod, restart.driver_ready):
         return False
     return pod.uid != restart.pod_uid and pod.uid not in restart.others and restart.driver_run == node.run
 

@@ -32,6 +32,10 @@ class RestartRecord:
     """Consecutive restarts without a verified plugin, including this one."""
     predates: bool = False
     """All containers of the pod had started before the driver that was loaded."""
+    driver_ready: datetime | None = None
+    """When the driver was ready at that time. The kubelet may report another time since."""
+    repeated: bool = False
+    """Under the same load, another pod was restarted before it that was not seen next to it."""
 
     def served(self, pod: StalePod) -> bool:
         """Return whether a plugin was verified since, and is stale only because its driver was reloaded."""
@@ -40,6 +44,12 @@ class RestartRecord:
     def pending(self, pod: StalePod) -> bool:
         """Return whether this is the pod that was deleted and is still there: nothing was restarted yet."""
         return self.pod_uid == pod.uid and not self.refused
+
+    def repeated_by(self, pod: StalePod) -> bool:
+        """Return whether the restart of a pod repeats one under the same load."""
+        if self.refused or self.driver_run != pod.driver_run:
+            return False
+        return self.repeated or not (pod.uid == self.pod_uid or pod.uid in self.others)
 
     def tries_with(self, pod: StalePod) -> int:
         """Return the number of consecutive restarts without a verified plugin, including this one."""
@@ -91,6 +101,8 @@ class Memory:
             refused=refused,
             tries=before.tries_with(pod) if before is not None else 1,
             predates=pod.predates,
+            driver_ready=pod.driver_ready,
+            repeated=before is not None and before.repeated_by(pod),
         )
         return replace(self, restarts={**self.restarts, key: entry})
 

@@ -238,6 +238,10 @@ FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
         "RELOAD edits_version time:1,200 look time:20 look watch:50", site=REWRITTEN),
     "doubled_plugin": _drawn("takes_plugin:1 time:40 plugin_doubles time:120 look time:20 look watch:50",
         "plugin_doubles time:120 driver_crashes time:120 look time:20 look watch:50", nodes=TWO),
+    "unseen_plugin": _drawn(
+        "hear plugin_doubles time:120 driver_crashes time:120 look:plugins time:20 daemonset_controller look watch:50",
+        "hear plugin_doubles time:120 takes_driver work:100 look:plugins time:20 look watch:50",
+        pace=BRISK, nodes=TWO),
     "touched_policy": _drawn("RELOAD look watch:300", "UPGRADE daemonset_controller watch:50,300", site=TOUCHED),
     "place_given_back": _drawn("plugin_breaks RELOAD look takes_driver:1 watch:300",
         "plugin_breaks takes_driver takes_driver:1 work:300 watch:50",

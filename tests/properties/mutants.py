@@ -86,7 +86,7 @@ def _without_restarts(pod: Pod) -> Pod:
 
 
 def _without_others(node: SettledNode) -> SettledNode:
-    restarts = {uid: replace(record, others=frozenset()) for uid, record in node.view.restarts.items()}
+    restarts = {uid: replace(record, others=frozenset(), repeated=True) for uid, record in node.view.restarts.items()}
     return replace(node, view=replace(node.view, restarts=restarts))
 
 
@@ -180,6 +180,8 @@ MUTANTS: Final = (
            lambda original, pods, _heirs: original(pods, ())),
     Mutant("a-pod-that-was-there-came-of-a-restart", DoneTooEarlyError, "doubled_plugin", plugins._is_successor,
            lambda original, pod, node: original(pod, _without_others(node))),
+    Mutant("what-was-not-seen-was-not-there", DoneTooEarlyError, "unseen_plugin", freshness.started_before,
+           always(False)),
     Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness.ready_since,
            lambda original, pod, _container: original(pod, "")),
     Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", plugins._evidence,

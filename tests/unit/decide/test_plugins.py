@@ -225,7 +225,7 @@ def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:
 
 
 def test_a_pod_that_replaced_a_restarted_one_is_fresh_by_cause() -> None:
-    """The driver was ready before the restart, so the new pod started on it, whatever the times show."""
+    """The driver was ready before the restart, so the new pod started on it, whatever later times show."""
     new = named(plugin_pod(waited=-50, started=R, ready=R + 3), "new")
     restarted = Run(in_doubt()).record("gpu-0")
     crashed_again = driver_pod(restarts=2, ended_before=-1, unloaded=-300)
@@ -243,8 +243,9 @@ def test_a_pod_that_replaced_a_restarted_one_is_fresh_by_cause() -> None:
     run.act()
     for driver, started, expected in (
         (driver_pod(ready=900), R + 100, "Verified"),
-        (driver_pod(ready=900), R - 1, "Verified"),
-        (driver_pod(started=800, ready=900), R - 1, "Verified"),
+        (driver_pod(ready=900), R, "Verified"),
+        (driver_pod(ready=900), R - 1, "PluginStale"),
+        (driver_pod(started=800, ready=900), R, "Verified"),
         (driver_pod(started=800, ready=900, restarts=1), R + 100, "PluginStale"),
     ):
         found = cluster().put("driver-pod", driver)
