@@ -294,7 +294,9 @@ class Reason(Row):
         look="kubectl get {policies}",
     )
     DRIVER_DISABLED = row(
-        "DriverDisabled", "The hosts bring their own drivers. No upgrade of the {operator} reloads them."
+        "DriverDisabled",
+        "The {policy} deploys no driver, because the hosts bring their own. If drivers of the {operator} run, the "
+        "program waits two minutes, because a tool may disable the driver for a moment.",
     )
     OPERATOR_MANAGED = row("OperatorManagedPlugin", "The {operator} restarts its own plugin.", look=_DAEMON_SETS)
     NO_ELIGIBLE_NODE = row(
