@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hook.decide.decide import succeeded
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, headline
-from hook.errors import ClusterError, PermissionDeniedError
+from hook.errors import ClusterError, PermissionDeniedError, UntrustedError
 from hook.run import report
 from hook.run.loop import ReconcileLoop
 from hook.run.report import LOST_SECONDS, ProgressReporter
@@ -148,7 +148,7 @@ class Runner:
         try:
             again = self._cache.read_consistently(self._left)
             second = self._loop.decide_in_full(again)
-        except PermissionDeniedError:
+        except (PermissionDeniedError, UntrustedError):
             raise
         except ClusterError as error:
             log.warning("cannot confirm %s yet: %s", decision.phase, error)

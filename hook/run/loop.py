@@ -23,6 +23,7 @@ from hook.errors import (
     RejectedError,
     TerminatedError,
     UnreachableError,
+    UntrustedError,
 )
 from hook.kube import events, requests, retry
 from hook.kube.client import at_once
@@ -141,7 +142,10 @@ class Restarter:
         return len(granted) == len(actions)
 
     def _evaluated(self, action: DeletePod, answer: _Answer) -> RestartResult | None:
-        """Return the result of one deletion. Raise the error if a permission is missing, except in the controller."""
+        """Return the result of one deletion.
+
+        Raise the error if the server's certificate is refused, or a permission is missing, except in the controller.
+        """
         pod = action.pod
         if isinstance(answer, RejectedError):
             log.warning("node %s: cannot delete plugin pod %s: %s", action.node, pod.name, answer)
@@ -184,7 +188,7 @@ class Restarter:
             log.info("cannot %s: it is gone already", what)
         except ConflictError:
             log.info("cannot %s: the object has changed since it was read, evaluating it again", what)
-        except (PermissionDeniedError, RejectedError):
+        except (PermissionDeniedError, RejectedError, UntrustedError):
             raise
         except ClusterError as error:
             self._not_before = max(self._not_before, time.monotonic() + retry.retry_after(error))
