@@ -373,7 +373,6 @@ class Reason(Row):
         "ControllerStopped",
         "A signal stopped this controller, for example because its Deployment is being rolled out. The next leader "
         "reads the fleet and continues.",
-        look=_STATUS,
     )
     LEASE_LOST = row(
         "LeaseLost",

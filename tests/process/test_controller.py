@@ -86,7 +86,7 @@ def test_a_signal_is_no_error_of_a_controller(start: Callable[..., Process]) -> 
         until(lambda: kept.holder == "a", "it leads")
         controller.stopped()
         assert "(ControllerStopped): stopped by signal 15" in controller.said
-        assert not re.search("ERROR|WARNING|Fail|next run", controller.said), controller.said
+        assert not re.search("ERROR|WARNING|Fail|next run|Look:", controller.said), controller.said
         message = json.loads(controller.log.with_suffix(".message").read_text())
         assert (message["phase"], message["next"], message["exitCode"]) == ("Wait", "", STOPPED)
 

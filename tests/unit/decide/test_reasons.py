@@ -27,6 +27,7 @@ SHELL: Final = re.compile(r"[;&|<>`$()\n\\]")
 NOTHING_LEFT: Final = {
     Reason.VERIFIED, Reason.NOTHING_TO_REFRESH, Reason.HOST_DRIVER, Reason.DRIVER_NOT_DEPLOYED,
     Reason.VIRTUAL_MACHINE_NODE, Reason.DRIVER_DISABLED, Reason.REFRESHED, Reason.NOTHING_STALE,
+    Reason.CONTROLLER_STOPPED,
 }  # fmt: skip
 """Reasons after which neither a node nor a run has work left."""
 EVERYWHERE: Final = [(reason, stack) for reason in Reason for stack in STACKS.values()]
