@@ -43,7 +43,7 @@ def _texts() -> Iterator[tuple[str, str]]:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     for name in listed:
         path = ROOT / name
-        if not name.startswith("tests/") and path.suffix not in {".svg", ".png", ".sum", ".json"} and path.is_file():
+        if not name.startswith("tests/") and path.suffix not in {".svg", ".png", ".sum"} and path.is_file():
             yield name, path.read_text().replace("\\\n", " ")
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.chart.rendering import CHART, ROOT, Helm
-from tests.release.commands import documents
+from tests.release.commands import CONSOLE, documents, verbs
 
 LINK: Final = re.compile(r"\]\((?!https?://|mailto:|\.\./\.\./actions/)([^)\s]+)\)")
 """Links to files. Those to GitHub's own pages of the repository have a test of their own."""
@@ -118,6 +118,12 @@ def test_the_readme_answers_first() -> None:
     titles = re.findall(r"^## (.*)$", text, re.MULTILINE)
     assert titles[:4] == ["The problem", "Do I need this?", "Am I affected?", "Install"]
     assert all((ROOT / ".github" / "workflows" / name).is_file() for name in WORKFLOW.findall(text))
+
+
+def test_two_commands_do_everything() -> None:
+    """They stand together in the README, and CI passes the same tests."""
+    assert "make demo\nmake test\n" in CONSOLE.findall((ROOT / "README.md").read_text())
+    assert "test" in verbs((ROOT / ".ci" / "run").read_text())
 
 
 def test_every_page_is_in_the_index() -> None:
