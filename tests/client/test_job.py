@@ -27,9 +27,11 @@ from hook.objects.drivers import STACKS
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome, Runner
 from hook.run.report import next_step
 from hook.run.statusobject import StatusObject
+from hook.run.view import Viewer
 from tests.client.fixtured import DISCOVERY, Shown
 from tests.client.server import PATIENCE, SILENT, Said, Server, refused, serving, told, until
-from tests.fixtures.cluster import cluster, stale
+from tests.fixtures.cluster import cluster, labelled, stale
+from tests.unit.decide import patches
 
 JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "uid")
 DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
@@ -76,6 +78,35 @@ def test_a_dry_run_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
         outcome = ended(runner(server, Settings(dry_run=True)))
         assert (outcome.decision.phase, outcome.exit_code, server.writes) == (Phase.WAIT, 0, [])
     assert 1 == sum("dry run: would delete pod" in record.message for record in caplog.records)
+
+
+def test_a_failed_node_that_holds_up_others_is_reported_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
+    """In the log of a run that waits, and in status: the upgrade goes on only when an administrator has acted."""
+    caplog.set_level("INFO")
+    found = (
+        cluster("a", "b")
+        .change("driver-pod", patches.OUTDATED)
+        .change("node", labelled("b", state="upgrade-required"), "b")
+    )
+    found.change("node", labelled("a", state="upgrade-failed"), "a")
+    held_up = "a fails and keeps its place in the upgrade, for which b waits"
+    with serving(Shown(found)) as server:
+        run = runner(server)
+        run._cache.watch_fleet()
+        until(run._loop.observe, "all is read")
+        seen = run._loop.observe()
+        assert seen is not None
+        run._reporter.last_summary = float("-inf")
+        run._reporter.report(run._loop.decide(seen), timedelta(minutes=1), run._estimate)
+        run._cache.stop()
+        first, summary = (record.message for record in caplog.records if held_up in record.message)
+        assert first.startswith("waiting (NodesPending): 0 of 2 nodes verified; ")
+        assert summary.startswith("waiting: 0 of 2 nodes verified, timeout in "), "no estimate beside it"
+        viewer = Viewer(server.api, Settings())
+        view = viewer.look()
+        viewer.stop()
+    assert view.eta is None
+    assert [line for line in view.as_lines() if held_up in line]
 
 
 def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:
