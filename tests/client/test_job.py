@@ -81,7 +81,7 @@ def test_a_dry_run_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_failed_node_that_holds_up_others_is_reported_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
-    """In the log of a run that waits, and in status: the upgrade goes on only when an administrator has acted."""
+    """In the log of a run that waits, and in status: the upgrade continues only when an administrator has acted."""
     caplog.set_level("INFO")
     found = (
         cluster("a", "b")
@@ -101,7 +101,7 @@ def test_a_failed_node_that_holds_up_others_is_reported_meanwhile(caplog: pytest
         run._cache.stop()
         first, summary = (record.message for record in caplog.records if held_up in record.message)
         assert first.startswith("waiting (NodesPending): 0 of 2 nodes verified; ")
-        assert summary.startswith("waiting: 0 of 2 nodes verified, timeout in "), "no estimate beside it"
+        assert summary.startswith("waiting: 0 of 2 nodes verified, timeout in "), "there is no estimate"
         viewer = Viewer(server.api, Settings())
         view = viewer.look()
         viewer.stop()
