@@ -17,6 +17,8 @@ LINK: Final = re.compile(r"\]\((?!https?://|mailto:|\.\./\.\./actions/)([^)\s]+)
 """Links to files. Those to GitHub's own pages of the repository have a test of their own."""
 WORKFLOW: Final = re.compile(r"\]\(\.\./\.\./actions/workflows/([\w.-]+)(?:/badge\.svg)?\)")
 YAML: Final = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+VALUE: Final = re.compile(r"`([a-z][A-Za-z]+(?:\.(?!yaml`|py`)[A-Za-z]+)+)(?::[^`]*)?`")
+"""A value of the chart in a text, with what it is set to or without. The name of a file is none."""
 PROOF: Final = re.compile(r"\[`(test_\w+)`\]\(([^)\s#]+\.py)\)")
 TESTING: Final = ROOT / "docs" / "dev" / "testing.md"
 PAGES: Final = {"README": "README.md", "CHANGELOG": "CHANGELOG.md", "chart": "charts/gpu-operator-post/README.md"}
@@ -141,6 +143,24 @@ def _values(document: dict[str, Any]) -> list[dict[str, Any]]:
     spec = document.get("spec", {})
     found = [value for release in releases for value in release["values"]]
     return [*found, *filter(None, (spec.get("values"), spec.get("source", {}).get("helm", {}).get("valuesObject")))]
+
+
+def _paths(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the path of each value."""
+    for key, value in values.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _paths(value, f"{prefix}{key}.")
+
+
+def test_pages_name_values_that_exist() -> None:
+    """A value that was removed is in no page for users. What is below `resources` has other owners."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    known = {*_paths(values), "resources.gpus.enabled"}
+    pages = [path for path in documents() if ROOT / "docs" / "dev" not in path.parents and path.name != "CHANGELOG.md"]
+    named = [(path.name, found) for path in pages for found in VALUE.findall(path.read_text())]
+    assert len(named) > len(pages)
+    assert [(page, name) for page, name in named if name.partition(".")[0] in values and name not in known] == []
 
 
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/install/{tool}.md" for tool in ("helmfile", "flux", "argocd"))])
