@@ -110,7 +110,7 @@ DETAILS: Final = {
     "restarts": "Reason: why the plugin was stale. `Driver`: it started before the driver. `Provider`: it started "
     "before a component in `refreshAfter`. "
     "Result: `restarted`, `refused` by admission, or `failed`.",
-    "affected_pods": "[The classes](../affected-workloads.md)",
+    "affected_pods": "[Which pods](../affected-workloads.md)",
     "api_errors": "Each attempt counts. `NotFound`, `Conflict` and `Gone` are normal.",
     "watch_restarts": "Reason: `Ended` after a minute, as requested, or an error.",
 }

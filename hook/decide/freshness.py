@@ -171,13 +171,6 @@ def driver_started(driver: Pod, stack: Stack) -> datetime | None:
     return container.started_at if container is not None else None
 
 
-def predates(pod: Pod, driver: Pod, stack: Stack) -> bool:
-    """Return whether all containers of a pod started before the driver container's current run."""
-    started = driver_started(driver, stack)
-    starts = [container.started_at for container in pod.containers]
-    return started is not None and bool(starts) and all(each is not None and each < started for each in starts)
-
-
 def driver_run(driver: Pod, stack: Stack) -> str:
     """Return an identifier of the load of a driver that depends on no clock: its pod and its container's restarts."""
     restarts = sum(container.restarts for container in driver.containers if container.name == stack.driver.container)

@@ -206,7 +206,6 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
         up=is_up(pod),
         others=frozenset(other.uid for other in live if other is not pod),
         orphan=pod.uid in node.view.orphans,
-        predates=freshness.predates(pod, node.driver, node.context.stack),
     )
     return NodeStatus(
         node.name, NodeState.STALE, Reason.PLUGIN_STALE, message,

@@ -400,4 +400,7 @@ class EventReason(Row):
         "The state of the fleet, at intervals, while the driver of a node is not settled. While the program waits for "
         "other things, the Event has the reason of the wait. The Event is on the Job or the controller's Deployment.",
     )
-    AFFECTED_WORKLOAD = row("AffectedWorkload", "A pod may hold files of an old driver. The Event is on the pod.")
+    AFFECTED_WORKLOADS = row(
+        "AffectedWorkloads",
+        "Pods may hold files of an old driver. The Event is on the Job or the controller's Deployment.",
+    )

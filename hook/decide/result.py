@@ -118,8 +118,6 @@ class StalePod:
     """No DaemonSet controls the pod."""
     again: bool = False
     """An earlier restart did not lead to a verified plugin."""
-    predates: bool = False
-    """All its containers started before the driver that is loaded."""
 
 
 @dataclass(frozen=True, slots=True)

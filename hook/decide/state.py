@@ -30,8 +30,6 @@ class RestartRecord:
     """A plugin was verified on the node since."""
     tries: int = 1
     """Consecutive restarts without a verified plugin, including this one."""
-    predates: bool = False
-    """All containers of the pod had started before the driver that was loaded."""
     driver_ready: datetime | None = None
     """When the driver was ready at that time. The kubelet may report another time since."""
     repeated: bool = False
@@ -100,7 +98,6 @@ class Memory:
             orphan=pod.orphan,
             refused=refused,
             tries=before.tries_with(pod) if before is not None else 1,
-            predates=pod.predates,
             driver_ready=pod.driver_ready,
             repeated=before is not None and before.repeated_by(pod),
         )

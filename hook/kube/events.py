@@ -20,8 +20,6 @@ from hook.errors import (
     ConflictError,
     LeaseLostError,
     NotFoundError,
-    PermissionDeniedError,
-    RejectedError,
     UnreachableError,
     UntrustedError,
 )
@@ -177,12 +175,10 @@ class EventRecorder:
     """Event recorder (client-go's EventRecorder). Errors are logged once and never stop the program.
 
     A thread writes the Events in order, so that restarts do not wait for them.
-
-    With `persistent`, an Event is tried again until it is written or refused, and a refused one delays no other.
     """
 
-    def __init__(self, api: Api, run_id: str, *, silent: bool, persistent: bool = False) -> None:
-        self._api, self._run_id, self._silent, self._persistent = api, run_id, silent, persistent
+    def __init__(self, api: Api, run_id: str, *, silent: bool) -> None:
+        self._api, self._run_id, self._silent = api, run_id, silent
         self._worker = _Worker()
         self._counts: OrderedDict[str, int] = OrderedDict()
         """By name of an Event: how often it occurred. Only the thread uses it."""
@@ -229,14 +225,12 @@ class EventRecorder:
         count = self._counts.pop(name, 0) + 1
         fields = {**fields, "count": count}
         request = _create(reference, name, fields) if count == 1 else _update(reference, name, fields)
-        while (exists := self._send(request)) is None:
-            time.sleep(max(0.0, self._paused_until - time.monotonic()))
-        self._counts[name] = count if exists else 0
+        self._counts[name] = count if self._send(request) else 0
         if len(self._counts) > COUNTS_LIMIT:
             self._counts.popitem(last=False)
 
-    def _send(self, request: Request) -> bool | None:
-        """Write an Event. Return whether it exists now, or None to try again after the pause."""
+    def _send(self, request: Request) -> bool:
+        """Write an Event. Return whether it exists now."""
         try:
             self._api.send(request, WRITE_SECONDS)
         except ConflictError:
@@ -245,24 +239,20 @@ class EventRecorder:
             log.debug("Event %s has expired; the next one is new", request.name)
             return False
         except ClusterError as error:
-            refused = self._persistent and isinstance(error, PermissionDeniedError | RejectedError)
-            self._pause(error, briefly=refused)
+            self._pause(error)
             level = logging.DEBUG if self._logged else logging.WARNING
             self._logged = True
             log.log(level, "cannot write Kubernetes Events, continuing without them: %s", error)
-            return None if self._persistent and not refused else False
+            return False
         except LeaseLostError:
             return False  # this process is about to exit, and the new leader reports
         return True
 
-    def _pause(self, error: ClusterError, *, briefly: bool) -> None:
-        """Write no Events for some time after an error. If only some Events are refused, only obey Retry-After."""
+    def _pause(self, error: ClusterError) -> None:
+        """Write no Events for some time after an error."""
         now = time.monotonic()
         self._retry_after_until = now + retry.retry_after(error)
-        if briefly:
-            self._paused_until = max(self._paused_until, self._retry_after_until)
-        else:
-            self._paused_until = max(now + PAUSE_SECONDS, self._retry_after_until)
+        self._paused_until = max(now + PAUSE_SECONDS, self._retry_after_until)
 
 
 def _fitting(message: str) -> str:

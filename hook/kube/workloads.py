@@ -39,7 +39,7 @@ AGAIN_SECONDS: Final = 600.0
 
 
 class WorkloadCache:
-    """The pods of the cluster that hold prepared claims of the given DRA drivers."""
+    """The pods of the cluster that hold claims of the given DRA drivers."""
 
     def __init__(self, api: Api, drivers: Sequence[str], policy: retry.RetryPolicy) -> None:
         # A controller tries forever what decisions need. What a report lacks must not look like an outage.

@@ -1,4 +1,4 @@
-"""Pods that use devices through claims, and the claims: the fields that show when a claim was prepared.
+"""Pods that use devices through claims, and the claims: the fields that show when a pod began to hold one.
 
 A cluster may have far more pods than nodes, so pods without claims and claims without one of the drivers have no view.
 """
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-SANDBOX_CONDITION: Final = "PodReadyToStartContainers"
-"""K8S ``core/v1``: the kubelet sets it once the sandbox of the pod is set up, after it prepared the claims."""
 PODS: Final = "pods"
 
 
@@ -73,7 +71,6 @@ class PodShape(wire.Object):
     class Status(Part):
         phase: Text | None = None
         start_time: Time | None = None
-        conditions: list[wire.Condition] | None = None
         extended_resource_claim_status: Named | None = None
         """The claim that the scheduler made for an extended resource (KEP-5004)."""
 
@@ -99,9 +96,7 @@ class ClaimPod(View, frozen=True):
     uid: str
     node: str
     started: datetime
-    """``status.startTime``. A container that restarts does not change it."""
-    sandbox: datetime | None
-    """When its sandbox was set up; None if that is not known."""
+    """``status.startTime``, before which the kubelet prepares nothing. A container that restarts does not change it."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -121,24 +116,15 @@ def _claim(drivers: frozenset[str], decoded: Any) -> Claim | None:  # noqa: ANN4
 
 
 def _pod(decoded: PodShape) -> ClaimPod | None:
-    """Build the view of a pod.
-
-    A pod whose sandbox is not set up has none: its claims may not be prepared yet. Neither has a pod that terminates.
-    """
+    """Build the view of a pod. A pod that terminates, has ended or has not started has none."""
     spec, status = decoded.spec or PodShape.Spec(), decoded.status or PodShape.Status()
     metadata, claims = decoded.metadata, spec.resource_claims or status.extended_resource_claim_status
     over = metadata.deletion_timestamp is not None or status.phase in ("Succeeded", "Failed")
     started = moment(status.start_time)
     if not claims or not spec.node_name or started is None or over:
         return None
-    sandbox = wire.condition(status.conditions, SANDBOX_CONDITION)
-    if sandbox.status is not None and not sandbox.true:
-        return None
-    since = moment(sandbox.last_transition_time)
-    if since is not None and since < started:
-        since = None  # A clock was set back, so the two times do not enclose the preparation.
-    return ClaimPod(intern(metadata.namespace), metadata.name, metadata.uid, intern(spec.node_name), started, since)
+    return ClaimPod(intern(metadata.namespace), metadata.name, metadata.uid, intern(spec.node_name), started)
 
 
 claim_pod: Final[Reader[ClaimPod | None]] = Reader(PodShape, _pod)
-"""Reader of pods; None for each pod that holds no prepared claim."""
+"""Reader of pods; None for each pod that holds no claim."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from hook.decide.decide import chosen
-from hook.decide.reasons import Reason
+from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, NodeState, Phase, headline
 from hook.errors import UnreachableError
 from hook.kube import events, retry
@@ -24,7 +24,7 @@ from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import own_deployment
 from hook.plan.timing import remaining_seconds
-from hook.run import report
+from hook.run import report, workloads
 from hook.run.health import serve
 from hook.run.loop import TICK_SECONDS, ReconcileLoop
 from hook.run.metrics import Telemetry
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hook.config import Settings
     from hook.decide.decide import Snapshots
     from hook.decide.fleet import Fleet
+    from hook.decide.workloads import Affected
     from hook.kube.client import Api
     from hook.kube.events import ObjectReference
     from hook.run.report import RestartResult
@@ -126,7 +127,6 @@ class Controller:
         if self._leading:
             # Nothing is written without the Lease, and the next leader does not report these restarts.
             self._leading.loop.stop_events()
-            self._leading.workloads.stop()
         self.lease.release()
         if self._leading:
             self._leading.cache.stop()
@@ -168,7 +168,7 @@ class Leader:
         self._estimate_after = float("-inf")
         self._states: set[NodeState] = set()
         """States of nodes as of the last estimate."""
-        self.workloads = WorkloadObserver(api, self.cache, settings, self._status_object, silent=False)
+        self.workloads = WorkloadObserver(self.cache, settings, self._status_object)
 
     def _count(self, result: RestartResult) -> None:
         self._telemetry.executed(result, self._api.now())
@@ -195,7 +195,7 @@ class Leader:
         self._lease.check()
         # All writes must end before another replica can take the Lease over.
         results = self.loop.act(decision, self._lease.remaining)
-        affected = self.workloads.observe(snapshots, self.loop.memories)
+        affected = self.workloads.observe(snapshots)
         state = replace(self._state(decision, self.loop.fleets), affected=affected)
         self._publish(state, snapshots)
         busy = results or decision.actions or decision.phase is Phase.WAIT
@@ -238,6 +238,8 @@ class StateReporter:
         self._progress = progress
         self._outcome: tuple[Phase, Reason] | None = None
         self._restarted = 0
+        self._affected: frozenset[str] = frozenset()
+        """UIDs of the pods in the last Event about affected pods."""
 
     def report(self, state: ControllerState, plugins: Iterable[ObjectReference]) -> None:
         """Report what changed since the last state."""
@@ -256,6 +258,15 @@ class StateReporter:
             self._event(plugins, decision.reason, headline(decision))
         if decision.phase not in CALM and time.monotonic() - progress.last_summary >= SUMMARY_SECONDS:
             progress.summarise(decision, state.eta)
+        if state.affected is not None and not state.affected.unknown:
+            self._report_affected(state.affected)
+
+    def _report_affected(self, affected: Affected) -> None:
+        """Report affected pods whenever there is one more."""
+        before, self._affected = self._affected, frozenset(pod.uid for pod in affected.pods)
+        if not self._affected <= before:
+            log.warning("%s", workloads.note(affected))
+            self._event((), EventReason.AFFECTED_WORKLOADS, workloads.note(affected), warning=True)
 
     def _event(self, plugins: Iterable[ObjectReference], reason: str, note: str, *, warning: bool = False) -> None:
         for subject in filter(None, (self._progress.owner, *plugins)):

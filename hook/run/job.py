@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from hook.decide.decide import succeeded
-from hook.decide.reasons import Reason
+from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.errors import ClusterError, PermissionDeniedError, UntrustedError
-from hook.run import report
+from hook.run import report, workloads
 from hook.run.loop import ReconcileLoop
 from hook.run.report import LOST_SECONDS, ProgressReporter
 from hook.run.statusobject import StatusPhase
@@ -63,7 +63,7 @@ class Runner:
         self._status_object = status_object
         self._reporter = ProgressReporter(recorder, job.reference if job else None)
         self._loop = ReconcileLoop(api, cache, settings, self._reporter, self._started)
-        self.workloads = WorkloadObserver(api, cache, settings, status_object, silent=settings.dry_run)
+        self.workloads = WorkloadObserver(cache, settings, status_object)
         self._confirm_after = 0.0
         self.last = self._loop.last
 
@@ -102,16 +102,14 @@ class Runner:
             self._loop.begin(self._started)
             self.last = decision = self._loop.decide(snapshots)
             self._reporter.report(decision, self._deadline - self._api.now(), self._estimate)
-            if self._status_object is not None:
-                self._status_object.show(decision, snapshots, self._settings)
             if self._settings.dry_run:
                 self._log_dry_run(decision)
             final = decision if self._settings.dry_run else None
             if decision.final and not self._settings.dry_run:
                 final = self._confirmed(decision)
-            self.workloads.observe(
-                snapshots, self._loop.memories, now=final is not None and final.phase is not Phase.DEADLINE
-            )
+            self.workloads.observe(snapshots, now=final is not None and final.phase is not Phase.DEADLINE)
+            if self._status_object is not None:
+                self._status_object.show(decision, snapshots, self._settings)
             if final is not None:
                 return final
             self._loop.act(decision, self._left)
@@ -192,7 +190,6 @@ class Runner:
     def stop_events(self) -> None:
         """Stop without an Event about the end. Flush the Events of the last restarts."""
         self._loop.stop_events()
-        self.workloads.stop()
 
     def report_end(self, decision: Decision) -> None:
         """Write Events about the end of the run."""
@@ -205,5 +202,6 @@ class Runner:
             subjects += self._loop.subjects.values()
         for subject in subjects:
             self._recorder.event(subject, decision.reason, note, warning=decision.unhappy)
+        if self._job and (affected := workloads.note(self.workloads.affected)):
+            self._recorder.event(self._job.reference, EventReason.AFFECTED_WORKLOADS, affected, warning=True)
         self._recorder.shutdown(self._left + self._settings.margin.total_seconds())
-        self.workloads.shutdown(self._left + self._settings.margin.total_seconds())

@@ -189,11 +189,9 @@ class _FleetCollector(Collector):
 
 def _affected(affected: Affected | None) -> GaugeMetricFamily:
     """Return the number of affected pods; nothing if it is not known, because 0 would resolve an alert."""
-    text = "Pods that may hold files of an old driver, by class; absent while unknown"
-    pods = _family("affected_pods", text, ["class"])
+    pods = _family("affected_pods", "Pods that may hold files of an old driver; absent while unknown", [])
     if affected is not None and not affected.unknown:
-        for exposure, count in affected.counts().items():
-            pods.add_metric([exposure], count)
+        pods.add_metric([], len(affected.pods))
     return pods
 
 

@@ -140,9 +140,9 @@ def _affected(view: View) -> str:
     if not view.affected.pods:
         return f"<p>Pods that may hold files of an old driver: {_text(view.affected.unknown or 'none')}.</p>"
     rows = [
-        f"<tr><td>{_text(str(pod))}</td><td>{_text(pod.node)}</td><td>{_text(pod.exposure.text)}</td>"
+        f"<tr><td>{_text(str(pod))}</td><td>{_text(pod.node)}</td>"
         f"<td>{timestamp(pod.started)}</td><td>{_text(', '.join(pod.claims))}</td></tr>\n"
         for pod in view.affected.pods
     ]
-    head = "<tr><th>Pod</th><th>Node</th><th>Claims were</th><th>Started</th><th>Claims</th></tr>"
+    head = "<tr><th>Pod</th><th>Node</th><th>Started</th><th>Claims</th></tr>"
     return f"<h2>Pods that may hold files of an old driver</h2><table>{head}\n{''.join(rows)}</table>\n"

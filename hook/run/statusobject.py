@@ -2,7 +2,7 @@
 
 ``kubectl wait --for=jsonpath``, Flux, Argo CD and Chainsaw read it (docs/status-object.md). The chart
 renders it with the ``trigger`` alone. The program applies its keys by server-side apply, so an upgrade of the release
-resets nothing. Two field managers write: the state of the fleet, and what is known of affected pods.
+resets nothing.
 
 A write that fails never fails a run: it is logged once, and repeated with the next one.
 """
@@ -14,17 +14,13 @@ import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from hook.decide import done, rollout
 from hook.decide.decide import chosen
 from hook.decide.result import NodeState, Phase
 from hook.errors import ClusterError
 from hook.format import printable, timestamp
 from hook.kube import retry
-from hook.kube.requests import CONFIG_MAPS, ListOptions, Request, apply_patch
-from hook.objects import decoding
-from hook.objects.names import OWN_NAME
+from hook.kube.requests import CONFIG_MAPS, apply_patch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,14 +43,8 @@ LONGEST_MESSAGE: Final = 1000
 """Longest message, in characters."""
 STATE_MANAGER: Final = "gpu-operator-post"
 """Field manager of the state of the fleet."""
-WORKLOADS_MANAGER: Final = "gpu-operator-post-workloads"
-"""Field manager of what is known of affected pods. The next process reads it before it writes."""
-AFFECTED, POSSIBLE, FIRST_PODS, REFRESHES = "affectedPods", "possiblyAffectedPods", "firstAffectedPods", "refreshTimes"
-"""Keys of that manager."""
-LABELS: Final = f"{OWN_NAME}/object=status"
-"""Selector of all status objects. The usual labels change with values such as `nameOverride`."""
-READ_SECONDS: Final = 5.0
-"""Timeout of a read of status objects."""
+AFFECTED, FIRST_PODS = "affectedPods", "firstAffectedPods"
+"""Keys that are absent while affected pods are not known."""
 
 
 class StatusPhase(StrEnum):
@@ -92,17 +82,8 @@ class StatusObject:
         self._policy = NO_POLICY
         self._written_at = float("-inf")
         self._warned = False
-        self.data: Mapping[str, str] = {}
-        """Content of the object, as of the last write."""
-
-    def note_workloads(self, keys: Mapping[str, str]) -> None:
-        """Write what is known of affected pods, if the object shows something else. Keys that are left out are removed.
-
-        Write nothing before the object was read with the first state: it may hold what another process knows.
-        """
-        known = (AFFECTED, POSSIBLE, FIRST_PODS, REFRESHES)
-        if self.data and {key: self.data[key] for key in known if key in self.data} != keys:
-            self._apply(WORKLOADS_MANAGER, keys, TIMEOUT_SECONDS)
+        self.workloads: Mapping[str, str] = {}
+        """What is known of affected pods. The next write has it."""
 
     def show(self, decision: Decision, snapshots: Snapshots, settings: Settings, *, heartbeat: bool = False) -> None:
         """Write the state after a decision, if that is due."""
@@ -110,14 +91,15 @@ class StatusObject:
         if phase is self._phase and waited < WRITE_SECONDS:
             return
         self._policy = NO_POLICY if decision.phase is Phase.SKIP else _of_policy(snapshots, settings)
-        keys = {**_of_fleet(decision), **self._policy}
+        keys = {**_of_fleet(decision), **self._policy, **self.workloads}
         if phase is self._phase and keys == self._written and not (heartbeat and waited >= HEARTBEAT_SECONDS):
             return
         self._write(phase, keys, TIMEOUT_SECONDS)
 
     def end(self, decision: Decision, phase: StatusPhase | None = None, seconds: float = TIMEOUT_SECONDS) -> None:
         """Write the end of a run, with retries for at most `seconds`."""
-        self._write(phase or PHASES[decision.phase], {**_of_fleet(decision), **self._policy}, seconds)
+        keys = {**_of_fleet(decision), **self._policy, **self.workloads}
+        self._write(phase or PHASES[decision.phase], keys, seconds)
 
     def _write(self, phase: StatusPhase, keys: dict[str, str], seconds: float) -> None:
         self._written_at = time.monotonic()
@@ -130,32 +112,13 @@ class StatusObject:
         request = apply_patch(CONFIG_MAPS, self._namespace, self._name, manager, {"data": dict(keys)})
         retrier = retry.retrying(retry.WRITE, time.sleep, time.monotonic() + seconds - TIMEOUT_SECONDS)
         try:
-            answer = retrier(self._api.send, request, TIMEOUT_SECONDS)
+            retrier(self._api.send, request, TIMEOUT_SECONDS)
         except ClusterError as error:
             level = logging.DEBUG if self._warned else logging.WARNING
             log.log(level, "cannot write the status object %s/%s: %s", self._namespace, self._name, error)
             self._warned = True
             return False
-        data = answer.get("data")
-        self.data = data if isinstance(data, dict) else {}
         return True
-
-
-class _ConfigMap(msgspec.Struct):
-    data: dict[str, str] | None = None
-
-
-def read_all(api: Api, namespace: str, name: str) -> list[dict[str, str]]:
-    """Return the content of one status object, or without a name of all of them.
-
-    Raises ClusterError and MalformedObjectError.
-    """
-    bodies: list[object]
-    if name:
-        bodies = [api.send(Request("get", CONFIG_MAPS, namespace, name), READ_SECONDS)]
-    else:
-        bodies = list(api.list_page(ListOptions(CONFIG_MAPS, labels=LABELS).page(), READ_SECONDS)[1])
-    return [decoding.read(_ConfigMap, body).data or {} for body in bodies]
 
 
 def _of_fleet(decision: Decision) -> dict[str, str]:

@@ -99,11 +99,8 @@ class Viewer:
         found = lookup.find_controller(self._api)
         snapshots, now, lost = self._cache.snapshot(), self._api.now(), self._cache.out_of_sync
         memos = {name: Memo() for name in snapshots}
-        decision, memories = decide_all(snapshots, {}, self._settings, now, memos)
-        known = {}
-        if not workloads.why_not(self._settings):
-            known = workloads.read_refreshes(self._api, found.alive)
-        affected, _refreshes = workloads.evaluate(self._cache, self._settings, snapshots, memories, known)
+        decision, _memories = decide_all(snapshots, {}, self._settings, now, memos)
+        affected = workloads.evaluate(self._cache, self._settings, snapshots)
         problem = str(lost) if lost is not None and lost.seconds >= report.LOST_SECONDS else ""
         fleets = {name: memo.fleet for name, memo in memos.items() if memo.fleet is not None}
         eta = remaining_seconds(fleets, decision, self._settings, now)

@@ -35,8 +35,8 @@ class Role(StrEnum):
     CONTROLLER = "controller"
 
 
-STATUS: Final[Permissions] = {requests.CONFIG_MAPS: ("get", "patch")}
-"""To read and write the status object, which the chart creates."""
+STATUS: Final[Permissions] = {requests.CONFIG_MAPS: ("patch",)}
+"""To write the status object, which the chart creates."""
 OWN: Final[Mapping[Role, Permissions]] = {
     Role.JOB: {requests.JOBS: ("get",), **STATUS},
     Role.CONTROLLER: {requests.DEPLOYMENTS: ("get",), requests.LEASES: ("create", "get", "patch"), **STATUS},

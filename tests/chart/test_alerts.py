@@ -14,7 +14,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from hook import errors
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
-from hook.decide.workloads import Exposure
 from hook.kube.client import kind_of
 from hook.run import metrics
 from tests.chart.promql import engine
@@ -58,8 +57,8 @@ def _nodes(state: str, reason: str, values: str) -> str:
     return _ours("nodes", values, driver="gpu", state=state, reason=reason)
 
 
-def _affected(exposure: str, values: str) -> str:
-    return _ours("affected_pods", values, **{"class": exposure})
+def _affected(values: str) -> str:
+    return _ours("affected_pods", values)
 
 
 NODE_LOST: Final = "1x5 stale _x5 1x90"
@@ -79,10 +78,11 @@ FIRES: Final[dict[str, Case]] = {
     "failed": ("NodeFailed", [_nodes("Failed", "DriverFailing", "_ 2x9 stale")], (2, 10)),
     "restarted-in-vain": ("RestartsDoNotHelp", [_nodes("Stale", "RestartBackedOff", BACK_OFF)], (16, 30)),
     "four-restarts-of-one": ("ManyRestarts", [_plugins("1x40"), _restarts("0+1x4 4x35")], (4, 39)),
-    "affected-pods": ("AffectedWorkloads", [_affected("PreparedWhileStale", "0 2x20 0x5")], (6, 21)),
+    "affected-pods": ("AffectedWorkloads", [_affected("0 2x20 0x5")], (6, 21)),
     "watch-that-never-opens": ("ApiErrors", [_errors("0+6x60", kind="PermissionDenied")], (36, 60)),
 }
 QUIET: Final[dict[str, Case]] = {
+    "affected-pods-that-end-soon": ("AffectedWorkloads", [_affected("0 2x3 0x30")], None),
     "moved-to-another-node": ("ControllerMissing", [_leader(NODE_LOST)], None),
     "control-plane-rolls": ("ControllerRestarting", [_started("0x10 1x10 2x10 3x10"), _there("1x43")], None),
     "reconciles": ("NoProgress", [_leader("1x30"), _reconciled("0+60x30")], None),
@@ -96,7 +96,6 @@ QUIET: Final[dict[str, Case]] = {
     "backs-off": ("NodeFailed", [_nodes("Stale", "RestartBackedOff", BACK_OFF)], None),
     "three-restarts-of-one": ("ManyRestarts", [_plugins("1x70"), _restarts("0+1x3 3x67")], None),
     "a-rollout-and-a-second": ("ManyRestarts", [_plugins("50x9 0x9 50x50"), _restarts("0+20x5 100x60")], None),
-    "possibly-affected-pods": ("AffectedWorkloads", [_affected("PossiblyAffected", "5x30")], None),
     "outage-of-the-api": ("ApiErrors", [_errors("0 150x60", kind="Unreachable")], None),
     "expired-watches": ("ApiErrors", [_errors("0+60x60", kind="Gone"), _errors("0+60x60", kind="NotFound")], None),
 }
@@ -137,7 +136,6 @@ def test_alerts_ask_for_what_the_program_shows(helm: Helm) -> None:
         "state": {str(state) for state in NodeState},
         "reason": {str(reason) for reason in Reason},
         "kind": {kind_of(kind("", "", "") if kind is errors.PermissionDeniedError else kind("")) for kind in KINDS},
-        "class": {str(exposure) for exposure in Exposure},
         "result": {metrics.RESTARTED, metrics.REFUSED, metrics.FAILED},
     }
     for name, alert in _alerts(helm).items():

@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
-from hook.decide.workloads import Affected, AffectedPod, Exposure
+from hook.decide.workloads import Affected, AffectedPod
 from hook.errors import ConflictError, GoneError, NotFoundError, UnreachableError
 from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
@@ -74,7 +74,7 @@ def _exposed(began: datetime) -> list[Scrape]:
         standing(NodeState.FAILED, Reason.DRIVER_FAILING, "gpu-3"),
         standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, "gpu-4"),
     ]
-    affected = Affected(tuple(AffectedPod("team", each, each, "gpu-2", each, began, ()) for each in Exposure))
+    affected = Affected(tuple(AffectedPod("team", each, each, "gpu-2", began, ()) for each in ("one", "two")))
     lost = OutOfSync("pods", time.monotonic() - 120, "refused")
     found: list[Scrape] = []
     for now, first in ((began, stale("gpu-1", began)), (began + timedelta(seconds=SECONDS), verified("gpu-1"))):

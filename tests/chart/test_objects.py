@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from hook.run import statusobject
+from hook.objects.names import OWN_NAME
 from tests.chart.rendering import CHART, ROOT, Helm, Values
 
 LABEL_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?")
@@ -77,8 +77,8 @@ def test_any_change_of_the_hook_shows_in_an_ordinary_object(helm: Helm) -> None:
 
 
 def test_other_tools_find_the_status_object_under_any_name(helm: Helm) -> None:
-    """The selector of the program and the health script for Argo CD match it, whatever `nameOverride` is."""
-    key, _, value = statusobject.LABELS.partition("=")
+    """The health script for Argo CD matches it, whatever `nameOverride` is."""
+    key, value = f"{OWN_NAME}/object", "status"
     script = (ROOT / "examples" / "gates" / "argocd-cm.patch.yaml").read_text()
     assert f'local ours = labels["{key}"] == "{value}"\n' in script
     for values in ({}, {"nameOverride": "post"}):

@@ -12,12 +12,14 @@ import pytest
 from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
+from hook.decide.workloads import Affected, AffectedPod
 from hook.errors import UnreachableError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference, own_job
 from hook.run.job import Runner
 from tests.client.server import GRANTED, PATIENCE, SILENT, Said, Server, bounded, refused, serving, told
+from tests.fixtures.objects import at
 
 SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "plugin-uid")
 JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "job-uid")
@@ -80,20 +82,6 @@ def test_a_server_that_hangs_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) ->
         assert server.count("POST") == 2
 
 
-def test_a_persistent_recorder_loses_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After an outage it writes the same Event again. One that is refused delays no other, and is not repeated."""
-    monkeypatch.setattr(events, "PAUSE_SECONDS", 0.2)
-    answers = [Said(500), GRANTED, refused(403), refused(422), GRANTED]
-    with serving(GRANTED, lambda _line, _body: answers.pop(0)) as server:
-        recorder = EventRecorder(server.api, "run", silent=False, persistent=True)
-        record(recorder, "outage")
-        recorder.flush()
-        monkeypatch.setattr(events, "PAUSE_SECONDS", PATIENCE)
-        record(recorder, "refused", "invalid", "last")
-        recorder.shutdown(PATIENCE / 2)
-    assert answers == []
-
-
 class Heard:
     """Keeps the Events that reach the server."""
 
@@ -135,6 +123,15 @@ def test_an_end_is_an_event_on_the_job_and_on_the_plugins() -> None:
         assert len({message for _about, message in heard.events}) == 1
         job = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "gpu-operator", "name": "post", "uid": "job-uid"}
         assert job == heard.events[0][0]
+    # Affected pods are one more, with a warning.
+    heard, pods = Heard(), [AffectedPod("team", f"train-{one}", f"{one}", "gpu-0", at(5), ()) for one in range(99)]
+    with serving(GRANTED, heard.wrote) as server:
+        run = runner(server)
+        run.workloads.affected = Affected(tuple(pods))
+        run.report_end(REFRESHED)
+    (_end, (about, message)) = heard.events
+    assert about["kind"] == "Job"
+    assert message.startswith("99 pods may hold files of an old driver: team/train-0 on gpu-0, ")
     # A dry run writes nothing at all.
     with serving(GRANTED) as server:
         runner(server, dry_run=True).report_end(LATE)

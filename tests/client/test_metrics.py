@@ -13,7 +13,7 @@ import pytest
 from hook import __version__
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, NodeStatus
-from hook.decide.workloads import Affected, AffectedPod, Exposure
+from hook.decide.workloads import Affected, AffectedPod
 from hook.errors import NotFoundError
 from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
@@ -159,13 +159,12 @@ def test_the_time_out_of_sync(shown: Shown) -> None:
     assert shown.value("cache_out_of_sync_seconds") == 0
 
 
-def test_affected_pods_by_class(shown: Shown) -> None:
-    """From zero on; none of them while they are not known, because 0 would resolve an alert."""
-    kinds = (Exposure.WHILE_STALE, Exposure.POSSIBLE, Exposure.WHILE_STALE)
-    pods = tuple(AffectedPod("team", "train", "uid", "gpu-1", kind, NOW, ("claim",)) for kind in kinds)
-    for affected, expected in ((Affected(pods), [0, 2, 1]), (Affected(pods, "no permission"), [None] * 3)):
+def test_the_number_of_affected_pods(shown: Shown) -> None:
+    """From zero on; nothing while they are not known, because 0 would resolve an alert."""
+    pod = AffectedPod("team", "train", "uid", "gpu-1", NOW, ("claim",))
+    for affected, expected in ((Affected(), 0), (Affected((pod, pod)), 2), (Affected(unknown="no permission"), None)):
         shown.telemetry.reconciled(replace(state(), affected=affected))
-        assert [shown.value("affected_pods", **{"class": kind}) for kind in Exposure] == expected
+        assert shown.value("affected_pods") == expected
 
 
 def test_a_standby_shows_no_fleet(shown: Shown) -> None:

@@ -11,28 +11,41 @@ import pytest
 from hook.config import AffectedWorkloads, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
-from hook.decide.state import Memory
-from hook.decide.workloads import Affected, AffectedPod, Exposure, Refresh
+from hook.decide.workloads import Affected, AffectedPod
 from hook.kube import requests, retry
 from hook.kube import workloads as informers
-from hook.kube.cache import Cache
+from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.workloads import WorkloadCache
 from hook.run import lookup, workloads
-from hook.run.lookup import Lease, Lookup
+from hook.run.controller import StateReporter
+from hook.run.report import ProgressReporter
 from hook.run.statusobject import StatusObject
-from hook.run.workloads import WorkloadObserver, as_json, as_lines, status_keys, stored_refreshes
+from hook.run.workloads import WorkloadObserver, as_json, as_lines, status_keys
+from tests.client.controller import state
 from tests.client.fixtured import Shown
-from tests.client.server import PATIENCE, Said, listed, refused, serving, until
+from tests.client.server import PATIENCE, Said, refused, serving, until
 from tests.client.test_job import ended, runner
 from tests.client.test_statusobject import ConfigMap
 from tests.fixtures import workloads as objects
-from tests.fixtures.cluster import LATER, cluster
+from tests.fixtures.cluster import cluster
 from tests.fixtures.objects import Object, R, at
-from tests.unit.decide.test_workloads import restarted
 
 CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
-POD: Final = AffectedPod("team", "train", "train-uid", "gpu-0", Exposure.WHILE_STALE, at(5), ("train-gpu",))
-RUN: Final = "driver-gpu-0-uid/1/0"
+POD: Final = AffectedPod("team", "train", "train-uid", "gpu-0", at(5), ("train-gpu",))
+
+
+class Heard:
+    """Keeps the kind of object that each Event is about, and its message."""
+
+    def __init__(self) -> None:
+        """Hear nothing yet."""
+        self.told: list[tuple[str, str]] = []
+
+    def wrote(self, _line: str, body: bytes) -> Said:
+        """Grant an Event. Only the first of a fact names its object."""
+        event = json.loads(body)
+        self.told.append((event.get("involvedObject", {}).get("kind", ""), event["message"]))
+        return Said(200, b'{"kind": "Event"}')
 
 
 def held() -> list[Object]:
@@ -42,19 +55,15 @@ def held() -> list[Object]:
 
 
 def test_a_run_reports_the_pods_that_it_does_not_repair() -> None:
-    """In its table, and by an Event on the pod; the Job neither fails nor waits. What cannot be read is named."""
+    """In its table; it neither fails nor waits. What cannot be read is named."""
     broken = objects.claim_pod("broken", started=5, patch={"status": {"startTime": "soon"}})
     with serving(Shown(cluster(), lambda: [*held(), broken])) as server:
         run = runner(server)
         outcome = ended(run)
         assert outcome.exit_code == 0
-        assert [(str(pod), pod.exposure) for pod in run.workloads.affected.pods] == [
-            ("team/old", Exposure.BEFORE_UPGRADE)
-        ]
+        assert list(map(str, run.workloads.affected.pods)) == ["team/old"]
         for text in (as_lines(run.workloads.affected)[-1], as_json(run.workloads.affected)["problem"]):
             assert "Pod team/broken cannot be read: " in text
-        run.workloads.shutdown(PATIENCE)
-        assert [line for line in server.writes if "events" in line] == ["POST /api/v1/namespaces/team/events"]
 
 
 def test_pods_are_listed_only_if_there_are_claims() -> None:
@@ -111,42 +120,25 @@ def test_a_missing_permission_is_named_once_and_tried_again_rarely(
         cache.stop()
 
 
-def test_the_moment_of_a_refresh_is_recorded_while_the_pods_are_not_known() -> None:
-    """Nothing shows it later, so the status object keeps it for the next process."""
-    found, memory = restarted()
-    with serving(Said(404)) as server:
-        cache = Cache(server.api, [], Settings(), retry.JOB)
-        affected, refreshes = workloads.evaluate(cache, Settings(), {"gpu": found.seen()}, {"gpu": memory}, {})
-    assert affected.unknown
-    assert list(refreshes) == ["gpu-0"]
-    assert stored_refreshes(status_keys(affected, refreshes)["refreshTimes"]) == refreshes
-
-
 def test_the_status_object_shows_no_pods_that_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither after a minute without a view of them, nor at the end of a run, nor after the report is turned off."""
-    shown, pods, off = {"affectedPods", "possiblyAffectedPods", "firstAffectedPods"}, ConfigMap(), {"refreshTimes"}
+    """It has their number and the first ten names, and neither once they cannot be read any more."""
+    pods = ConfigMap()
     monkeypatch.setattr(workloads, "EVALUATE_SECONDS", 0.0)
-    monkeypatch.setattr(workloads, "AWAIT_SECONDS", 0.0)
+    monkeypatch.setattr(workloads, "EVALUATE_FACTOR", 0)
     with serving(Shown(cluster(), held), wrote=pods.write) as server:
         cache = lookup.read_cache(server.api, Settings(), workloads=True)
         written = StatusObject(server.api, "ns", "it-status", "job/it", at(0))
-        snapshots, memories = cache.snapshot(), {"gpu": Memory(started=LATER)}
-        written.show(Decision(Phase.DONE, Reason.NOTHING_STALE, ""), snapshots, Settings())
-        observer = WorkloadObserver(server.api, cache, Settings(), written, silent=True)
-        before = pods.data.keys()
-        for unknown_seconds, now, keys in ((60.0, False, shown | off), (60.0, True, off), (-1.0, False, off)):
-            monkeypatch.setattr(WorkloadCache, "problem", "")
-            observer.observe(snapshots, memories, now=True)
-            assert pods.data.keys() - before == shown | off
-            monkeypatch.setattr(WorkloadCache, "problem", "no permission")
-            monkeypatch.setattr(workloads, "UNKNOWN_SECONDS", unknown_seconds)
-            until(lambda: observer.observe(snapshots, memories).unknown, "it is due")
-            observer.observe(snapshots, memories, now=now)
-            assert pods.data.keys() - before == keys
-        disabled = Settings(affected_workloads=AffectedWorkloads(enabled=False))
-        WorkloadObserver(server.api, cache, disabled, written, silent=True).observe(snapshots, memories)
-        assert pods.data.keys() == before
+        snapshots = cache.snapshot()
+        observer = WorkloadObserver(cache, Settings(), written)
+        for problem, expected in (("", {"affectedPods": "1", "firstAffectedPods": "team/old"}), ("no permission", {})):
+            monkeypatch.setattr(WorkloadCache, "problem", problem)
+            assert observer.observe(snapshots).unknown == problem
+            written.end(Decision(Phase.DONE, Reason.VERIFIED, "m"))
+            assert {key: value for key, value in pods.data.items() if "ffected" in key} == expected
         cache.stop()
+    many = Affected(tuple(replace(POD, name=f"train-{number}") for number in range(150)))
+    keys = status_keys(many)
+    assert (keys["affectedPods"], len(keys["firstAffectedPods"].split(", "))) == ("150", 10)
 
 
 def test_settings_that_read_no_workloads() -> None:
@@ -159,44 +151,10 @@ def test_settings_that_read_no_workloads() -> None:
     assert "drivers" in workloads.why_not(Settings(drivers=("network",)))
 
 
-def test_the_status_object_keeps_what_the_next_process_needs() -> None:
-    """Refreshes of nodes with affected pods alone; a text that is not valid is ignored."""
-    known = {"gpu-0": Refresh(RUN, at(9), at(8)), "gpu-1": Refresh(RUN, at(9)), "gpu-2": Refresh(RUN, at(9))}
-    possible = replace(POD, name="maybe", node="gpu-1", exposure=Exposure.POSSIBLE)
-    keys = status_keys(Affected((POD, possible)), known)
-    assert (keys["affectedPods"], keys["possiblyAffectedPods"]) == ("1", "1")
-    assert [pod["name"] for pod in json.loads(keys["firstAffectedPods"])] == ["train", "maybe"]
-    assert stored_refreshes(keys["refreshTimes"]) == {"gpu-0": known["gpu-0"], "gpu-1": known["gpu-1"]}
-    for text in ("", "no", "[]", '{"a": 1}', '{"a": {"run": "r", "by": "soon"}}'):
-        assert stored_refreshes(text) == {}, text
-    many = [replace(POD, name=f"train-{number}", node=f"gpu-{number}") for number in range(150)]
-    keys = status_keys(Affected(tuple(many)), {pod.node: known["gpu-0"] for pod in many})
-    assert len(json.loads(keys["firstAffectedPods"])) == 10
-    assert len(json.loads(keys["refreshTimes"])) == 100
-    newer = {"gpu-2": Refresh("later", at(20)), "gpu-3": Refresh(RUN, at(2))}
-    theirs = {"gpu-0": Refresh("another", at(1)), **newer}
-    assert workloads.with_better(known, theirs) == {**known, **newer}
-
-
-def test_refreshes_are_read_from_the_controllers_object_or_from_those_of_jobs() -> None:
-    """A Lease that is not renewed does not count. Without the permission nothing is known, and `status` continues."""
-    text = status_keys(Affected((POD,)), {"gpu-0": Refresh(RUN, at(9))})["refreshTimes"]
-    stored = {"kind": "ConfigMap", "metadata": {"name": "post-status"}, "data": {"refreshTimes": text}}
-    lease = Lease("gpu-operator", "post", "pod-a", at(0))
-    for said, seconds in ((Said(200, json.dumps(stored).encode()), 2), (listed(stored), 600)):
-        with serving(said) as server:
-            alive = Lookup(at(seconds), lease).alive
-            assert workloads.read_refreshes(server.api, alive) == {"gpu-0": Refresh(RUN, at(9))}
-            assert server.count("post-status" if alive else "gpu-operator-post%2Fobject%3Dstatus") == 1
-    with serving(refused(403)) as server:
-        assert workloads.read_refreshes(server.api, lease) == {}
-
-
 def test_table_and_json_are_bounded() -> None:
-    """The counts are of all pods; a large fleet gets no endless table and no endless line of JSON."""
-    lines = as_lines(Affected((POD, replace(POD, name="maybe", exposure=Exposure.POSSIBLE))))
-    assert "1 pods may hold files of an old driver, 1 possibly" in lines[0]
-    assert "prepared while the plugin was stale" in lines[2]
+    """The count is of all pods; a large fleet gets no endless table and no endless line of JSON."""
+    lines = as_lines(Affected((POD,)))
+    assert "1 pod may hold files of an old driver" in lines[0]
     claims = tuple(f"claim-{number}" for number in range(12))
     many = Affected(tuple(replace(POD, name=f"train-{number}", claims=claims) for number in range(150)))
     lines = as_lines(many)
@@ -204,30 +162,24 @@ def test_table_and_json_are_bounded() -> None:
     assert lines[2].endswith("claim-9 and 2 more")
     whole = as_json(many)
     assert (whole["affected"], len(whole["pods"]), len(whole["pods"][0]["claims"])) == (150, 100, 10)
+    assert workloads.note(Affected()) == ""
 
 
-def test_events_are_bounded_and_not_repeated() -> None:
-    """At most 100 pods have one at a time, each one for a driver run, also if the node is not evaluated meanwhile."""
-    with serving(Said(200, b'{"kind": "Event"}')) as server:
-        cache = Cache(server.api, [], Settings(), retry.JOB)
-        observer = WorkloadObserver(server.api, cache, Settings(), None, silent=False)
-        pods = [replace(POD, name=f"train-{number}", uid=f"uid-{number}") for number in range(120)]
-        for found in (pods, [], pods, pods[110:], pods, [replace(pods[0], driver_run="next")]):
-            observer._record(found)
-        observer.shutdown(PATIENCE)
-        assert len(server.writes) == 111
-
-
-def test_nothing_is_written_before_the_object_is_known() -> None:
-    """A controller that starts must not replace the refreshes that its predecessor or a Job has stored."""
-    keys = status_keys(Affected((POD,)), {"gpu-0": Refresh(RUN, at(9))})
-    answer = json.dumps({"kind": "ConfigMap", "data": {"phase": "Succeeded", **keys}}).encode()
-    with serving(Said(200, answer)) as server:
-        written = StatusObject(server.api, "ns", "it-status", "controller/a", at(0))
-        written.note_workloads(keys)
-        assert server.writes == []
-        written.show(Decision(Phase.DONE, Reason.NOTHING_STALE, ""), {"gpu": cluster().seen()}, Settings())
-        written.note_workloads(keys)
-        assert len(server.writes) == 1
-        written.note_workloads({**keys, "affectedPods": "0"})
-        assert len(server.writes) == 2
+def test_a_controller_reports_affected_pods_when_there_is_one_more(caplog: pytest.LogCaptureFixture) -> None:
+    """In one Event on its Deployment. A pod that ended, or that cannot be read for a moment, is no reason."""
+    heard = Heard()
+    with serving(Said(200, b'{"kind": "Event"}'), heard.wrote) as server:
+        recorder = EventRecorder(server.api, "leader", silent=False)
+        owner = ObjectReference("apps/v1", "Deployment", "gpu-operator", "post-controller", "deployment-uid")
+        reporter = StateReporter(ProgressReporter(recorder, owner))
+        first, second = (replace(POD, name=name, uid=name) for name in ("first", "second"))
+        for affected in (
+            Affected(), Affected((first,)), Affected((first,)), Affected((first, second)), Affected((second,)),
+            Affected(unknown="no permission"), Affected((second,)), Affected((first, second)),
+        ):  # fmt: skip
+            reporter.report(replace(state(), affected=affected), [])
+        recorder.shutdown(PATIENCE)
+    found = [(kind, message) for kind, message in heard.told if "old driver" in message]
+    assert [kind for kind, _message in found] == ["Deployment", "", ""]
+    assert [message.partition(" ")[0] for _kind, message in found] == ["1", "2", "2"]
+    assert len([record for record in caplog.messages if "old driver" in record]) == 3

@@ -114,11 +114,9 @@ def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
     assert not (lab.failed("between", MISSING) and lab.is_running("between"))
     found = json.loads(lab.run("status", "-o", "json").out)["affectedWorkloads"]
     assert found["problem"] == ""
-    classes = {pod["name"]: pod["class"] for pod in found["pods"]}
-    assert classes.pop("before") == "PreparedBeforeUpgrade"
-    # A claim that was refused was prepared after the restart, if it is already.
-    refused = [{}, {"between": "PossiblyAffected"}]
-    assert classes in ([{"between": "PreparedWhileStale"}] if lab.failed("between", MISSING) else refused)
+    names = [pod["name"] for pod in found["pods"]]
+    # A claim that was refused came too late for old files.
+    assert names == ["before", "between"] or (names == ["before"] and not lab.failed("between", MISSING))
     lab.deploy()
     assert ["delete pods"] == lab.writes()
 

@@ -105,7 +105,6 @@ def test_which_events_it_may_write(cluster: Cluster, subtests: pytest.Subtests) 
     again = {"message": "again", "count": 2}
     allowed = {
         "an event on a Job": recorder.create(EVENTS, event("job", kind="Job")),
-        "an event on an affected pod": recorder.create(EVENTS, event("pod", kind="Pod", reason="AffectedWorkload")),
         "an own event again": recorder.patch(own, again),
         "anything by an administrator": everybody.patch(theirs, again),
     }
@@ -116,6 +115,7 @@ def test_which_events_it_may_write(cluster: Cluster, subtests: pytest.Subtests) 
         "an event of another component": recorder.create(EVENTS, event("a", source={"component": "kubelet"})),
         "an event that another component reports": recorder.create(EVENTS, event("a", reportingComponent="kubelet")),
         "an event on a node": recorder.create(EVENTS, event("a", kind="Node")),
+        "an event on a pod": recorder.create(EVENTS, event("a", kind="Pod")),
         "an own event on a pod": recorder.patch(own, {"involvedObject": {"kind": "Pod"}}),
     }
     assert_answers(subtests, allowed, denied)

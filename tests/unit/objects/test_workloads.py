@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hook.objects.workloads import Claim, ClaimPod, claim_pod, claim_reader
 from tests.fixtures.objects import Object, at, merged, stamp
-from tests.fixtures.workloads import claim, conditions
+from tests.fixtures.workloads import claim
 from tests.fixtures.workloads import claim_pod as pod
 
 GPU = claim_reader(("gpu.nvidia.com", "compute-domain.nvidia.com"))
@@ -26,19 +26,17 @@ def test_a_claim_of_the_drivers_keeps_the_pods_that_it_is_reserved_for() -> None
         assert GPU(merged(claim(), patch)) is None, patch
 
 
-def test_a_pod_with_claims_keeps_the_times_of_its_kubelet() -> None:
-    """Whole seconds in UTC. Without the condition, or after a clock was set back, that of the sandbox is not known."""
-    whole = ClaimPod("team", "train", "train-uid", "gpu-0", at(5), at(7))
+def test_a_pod_with_claims_keeps_its_start() -> None:
+    """By its kubelet, in whole seconds in UTC. A claim for an extended resource counts as well."""
+    whole = ClaimPod("team", "train", "train-uid", "gpu-0", at(5))
     assert whole == claim_pod(pod(started=5))
-    for unknown in (pod(started=5, patch={"status": {"conditions": None}}), pod(started=5, sandbox=4)):
-        assert claim_pod(unknown) == ClaimPod("team", "train", "train-uid", "gpu-0", at(5), None)
     extended = {"spec": {"resourceClaims": None}, "status": {"extendedResourceClaimStatus": {"resourceClaimName": "x"}}}
     assert whole == claim_pod(pod(started=5, patch=extended))
     assert str(whole) == "team/train"
 
 
-def test_a_pod_that_holds_no_prepared_claim_has_no_view() -> None:
-    """It has no claims, is not on a node, has not started, has ended, terminates, or waits for its sandbox."""
+def test_a_pod_that_holds_no_claim_has_no_view() -> None:
+    """It has no claims, is not on a node, has not started, has ended, or terminates."""
     patches: tuple[Object, ...] = (
         {"spec": None},
         {"spec": {"resourceClaims": None}},
@@ -49,7 +47,6 @@ def test_a_pod_that_holds_no_prepared_claim_has_no_view() -> None:
         {"status": {"phase": "Succeeded"}},
         {"status": {"phase": "Failed"}},
         {"metadata": {"deletionTimestamp": stamp(9)}},
-        {"status": {"conditions": conditions("False", 7)}},
     )
     for patch in patches:
         assert claim_pod(pod(started=5, patch=patch)) is None, patch
