@@ -70,9 +70,6 @@ class Bay:
     layout: str = ""
     """The MIG layout that was applied last, whole."""
 
-    claims: dict[str, tuple[Held, set[str]]] = field(default_factory=dict)
-    """By claim: the plugin that prepared it, and the UIDs of the pods that have it. The plugin's checkpoint."""
-
     closed: bool = False
     """The node is no more, and nothing is written about it."""
 

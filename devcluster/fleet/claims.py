@@ -1,8 +1,8 @@
 """The life of a pod with claims: the node's plugin prepares them, right or wrong, before the pod gets its sandbox.
 
 Measured with the real plugin: a stale plugin prepares claims from its caches. That succeeds, with the old driver's
-files. Later it fails, and the kubelet tries again until a fresh plugin succeeds. What was prepared once stays as it is:
-a plugin that restarts answers from its checkpoint, also for a pod that shares the claim.
+files. Later it fails, and the kubelet tries again until a fresh plugin succeeds. What was prepared once stays as it is.
+Here each pod has claims of its own: with the real plugin, pods that share a claim get the files of the first one.
 
 The real plugin keeps what it reads of the driver for five minutes from the moment at which it reads it: when it starts,
 or for an earlier claim. So it prepares with old files for at most five minutes after a reload, and mostly for less.
@@ -30,9 +30,6 @@ class ClaimLife(WorkloadLife):
     def __init__(self, place: Place, pod: dict[str, Any]) -> None:
         super().__init__(place, pod)
         self._prepared = False
-        names = filter(None, (each.get("resourceClaimName") for each in pod["spec"]["resourceClaims"]))
-        self._claims = [f"{self.namespace}/{name}" for name in names]
-        """Those that other pods may share."""
 
     async def live(self) -> None:
         """Prepare the claims, unless that is done, then start at once."""
@@ -54,16 +51,12 @@ class ClaimLife(WorkloadLife):
                 said = answer
             await asyncio.sleep(RETRY_SECONDS)
         self._prepared = True
-        for claim in self._claims:
-            self.node.gpu.claims.setdefault(claim, (answer, set()))[1].add(self.uid)
         facts = {"uid": self.uid, "pod": self.name, "namespace": self.namespace}
         self.node.gpu.write("claim-prepared", load=answer.load, version=answer.version, **facts)
 
     def _answer(self) -> Held | str:
         """Return what the plugin prepares the claims with, or its error."""
         bay, knobs = self.node.gpu, self.knobs
-        if shared := [bay.claims[claim][0] for claim in self._claims if claim in bay.claims]:
-            return shared[0]
         held = next((each for each in bay.holders.values() if each.resource_driver == RESOURCE_DRIVER), None)
         if held is None or bay.loaded is None:
             return NOT_REGISTERED
@@ -74,11 +67,6 @@ class ClaimLife(WorkloadLife):
     def on_gone(self) -> None:
         """Release the claims."""
         super().on_gone()
-        for claim in self._claims:
-            users = self.node.gpu.claims.get(claim, (None, set[str]()))[1]
-            users.discard(self.uid)
-            if not users:
-                self.node.gpu.claims.pop(claim, None)
         self.node.gpu.write("claim-released", uid=self.uid, pod=self.name, namespace=self.namespace)
 
 

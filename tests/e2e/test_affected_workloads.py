@@ -129,5 +129,11 @@ def test_a_controller_reports_the_same(boot: Boot) -> None:
     old = list(lab.truth.holding_old_files())
     assert old == ["team/stale-0"]
     lab.until(lambda: _object(lab) == (["team/refused", *old], "2"), "the controller reports both", 60)
-    assert _named(_status(lab)["pods"]) == ["team/refused", *old]
     lab.until(lambda: len(lab.events("Deployment", "AffectedWorkloads")) == 1, "an Event", 30)
+
+    # Another process finds the same pods in the cluster.
+    assert _named(_status(lab)["pods"]) == ["team/refused", *old]
+    writer = lab.cluster.get(STATUS)["data"]["writer"]
+    lab.cluster.kubectl("delete", "-n", NAMESPACE, "pod", "-l", "app.kubernetes.io/component=controller")
+    lab.until(lambda: lab.cluster.get(STATUS)["data"]["writer"] != writer, "another process leads", 90)
+    lab.until(lambda: _object(lab) == (["team/refused", *old], "2"), "it reports both", 60)
