@@ -39,6 +39,6 @@ def tree(settings: dict[str, Any]) -> dict[str, Any]:
     return root
 
 
-def client(namespace: str, name: str, driver: str = "gpu") -> str:
+def client(namespace: str, name: str) -> str:
     """Return the word for another DaemonSet with driver clients."""
-    return f"driverClients={json.dumps([{'driver': driver, 'namespace': namespace, 'name': name}])}"
+    return f"driverClients={json.dumps([{'namespace': namespace, 'name': name}])}"

@@ -16,7 +16,7 @@ from hook.format import Bound, printable
 from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 _DURATION: Final = re.compile(r"(?=\d)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
 LONGEST_SECONDS: Final = 30 * 24 * 3600
@@ -96,7 +96,6 @@ _KINDS: Final = {
     "int": "a whole number",
     "object": "a block of settings",
     "str": "a text in quotes",
-    "str | object": "a name, or a driver and a name",
 }
 _PATTERNS: Final = {
     config.NAME: "a valid name of a Kubernetes object",
@@ -115,8 +114,6 @@ def _sentence(message: str, values: object) -> str:
     path, name = path.replace("[...]", ""), what.partition("`")[2].partition("`")[0]
     if what.startswith("Object contains unknown field"):
         return f"{path}.{name}".lstrip(".") + f": no such setting{_suggestion(path, name)}"
-    if what.startswith("Object missing required field"):
-        return f"{path}: {name} is missing"
     return f"{path or 'the settings'}: {_problem(what, name, value, path)}"
 
 
@@ -157,9 +154,6 @@ def _known(kind: inspect.Type, path: str = "") -> Iterator[tuple[str, inspect.Ty
             yield from _known(field.type, f"{path}.{field.encode_name}".lstrip("."))
     elif isinstance(kind, inspect.VarTupleType):
         yield from _known(kind.item_type, path)
-    elif isinstance(kind, inspect.UnionType):
-        for option in kind.types:
-            yield from _known(option, path)
 
 
 def _all_known() -> list[tuple[str, inspect.Type]]:
@@ -210,35 +204,13 @@ def _what_cannot_work(settings: Settings) -> Iterator[str]:
 
 def _what_has_no_effect(settings: Settings) -> Iterator[str]:
     """Return settings that a run would ignore, because users rely on them."""
-    unknown = [*_unknown_drivers(settings)]
-    yield from unknown
-    if unknown:
-        return
-    stacks = [STACKS[name] for name in settings.drivers]
+    stack = STACKS[settings.stack]
     for number, name in enumerate(settings.refresh_after):
-        if not any(name in stack.prerequisites for stack in stacks):
-            known = sorted({prerequisite for stack in stacks for prerequisite in stack.prerequisites})
-            yield f"refreshAfter[{number}]: {_quoted(name)} does not belong to any driver in drivers" + (
-                f"; choose from {', '.join(known)}" if known else ""
-            )
-    if settings.expect.chart_version and not any(stack.policy.carries_chart for stack in stacks):
-        yield "expect.chartVersion: no policy of the drivers in drivers names the chart that it comes from"
-
-
-def _unknown_drivers(settings: Settings) -> Iterator[str]:
-    """Return each driver that does not exist, or whose plugins are not refreshed."""
-    for number, name in enumerate(settings.drivers):
-        if name not in STACKS:
-            yield f"drivers[{number}]: {_quoted(name)} is unknown; choose {_either(list(STACKS))}"
-    named: Mapping[str, Sequence[object]] = {
-        "plugin.names": settings.plugin.names,
-        "driverClients": settings.driver_clients,
-    }
-    for path, entries in named.items():
-        for number, entry in enumerate(entries):
-            driver = getattr(entry, "driver", "")
-            if driver and driver not in settings.drivers:
-                yield f"{path}[{number}].driver: {_quoted(driver)} is not among drivers"
+        if name not in stack.prerequisites:
+            known = f"; choose from {', '.join(sorted(stack.prerequisites))}" if stack.prerequisites else ""
+            yield f"refreshAfter[{number}]: {_quoted(name)} does not belong to the stack {stack.name}{known}"
+    if settings.expect.chart_version and not stack.policy.carries_chart:
+        yield f"expect.chartVersion: a {stack.policy.kind} does not name the chart that it comes from"
 
 
 def _camel(name: str) -> str:

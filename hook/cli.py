@@ -13,7 +13,6 @@ import click
 
 from hook import __version__
 from hook.config import LogFormat
-from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.decide.workloads import Affected
@@ -32,6 +31,7 @@ from hook.kube import client, events, retry
 from hook.kube.cache import Cache
 from hook.kube.events import own_job
 from hook.logs import configure, end_on_signals, ignore_signals
+from hook.objects.drivers import STACKS
 from hook.run import report, workloads
 from hook.run.job import EXIT_FAILED, Outcome, Runner
 from hook.run.statusobject import StatusObject
@@ -165,9 +165,9 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
         configure(settings.log_format, settings.log_level, sys.stderr)
         lookup.refuse_what_cannot_be_planned(values["target_window"])
         api = _connect(values)
-        snapshots = lookup.read_once(api, settings)
-        pods = lookup.pods(api, settings, snapshots, wanted=values["workloads"])
-        made = planreport.make_plan(snapshots, settings, api.now(), planreport.Options(values["target_window"], pods))
+        snapshot = lookup.read_once(api, settings)
+        pods = lookup.pods(api, settings, snapshot, wanted=values["workloads"])
+        made = planreport.make_plan(snapshot, settings, api.now(), planreport.Options(values["target_window"], pods))
     except HookError as error:
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(_exit_code(error))
@@ -186,7 +186,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run, report the outcome in any case, and return the exit code."""
     ours = settings.timeout - settings.margin
     patience = retry.starting(min(settings.advanced.api_patience, ours).total_seconds())
-    cache = Cache(api, chosen(settings), settings, patience)
+    cache = Cache(api, settings, patience)
     runner: Runner | None = None
     stopped = False
     try:
@@ -258,9 +258,9 @@ def _report(
     outcome: Outcome, restarted: int, settings: Settings, values: Mapping[str, Any], affected: Affected = NOTHING
 ) -> None:
     """Write the termination message first, because the process may be killed while it logs."""
-    decision = outcome.decision
+    decision, stack = outcome.decision, STACKS[settings.stack]
     _write_termination_message(
-        report.termination_message(decision, outcome.exit_code, restarted), values["termination_log"]
+        report.termination_message(decision, outcome.exit_code, restarted, stack), values["termination_log"]
     )
     facts: dict[str, Any] = {}
     if settings.log_format is LogFormat.JSON:
@@ -270,7 +270,7 @@ def _report(
     for warning in decision.warnings:
         log.warning("%s", warning)
     log.log(logging.ERROR if decision.unhappy else logging.INFO, "%s", headline(decision), extra={"facts": facts})
-    for line in report.advice(decision) if decision.phase is not Phase.DONE else ():
+    for line in report.advice(decision, stack) if decision.phase is not Phase.DONE else ():
         log.info("%s", line)
     log.info("exit code %d, plugins restarted: %d", outcome.exit_code, restarted)
 

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Final
 from msgspec import Meta, Struct
 
 from hook.format import Bound
-from hook.objects.drivers import STACKS
+from hook.objects.drivers import STACKS, StackName
 
 
 class Duration(timedelta):
@@ -61,8 +61,6 @@ LONGEST: Final = 253
 """Characters of a name. Same source."""
 
 Name = Annotated[str, Meta(pattern=NAME, max_length=LONGEST)]
-Driver = Annotated[str, Meta(extra_json_schema={"enum": [*STACKS]})]
-FirstDriver = Annotated[str, Meta(extra_json_schema={"enum": ["", *STACKS]})]
 Prerequisite = Annotated[
     str, Meta(extra_json_schema={"enum": sorted({name for stack in STACKS.values() for name in stack.prerequisites})})
 ]
@@ -79,16 +77,7 @@ class Expect(Section, frozen=True):
     chart_version: Annotated[
         str, Meta(description="Chart version of the operator that the ClusterPolicy must show. Empty: any.")
     ] = ""
-    driver_version: Annotated[
-        str, Meta(description="Driver version that the policy of the first driver must name. Empty: any.")
-    ] = ""
-
-
-class PluginName(Section, frozen=True, kw_only=True):
-    """The name of a plugin's DaemonSet, with its driver."""
-
-    driver: Annotated[FirstDriver, Meta(description="Empty: the first of `drivers`.")] = ""
-    name: Name
+    driver_version: Annotated[str, Meta(description="Driver version that the policy must name. Empty: any.")] = ""
 
 
 class Plugin(Section, frozen=True):
@@ -98,18 +87,14 @@ class Plugin(Section, frozen=True):
         str, Meta(pattern=NAMESPACE_OR_ANY, description="Namespace of the plugins. Empty: any namespace.")
     ] = ""
     names: Annotated[
-        tuple[Name | PluginName, ...],
-        Meta(
-            description="DaemonSets of the plugins, instead of the known names of their driver. A plain name belongs "
-            "to the first of `drivers`."
-        ),
+        tuple[Name, ...],
+        Meta(description="DaemonSets of the plugins, instead of the known names of the stack's plugins."),
     ] = ()
 
 
 class DriverClient(Section, frozen=True):
     """DaemonSets that hold the driver: one by name, or several by labels of their pod template."""
 
-    driver: Annotated[FirstDriver, Meta(description="Empty: the first of `drivers`.")] = ""
     namespace: Annotated[str, Meta(pattern=NAMESPACE_OR_ANY)] = ""
     name: Annotated[str, Meta(pattern=NAME_OR_NONE, max_length=LONGEST)] = ""
     labels: dict[Annotated[str, Meta(pattern=LABEL_KEY)], Annotated[str, Meta(pattern=LABEL_VALUE)]] = {}
@@ -190,10 +175,9 @@ class Settings(Section, frozen=True):
     is_controller: ClassVar[bool] = False
     """A controller runs without an end. A node that requires manual action does not delay the others."""
 
-    drivers: Annotated[
-        tuple[Driver, ...],
-        Meta(min_length=1, description="Drivers whose plugins are refreshed: `gpu`, `network` or both."),
-    ] = ("gpu",)
+    stack: Annotated[
+        StackName, Meta(description="Driver stack whose plugins are refreshed: `gpu` or `network`, one per release.")
+    ] = StackName.GPU
     timeout: Annotated[
         Duration,
         Meta(
@@ -249,15 +233,6 @@ class Settings(Section, frozen=True):
     def max_unavailable(self) -> Bound | None:
         """Return how many plugins may be down at once for any cause. None: no limit, as in every Job."""
         return self.controller.max_unavailable if self.is_controller else None
-
-    def plugin_names(self, driver: str) -> tuple[str, ...]:
-        """Return the names that replace the known names of a driver's plugins."""
-        named = [PluginName(name=plugin) if isinstance(plugin, str) else plugin for plugin in self.plugin.names]
-        return tuple(plugin.name for plugin in named if (plugin.driver or self.drivers[0]) == driver)
-
-    def clients_of(self, driver: str) -> tuple[DriverClient, ...]:
-        """Return the other driver clients of a driver."""
-        return tuple(client for client in self.driver_clients if (client.driver or self.drivers[0]) == driver)
 
     @property
     def margin(self) -> timedelta:

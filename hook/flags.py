@@ -16,7 +16,7 @@ from hook.config import DEFAULTS, LogFormat, Settings
 from hook.errors import SettingsError
 from hook.format import as_text
 from hook.kube.client import SERVICE_ACCOUNT_DIR
-from hook.objects.drivers import STACKS
+from hook.objects.drivers import StackName
 from hook.objects.names import OWN_NAME
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 VARIABLE: Final = "GPU_OPERATOR_POST_CONFIG"
 """Environment variable with the settings as a JSON object. The chart sets it in the pod."""
 OVERRIDES: Final = {
-    "drivers": "drivers",
+    "stack": "stack",
     "plugin_namespace": "plugin.namespace",
     "plugin_names": "plugin.names",
     "timeout": "timeout",
@@ -84,7 +84,7 @@ WHAT: Final = (
         help=f"YAML or JSON file with the program's settings, which have the names of the chart's values; default: the "
         f"variable {VARIABLE}. Flags override it.",
     ),
-    _setting("--driver", name="drivers", multiple=True, type=click.Choice(list(STACKS))),
+    _setting("--stack", type=click.Choice([name.value for name in StackName])),
     _setting("--plugin-namespace"),
     _setting("--plugin-name", name="plugin_names", multiple=True),
 )

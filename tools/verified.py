@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.cli import main as program
-from hook.decide.decide import decide_all
+from hook.decide.decide import decide
 from hook.run import loop
 
 if TYPE_CHECKING:
@@ -26,26 +26,25 @@ class DifferentError(AssertionError):
     """An incremental decision is not that of a full evaluation."""
 
 
-def verified(snapshots: Any, memories: Any, settings: Any, now: Any, memos: Any = None) -> Any:  # noqa: ANN401 - as decide_all
-    """Decide as `decide_all` does. Raises DifferentError if a full evaluation decides otherwise."""
-    found = decide_all(snapshots, memories, settings, now, memos)
-    full = decide_all(snapshots, memories, settings, now)
+def verified(snapshot: Any, memory: Any, settings: Any, now: Any, memo: Any = None) -> Any:  # noqa: ANN401 - as decide
+    """Decide as `decide` does. Raises DifferentError if a full evaluation decides otherwise."""
+    found = decide(snapshot, memory, settings, now, memo)
+    full = decide(snapshot, memory, settings, now)
     if found != full:
         raise DifferentError("; ".join(_differences(found, full)))
     return found
 
 
-def _differences(found: Any, full: Any) -> Iterator[str]:  # noqa: ANN401 - as decide_all
+def _differences(found: Any, full: Any) -> Iterator[str]:  # noqa: ANN401 - as decide
     """Yield where two decisions and memories differ."""
-    pairs = [("decision", found[0], full[0]), *((name, memory, full[1][name]) for name, memory in found[1].items())]
-    for name, ours, theirs in pairs:
+    for name, ours, theirs in zip(("decision", "memory"), found, full, strict=True):
         for field in fields(ours):
             values = getattr(ours, field.name), getattr(theirs, field.name)
             if values[0] != values[1]:
                 yield f"{name}.{field.name}: {values[0]!r:.2000} instead of {values[1]!r:.2000}"
 
 
-def _or_end(*arguments: Any) -> Any:  # noqa: ANN401 - as decide_all
+def _or_end(*arguments: Any) -> Any:  # noqa: ANN401 - as decide
     """Decide, or end the process: no handler of the program may catch that."""
     try:
         return verified(*arguments)
@@ -56,6 +55,6 @@ def _or_end(*arguments: Any) -> Any:  # noqa: ANN401 - as decide_all
 
 
 if __name__ == "__main__":
-    vars(loop)["decide_all"] = _or_end
+    vars(loop)["decide"] = _or_end
     sys.argv[0] = "gpu-operator-post"
     program()

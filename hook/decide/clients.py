@@ -47,21 +47,21 @@ class Plugins:
         return self.kinds.get(uid, OTHER_PLUGIN)
 
 
-def plugin_names(stack: Stack, settings: Settings) -> tuple[str, ...]:
-    """Return the plugin names of a stack: those in the settings, else the defaults of the stack."""
-    return settings.plugin_names(stack.name) or stack.plugin.names
+def plugin_names(settings: Settings) -> tuple[str, ...]:
+    """Return the names of the plugins: those in the settings, else the defaults of the stack."""
+    return settings.plugin.names or STACKS[settings.stack].plugin.names
 
 
-def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> Plugins:
+def find(daemonsets: Iterable[DaemonSet], settings: Settings) -> Plugins:
     """Sort DaemonSets by how the program treats them. ComputeDomain daemons are ignored."""
+    stack, wanted = STACKS[settings.stack], settings.driver_clients
     known = [ds for ds in daemonsets if not _is_compute_domain_daemon(ds)]
     sources = [ds for ds in known if _is_source(ds)]
     candidates = [ds for ds in known if ds not in sources]
     managed = [ds for ds in candidates if _is_operator_managed(ds, stack)]
     others = [ds for ds in candidates if ds not in managed]
     inside = [ds for ds in others if settings.plugin.namespace in ("", ds.namespace)]
-    plugins = [ds for ds in inside if ds.name in plugin_names(stack, settings)]
-    wanted = settings.clients_of(stack.name)
+    plugins = [ds for ds in inside if ds.name in plugin_names(settings)]
     further = [ds for ds in others if ds not in plugins and any(_matches(ds, plugin) for plugin in wanted)]
     kinds = {ds.uid: stack.plugin for ds in plugins}
     kinds |= {ds.uid: stack.plugin if _looks_like(ds, stack.plugin) else OTHER_PLUGIN for ds in further}

@@ -1,15 +1,13 @@
-"""Decide for each driver stack, then merge the decisions: a snapshot and the memory in, a decision and a memory out.
+"""Decide: a snapshot and the memory in, a decision and a memory out.
 
-The functions here are pure, so a run that is killed loses nothing. A stack waits for the nodes of another one only if
-the policy requires that order. A run continues while any stack may still make progress. Failures of the other stacks
-are reported at the end.
+The functions here are pure, so a run that is killed loses nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hook.config import OnDeadline
 from hook.decide import done, nodes, restarts, warnings
@@ -18,7 +16,6 @@ from hook.decide.memo import Memo
 from hook.decide.reasons import Reason
 from hook.decide.result import (
     Decision,
-    DeletePod,
     NodeState,
     NodeStatus,
     Patience,
@@ -27,85 +24,15 @@ from hook.decide.result import (
     except_verified,
 )
 from hook.decide.state import Memory, Timers
-from hook.objects.drivers import GPU_OPERATOR, STACKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime, timedelta
 
     from hook.config import Settings
     from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.result import Blocker
-    from hook.objects.drivers import Stack
     from hook.objects.views import Snapshot
-
-Snapshots = dict[str, "Snapshot"]
-"""Snapshot of each stack that is read, by its name."""
-Memories = dict[str, Memory]
-
-PRECEDENCE: Final = (Phase.WAIT, Phase.FAIL, Phase.DEADLINE, Phase.DONE, Phase.SKIP)
-"""Phases of stacks: the first one that a stack has becomes the phase of the run."""
-
-
-# All stacks.
-
-
-def chosen(settings: Settings) -> list[Stack]:
-    """Return the chosen stacks, in the order of the settings."""
-    return [STACKS[name] for name in dict.fromkeys(settings.drivers)]
-
-
-def decide_all(
-    snapshots: Mapping[str, Snapshot],
-    memories: Mapping[str, Memory],
-    settings: Settings,
-    now: datetime,
-    memos: Mapping[str, Memo] | None = None,
-) -> tuple[Decision, Memories]:
-    """Decide for every stack. A stack without a memory gets that of a run that starts now.
-
-    With the memos of the last decision, only nodes are evaluated about which something changed.
-    """
-    decisions: dict[str, Decision] = {}
-    after: Memories = {}
-    for stack in chosen(settings):
-        memory = memories.get(stack.name) or Memory(started=now)
-        memo = memos[stack.name] if memos is not None else None
-        decisions[stack.name], after[stack.name] = decide(
-            snapshots[stack.name], memory, settings, now, stack=stack, memo=memo
-        )
-    return combined(decisions), after
-
-
-def combined(decisions: Mapping[str, Decision]) -> Decision:
-    """Merge decisions. Return a single one as it is."""
-    if len(decisions) == 1:
-        return next(iter(decisions.values()))
-    name, first = min(decisions.items(), key=lambda item: _precedence(item[1]))
-    others = [f"{other}: {decision.message}" for other, decision in decisions.items() if other != name]
-    return Decision(
-        first.phase,
-        first.reason,
-        "; ".join([f"{name}: {first.message}", *others]),
-        statuses=tuple(status for decision in decisions.values() for status in decision.statuses),
-        actions=_once(action for decision in decisions.values() for action in decision.actions),
-        warnings=tuple(f"{other}: {text}" for other, decision in decisions.items() for text in decision.warnings),
-        cause=first.cause,
-        stack=name,
-    )
-
-
-def _precedence(decision: Decision) -> tuple[int, bool]:
-    """Return the precedence of a decision. Of equal phases, one with restarts comes first."""
-    return PRECEDENCE.index(decision.phase), decision.reason is not Reason.REFRESHED
-
-
-def _once(actions: Iterable[DeletePod]) -> tuple[DeletePod, ...]:
-    """Merge actions of several stacks on the same pod. Each stack records the restart under its own driver run."""
-    by_pod: dict[str, list[DeletePod]] = {}
-    for action in actions:
-        by_pod.setdefault(action.pod.uid, []).append(action)
-    return tuple(replace(first, also=tuple(rest)) for first, *rest in by_pod.values())
 
 
 def succeeded(decision: Decision, settings: Settings) -> bool:
@@ -115,21 +42,15 @@ def succeeded(decision: Decision, settings: Settings) -> bool:
     return decision.phase in (Phase.DONE, Phase.SKIP)
 
 
-# One stack.
-
-
-def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
-    snapshot: Snapshot,
-    memory: Memory,
-    settings: Settings,
-    now: datetime,
-    *,
-    stack: Stack = GPU_OPERATOR,
-    memo: Memo | None = None,
+def decide(
+    snapshot: Snapshot, memory: Memory, settings: Settings, now: datetime, memo: Memo | None = None
 ) -> tuple[Decision, Memory]:
-    """Evaluate every node, choose the restarts for now, and return the decision with the next memory."""
+    """Evaluate every node, choose the restarts for now, and return the decision with the next memory.
+
+    With the memo of the last decision, only nodes are evaluated about which something changed.
+    """
     memo = memo or Memo()
-    fleet = memo.index(snapshot, settings, stack, memory)
+    fleet = memo.index(snapshot, settings, memory)
     timers = Timers(memory, now)
     # Evaluated in every decision, so that the quiet time of the operator runs while other conditions hold.
     operator = done.operator_blocker(fleet, timers)
@@ -153,8 +74,7 @@ def _with_lost_nodes(statuses: list[NodeStatus], fleet: Fleet, memory: Memory) -
 
     If the whole fleet lost them, the skip of the run waits instead (see ``_wait_to_skip``).
     """
-    stack, nodes = fleet.context.stack, fleet.snapshot.nodes
-    label = stack.nodes.present
+    label, nodes = fleet.context.stack.nodes.present, fleet.snapshot.nodes
     excluded = {status.node for status in except_verified(statuses) if status.state is NodeState.EXCLUDED}
     away = (memory.eligible - fleet.nodes.keys()) | (memory.eligible & excluded)
     lost = {
@@ -167,8 +87,7 @@ def _with_lost_nodes(statuses: list[NodeStatus], fleet: Fleet, memory: Memory) -
     lost -= {status.node for status in statuses if status.state is not NodeState.EXCLUDED}
     message = f"it was eligible earlier in this run, and lost {label}=true and its driver pod (is NFD down?)"
     waiting = [
-        NodeStatus(name, NodeState.WAITING, Reason.LABELS_MISSING, message, patience=Patience.NODE, stack=stack.name)
-        for name in lost
+        NodeStatus(name, NodeState.WAITING, Reason.LABELS_MISSING, message, patience=Patience.NODE) for name in lost
     ]
     remaining = (status for status in statuses if status.node not in lost)
     return sorted([*remaining, *waiting], key=lambda status: status.node)
@@ -231,7 +150,7 @@ def _of_nodes(
     statuses: Sequence[NodeStatus], operator: Blocker | None, memory: Memory, fleet: Fleet, timers: Timers
 ) -> tuple[Decision, Memory]:
     """Choose the restarts for now, and return the phase of the run."""
-    settings, stack = fleet.context.settings, fleet.context.stack.name
+    settings = fleet.context.settings
     plan = restarts.plan(statuses, fleet, memory, timers.now)
     shown = tuple(_patient(plan.statuses, settings, timers))
     others = except_verified(shown)
@@ -244,10 +163,9 @@ def _of_nodes(
         phase,
         *reason,
         statuses=shown,
-        actions=tuple(replace(action, stack=stack) for action in plan.actions) if may_act else (),
+        actions=plan.actions if may_act else (),
         warnings=tuple(texts),
         cause=blockers[0][0] if blockers and phase is Phase.DEADLINE else None,
-        stack=stack,
     )
     return decision, _remembered(memory, shown, others, fleet, timers)
 
@@ -261,20 +179,20 @@ def _skip(
     after = replace(memory, first_seen=timers.first_seen)
     if context.settings.is_controller:
         after = _forgotten(after.with_fresh((), {pod.uid for pod in fleet.snapshot.plugin_pods}), fleet)
-    return Decision(Phase.SKIP, *skip, statuses=tuple(statuses), warnings=texts, stack=context.stack.name), after
+    return Decision(Phase.SKIP, *skip, statuses=tuple(statuses), warnings=texts), after
 
 
 def _wait_to_skip(
     skip: Blocker, statuses: Sequence[NodeStatus], memory: Memory, context: Context, timers: Timers
 ) -> tuple[Decision, Memory]:
     """Wait for a grace period before a skip, because this run saw an eligible node, or a driver reloads."""
-    stack, after = context.stack.name, replace(memory, first_seen=timers.first_seen)
+    after = replace(memory, first_seen=timers.first_seen)
     shown = tuple(statuses)
     message = f"{skip[1]} (that may change in a moment)"
     if timers.now < context.settings.deadline(memory.started):
-        return Decision(Phase.WAIT, skip[0], message, statuses=shown, stack=stack), after
+        return Decision(Phase.WAIT, skip[0], message, statuses=shown), after
     late = (Reason.TIME_UP, f"the time is up with work left: {message}")
-    return Decision(Phase.DEADLINE, *late, statuses=shown, cause=skip[0], stack=stack), after
+    return Decision(Phase.DEADLINE, *late, statuses=shown, cause=skip[0]), after
 
 
 # The phase of a run.

@@ -70,7 +70,7 @@ def _no_plugin(context: Context) -> Blocker | None:
     if plugins.operator_managed:
         return _operator_managed(context)
     where = f" in {settings.plugin.namespace} (plugin.namespace)" if settings.plugin.namespace else " in any namespace"
-    wanted = (*clients.plugin_names(context.stack, settings), *map(str, plugins.missing))
+    wanted = (*clients.plugin_names(settings), *map(str, plugins.missing))
     return Reason.NO_PLUGIN, f"there is no DaemonSet {' or '.join(wanted)}{where}"
 
 
@@ -95,10 +95,7 @@ def _operator_managed(context: Context) -> Blocker:
 
 def _is_awaited(context: Context) -> bool:
     """Return whether the settings expect a policy that does not exist yet."""
-    settings, stack = context.settings, context.stack
-    chart = bool(settings.expect.chart_version) and stack.policy.carries_chart
-    driver = bool(settings.expect.driver_version) and settings.drivers[0] == stack.name
-    return chart or driver
+    return bool(context.settings.expect.chart_version or context.settings.expect.driver_version)
 
 
 def policy_withdrawn(context: Context, statuses: Sequence[NodeStatus], timers: Timers) -> Blocker | None:

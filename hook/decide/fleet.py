@@ -13,7 +13,7 @@ import msgspec
 
 from hook.decide import clients, rollout
 from hook.objects import names
-from hook.objects.drivers import is_driver
+from hook.objects.drivers import STACKS, is_driver
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -169,8 +169,9 @@ class Fleet:
         return self.context.policy
 
 
-def context_of(snapshot: Snapshot, settings: Settings, stack: Stack) -> Context:
+def context_of(snapshot: Snapshot, settings: Settings) -> Context:
     """Return what applies to all nodes."""
+    stack = STACKS[settings.stack]
     drivers = {ds.uid: ds for ds in snapshot.daemonsets if is_driver(ds, stack)}
     policy = rollout.active_policy(snapshot.policies or (), stack)
     intents = rollout.intents(drivers.values(), policy, snapshot, stack)
@@ -178,7 +179,7 @@ def context_of(snapshot: Snapshot, settings: Settings, stack: Stack) -> Context:
     unmet = rollout.unmet_expectation(policy, snapshot.pools, stack, settings) if policy is not None else ""
     rewritten = tuple(rollout.rewritings(drivers.values(), intents, stack))
     unrendered = rollout.unrendered_drivers(drivers.values(), policy, intents, snapshot, stack)
-    plugins = clients.find(snapshot.daemonsets, stack, settings)
+    plugins = clients.find(snapshot.daemonsets, settings)
     evicting = {names.EVICTED_CLIENT_LABEL, *(source.eviction_label for source in sources)}
     return Context(
         stack=stack,

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hook.decide.fleet import Context
     from hook.decide.result import NodeStatus
     from hook.decide.state import Memory, RestartRecord
-    from hook.objects.drivers import Stack
     from hook.objects.views import DaemonSet, DeviceSlice, Malformed, Pod, Snapshot
 
 NOTHING: Final[Mapping[str, Any]] = {}
@@ -33,14 +32,9 @@ IN_PLACE: Final = 100
 """Changes in place that are most likely all. With more, one object may have shifted all others."""
 
 
-def index(
-    snapshot: Snapshot,
-    settings: Settings,
-    stack: Stack,
-    memory: Memory | None = None,
-) -> Fleet:
+def index(snapshot: Snapshot, settings: Settings, memory: Memory | None = None) -> Fleet:
     """Take a snapshot apart."""
-    return Memo().index(snapshot, settings, stack, memory)
+    return Memo().index(snapshot, settings, memory)
 
 
 class Groups:
@@ -85,7 +79,7 @@ def differences(before: Sequence[Any], after: Sequence[Any]) -> Sequence[Any]:
 
 
 class Memo:
-    """Views and statuses of the nodes of one driver stack, as of the last decision.
+    """Views and statuses of the nodes, as of the last decision.
 
     It is not safe after an exception in a decision: it may have taken over objects without evaluating their nodes.
     """
@@ -128,11 +122,10 @@ class Memo:
         self,
         snapshot: Snapshot,
         settings: Settings,
-        stack: Stack,
         memory: Memory | None = None,
     ) -> Fleet:
         """Take a snapshot apart. The view of a node is the same object as before if nothing about it changed."""
-        context = context_of(snapshot, settings, stack)
+        context = context_of(snapshot, settings)
         changed = self._follow(snapshot)
         changed |= self._recall(snapshot, memory)
         lasting, before = context.lasting, self._fleet

@@ -61,10 +61,10 @@ def evaluate_node(view: NodeView, context: Context, now: datetime) -> tuple[Node
     label = label_meaning(view, context)
     ineligible = excluded(view, context)
     if blocker := _malformed(view, ineligible) or ineligible or _unsettled(view, context):
-        return (_upgrade_failed(_status(view, blocker, context), label, view),)
+        return (_upgrade_failed(_status(view, blocker), label, view),)
     statuses = _plugin_statuses(view, context, now)
     if manual := manual_upgrade(live_pods(view.driver_pods)[0], view, context):
-        return _with_outdated_driver(statuses, _status(view, manual, context))
+        return _with_outdated_driver(statuses, _status(view, manual))
     if label is Label.QUIET:
         return tuple(statuses)
     return tuple(_upgrade_failed(replace(status, label_pending=True), label, view) for status in statuses)
@@ -77,7 +77,7 @@ def _plugin_statuses(view: NodeView, context: Context, now: datetime) -> list[No
     if not statuses:
         message = f"no {context.stack.plugin.noun} is installed"
         nothing = NodeBlocker(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, message)
-        statuses = [_status(view, nothing, context)]
+        statuses = [_status(view, nothing)]
     if not view.unnamed_pods:
         return statuses
     unnamed, fresh = evaluate_unnamed(settled)
@@ -108,7 +108,7 @@ def label_meaning(view: NodeView, context: Context) -> Label:
     return Label.FAILED if value == names.STATE_FAILED else Label.UNKNOWN
 
 
-def _status(view: NodeView, blocker: NodeBlocker, context: Context) -> NodeStatus:
+def _status(view: NodeView, blocker: NodeBlocker) -> NodeStatus:
     pods = [*_live_first(view.driver_pods), *_live_first(view.plugin_pods)]
     return NodeStatus(
         node=view.name,
@@ -117,7 +117,6 @@ def _status(view: NodeView, blocker: NodeBlocker, context: Context) -> NodeStatu
         message=blocker.message,
         patience=blocker.patience,
         subject=str(pods[0]) if pods else "",
-        stack=context.stack.name,
     )
 
 

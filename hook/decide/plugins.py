@@ -57,11 +57,6 @@ class SettledNode:
         """Return the name of the node."""
         return self.view.name
 
-    @property
-    def stack(self) -> str:
-        """Return the name of the driver stack."""
-        return self.context.stack.name
-
 
 def moments(view: NodeView, context: Context) -> Iterator[Moment]:
     """Yield what the plugins of a node must start after in addition to the driver."""
@@ -89,7 +84,7 @@ def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> Node
         end = "is terminating" if pods[0].deleting else "has ended"
         return NodeStatus(
             node.name, NodeState.RESTARTING, Reason.PLUGIN_RESTARTING, f"{_title(pods[0], node)} {end}",
-            subject=str(pods[0]), plugin=str(plugin), patience=Patience.PLUGIN, stack=node.stack,
+            subject=str(pods[0]), plugin=str(plugin), patience=Patience.PLUGIN,
         )  # fmt: skip
     return _evaluate_absent(plugin, node)
 
@@ -112,7 +107,7 @@ def evaluate_unnamed(node: SettledNode) -> tuple[list[NodeStatus], tuple[tuple[s
             message = f"{kind.noun} pod {pod.name} is stale: {evidence.because}; {owner} is not in plugin.names"
             stale.append(NodeStatus(
                 node.name, NodeState.STALE, Reason.UNNAMED_PLUGIN, message,
-                subject=str(pod), plugin=owner, stack=node.stack,
+                subject=str(pod), plugin=owner,
             ))  # fmt: skip
     return stale, tuple(fresh)
 
@@ -122,12 +117,12 @@ def _evaluate_absent(plugin: DaemonSet, node: SettledNode) -> NodeStatus:
     if not node.view.is_wanted_by(plugin):
         return NodeStatus(
             node.name, NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"{plugin} wants no pod here",
-            plugin=str(plugin), daemonset_uid=plugin.uid, stack=node.stack,
+            plugin=str(plugin), daemonset_uid=plugin.uid,
         )  # fmt: skip
     return NodeStatus(
         node.name, NodeState.WAITING, Reason.PLUGIN_MISSING,
         f"no pod of {plugin} is here, although it wants one",
-        subject=str(plugin), plugin=str(plugin), patience=Patience.PLUGIN, stack=node.stack,
+        subject=str(plugin), plugin=str(plugin), patience=Patience.PLUGIN,
     )  # fmt: skip
 
 
@@ -191,7 +186,7 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
     if taint := untolerated(node.view, plugin):
         return NodeStatus(
             node.name, NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, f"{message}; {taint}",
-            subject=str(pod), plugin=str(plugin), patience=Patience.PLUGIN, stack=node.stack,
+            subject=str(pod), plugin=str(plugin), patience=Patience.PLUGIN,
         )  # fmt: skip
     stale_pod = StalePod(
         namespace=pod.namespace,
@@ -209,7 +204,7 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
     )
     return NodeStatus(
         node.name, NodeState.STALE, Reason.PLUGIN_STALE, message,
-        subject=str(pod), plugin=str(plugin), stale_pod=stale_pod, stack=node.stack,
+        subject=str(pod), plugin=str(plugin), stale_pod=stale_pod,
     )  # fmt: skip
 
 
@@ -222,7 +217,7 @@ def _verify(plugin: DaemonSet, pod: Pod, node: SettledNode, now: datetime) -> No
     proof = f" ({UNPUBLISHED})" if kind.publisher and not _publishes(pod, kind) else ""
     return NodeStatus(
         node.name, NodeState.VERIFIED, Reason.VERIFIED, f"{_title(pod, node)} runs on the loaded driver{proof}",
-        subject=str(pod), plugin=str(plugin), daemonset_uid=plugin.uid, stack=node.stack,
+        subject=str(pod), plugin=str(plugin), daemonset_uid=plugin.uid,
     )  # fmt: skip
 
 
@@ -237,7 +232,7 @@ def _not_ready(pod: Pod, now: datetime) -> tuple[Reason, str] | None:
 def _verifying(plugin: DaemonSet, pod: Pod, node: SettledNode, reason: Reason, message: str) -> NodeStatus:
     return NodeStatus(
         node.name, NodeState.VERIFYING, reason, message,
-        subject=str(pod), plugin=str(plugin), patience=Patience.PLUGIN, stack=node.stack,
+        subject=str(pod), plugin=str(plugin), patience=Patience.PLUGIN,
     )  # fmt: skip
 
 

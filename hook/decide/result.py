@@ -72,8 +72,6 @@ class NodeStatus:
     """The stale pod of the node, if there is one."""
     fresh: tuple[tuple[str, str], ...] = ()
     """UIDs of pods that are proven fresh, each with its driver run."""
-    stack: str = ""
-    """Name of the driver stack."""
 
     def failed(self, reason: Reason | None = None, message: str = "") -> NodeStatus:
         """Return the status as failed: manual action is required."""
@@ -126,10 +124,6 @@ class DeletePod:
 
     node: str
     pod: StalePod
-    stack: str = ""
-    """Name of the driver stack for which the pod is restarted."""
-    also: tuple[DeletePod, ...] = ()
-    """The same restart for other stacks. One deletion serves all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +138,6 @@ class Decision:
     warnings: tuple[str, ...] = ()
     cause: Reason | None = None
     """Why the run was not done, if the reason is only that the time is up."""
-    stack: str = ""
-    """Name of the driver stack that the reason applies to."""
 
     @property
     def final(self) -> bool:

@@ -75,17 +75,16 @@ def intents(drivers: Iterable[DaemonSet], policy: Policy | None, snapshot: Snaps
 def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, settings: Settings) -> str:
     """Return how the policy differs from the versions that the settings expect (``expect.*``), or "".
 
-    The expected driver version applies to the first stack, the expected chart version to the stack whose policy names
-    its chart. If pools ask for different drivers, the expected one must be among them, unless the digest of a pool may
-    stand for it.
+    If pools ask for different drivers, the expected one must be among them, unless the digest of a pool may stand for
+    it.
     """
-    wanted = settings.expect.driver_version if settings.drivers[0] == stack.name else ""
+    wanted = settings.expect.driver_version
     asking = sources(policy, pools)
     if wanted and asking and all(map(names_version, asking)) and all(source.version != wanted for source in asking):
         asked = ", ".join(sorted({source.version for source in asking}))
         return f"{_several(asking)} asks for driver {asked}, expected {wanted}"
     wanted = settings.expect.chart_version
-    if wanted and stack.policy.carries_chart and chart_version(policy.chart, stack) != chart_version(wanted, stack):
+    if wanted and chart_version(policy.chart, stack) != chart_version(wanted, stack):
         return f"{policy} comes from chart {policy.chart or '(unlabelled)'}, expected {wanted}"
     return ""
 

@@ -1,4 +1,4 @@
-"""Cache: the informers of everything that a decision needs, and the snapshot of each driver stack."""
+"""Cache: the informers of everything that a decision needs, and the snapshot of it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hook.kube.listing import ListWatch
 from hook.kube.requests import ListOptions
 from hook.kube.workloads import WorkloadCache
 from hook.objects import names, readers
-from hook.objects.drivers import is_driver, selector
+from hook.objects.drivers import STACKS, is_driver, selector
 from hook.objects.views import Malformed, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from hook.config import Settings
     from hook.kube.client import Api
@@ -76,7 +76,7 @@ Fields = dict[str, tuple[list[tuple[Any, ...]], Field]]
 
 
 def assemble(fields: Mapping[ListWatch, str], lists: Lists, known: Fields | None = None) -> Snapshot:
-    """Build the snapshot of one driver stack, in which each ListWatch fills a field.
+    """Build a snapshot, in which each ListWatch fills a field.
 
     A field whose lists did not change is the same object as in `known`, the fields of the last snapshot.
     """
@@ -119,9 +119,9 @@ def _unique(views: Iterable[Any]) -> tuple[Any, ...]:
     return tuple({getattr(view, "uid", view): view for view in views}.values())
 
 
-def _timed_labels(stacks: Iterable[Stack], settings: Settings) -> tuple[str, ...]:
+def _timed_labels(stack: Stack, settings: Settings) -> tuple[str, ...]:
     """Return the node labels of which the settings need the times."""
-    known = [stack.prerequisites.get(name) for stack in stacks for name in settings.refresh_after]
+    known = [stack.prerequisites.get(name) for name in settings.refresh_after]
     return tuple(each.change.label for each in known if each is not None and each.change is not None)
 
 
@@ -133,22 +133,23 @@ def _everywhere(
 
 
 class Cache:
-    """Informers of everything that matters for the driver stacks. Stacks share informers.
+    """Informers of everything that matters for the driver stack.
 
     It serves a Job of minutes and a controller of months: it watches kinds that are installed later, and stops
     informers that are no longer used.
     """
 
-    def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings, policy: retry.RetryPolicy) -> None:
-        self._api, self._stacks, self._settings, self._policy = api, stacks, settings, policy
-        self._timed_labels = _timed_labels(stacks, settings)
+    def __init__(self, api: Api, settings: Settings, policy: retry.RetryPolicy) -> None:
+        self._api, self._settings, self._policy = api, settings, policy
+        self._stack = STACKS[settings.stack]
+        self._timed_labels = _timed_labels(self._stack, settings)
         self._informers: dict[ListWatch, Informer] = {}
-        self._fields: dict[str, dict[ListWatch, str]] = {}
-        """By stack: the field of its snapshot that a ListWatch fills."""
-        self._known: dict[str, Fields] = {}
-        """By stack: the fields of its last snapshot."""
-        self._unused_since: dict[tuple[str, ListWatch], float] = {}
-        """By stack and ListWatch, by the monotonic clock."""
+        self._fields: dict[ListWatch, str] = {}
+        """The field of the snapshot that a ListWatch fills."""
+        self._known: Fields = {}
+        """The fields of the last snapshot."""
+        self._unused_since: dict[ListWatch, float] = {}
+        """By the monotonic clock."""
         self._condition = threading.Condition()
         self._changed = False
         """Whether a view has changed since the last wait. The condition guards it."""
@@ -158,7 +159,7 @@ class Cache:
         self._discovered = False
         self._discover_after = float("-inf")
         self._failures, self._logged = retry.Failures(), ""
-        drivers = {driver: None for stack in stacks for driver in stack.plugin.claim_drivers}
+        drivers = self._stack.plugin.claim_drivers
         self.workloads = WorkloadCache(api, list(drivers) if settings.affected_workloads.enabled else [], policy)
         """Apart from everything else: no decision depends on it, and it need not be synced."""
 
@@ -168,43 +169,38 @@ class Cache:
         Call it again until the cache is synced, because it also requests the versions of ResourceSlices. Raises
         ClusterError when the time for retries is over.
         """
-        for stack in self._stacks:
-            policies = ListWatch(ListOptions(requests.policies_of(stack.policy)), stack.policy.read)
-            self._add(stack, POLICIES, [policies])
-            self._add(stack, DAEMON_SETS, [_everywhere(requests.DAEMON_SETS, readers.daemonset)])
-            self._watch_drivers(stack)
-            operator = stack.operator
-            self._watch_nodes(stack, self._intent(stack))
-            for part, resource, read in (
-                (DEPLOYMENTS, requests.DEPLOYMENTS, readers.deployment),
-                (REPLICA_SETS, requests.REPLICA_SETS, readers.replicaset),
-            ):
-                self._add(stack, part, [_everywhere(resource, read, labels=operator.selector)])
-            leader = f"metadata.name={operator.lease}"
-            self._add(stack, LEASES, [_everywhere(requests.LEASES, readers.lease, fields=leader)])
-            self._add(stack, SLICES, self._slices_of(stack))
-            self._watch_prerequisites(stack)
+        policy, operator = self._stack.policy, self._stack.operator
+        self._add(POLICIES, [ListWatch(ListOptions(requests.policies_of(policy)), policy.read)])
+        self._add(DAEMON_SETS, [_everywhere(requests.DAEMON_SETS, readers.daemonset)])
+        self._watch_drivers()
+        self._watch_nodes(self._intent())
+        for part, resource, read in (
+            (DEPLOYMENTS, requests.DEPLOYMENTS, readers.deployment),
+            (REPLICA_SETS, requests.REPLICA_SETS, readers.replicaset),
+        ):
+            self._add(part, [_everywhere(resource, read, labels=operator.selector)])
+        leader = f"metadata.name={operator.lease}"
+        self._add(LEASES, [_everywhere(requests.LEASES, readers.lease, fields=leader)])
+        self._add(SLICES, self._slices_of())
+        self._watch_prerequisites()
 
-    def watch_plugins(self) -> Mapping[str, tuple[DaemonSet, ...]]:
+    def watch_plugins(self) -> tuple[DaemonSet, ...]:
         """Watch what the current policies and DaemonSets refer to: pods of plugins, pools, other drivers.
 
-        From now on, transient errors do not end the run. Return the plugins of each stack.
+        From now on, transient errors do not end the run. Return the plugins.
         """
-        plugins: dict[str, tuple[DaemonSet, ...]] = {}
-        for stack in self._stacks:
-            # This runs before every decision, so it reads the few objects that it needs, not the fleet.
-            snapshot = self._intent(stack)
-            found = find(snapshot.daemonsets, stack, self._settings)
-            plugins[stack.name] = found.named
-            self._watch_what_policies_name(stack, snapshot)
-            self._policy = retry.synced(self._policy)
-            # A DaemonSet that looks like a plugin and is not named is never restarted, but reported if it is stale.
-            pods = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]
-            self._replace(stack, PLUGIN_PODS, pods, UNUSED_SECONDS)
-            self._watch_nodes(stack, snapshot)
-            self._replace(stack, SLICES, self._slices_of(stack))
+        # This runs before every decision, so it reads the few objects that it needs, not the fleet.
+        snapshot = self._intent()
+        found = find(snapshot.daemonsets, self._settings)
+        self._watch_what_policies_name(snapshot)
+        self._policy = retry.synced(self._policy)
+        # A DaemonSet that looks like a plugin and is not named is never restarted, but reported if it is stale.
+        pods = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]
+        self._replace(PLUGIN_PODS, pods, UNUSED_SECONDS)
+        self._watch_nodes(snapshot)
+        self._replace(SLICES, self._slices_of())
         self.workloads.watch(self._slices, discovered=self._discovered)
-        return plugins
+        return found.named
 
     @property
     def synced(self) -> bool:
@@ -212,8 +208,8 @@ class Cache:
         for informer in self._informers.values():
             if informer.problem is not None:
                 raise informer.problem
-        discovers = any(stack.plugin.slice_driver for stack in self._stacks)
-        return all(informer.synced for informer in self._informers.values()) and (self._discovered or not discovers)
+        discovered = self._discovered or not self._stack.plugin.slice_driver
+        return all(informer.synced for informer in self._informers.values()) and discovered
 
     @property
     def out_of_sync(self) -> OutOfSync | None:
@@ -233,90 +229,88 @@ class Cache:
         for informer in self._informers.values():
             informer.stop()
 
-    def snapshot(self) -> dict[str, Snapshot]:
-        """Return the current snapshot of each stack, by its name."""
-        lists = self._lists(self._informers)
-        return {
-            stack: assemble(fields, lists, self._known.setdefault(stack, {})) for stack, fields in self._fields.items()
-        }
+    def snapshot(self) -> Snapshot:
+        """Return the current snapshot."""
+        return assemble(self._fields, self._lists(self._informers), self._known)
 
-    def read_consistently(self, seconds: float) -> dict[str, Snapshot]:
-        """Return the snapshot of each stack as of this call or later, also if a watch is behind.
+    def read_consistently(self, seconds: float) -> Snapshot:
+        """Return the snapshot as of this call or later, also if a watch is behind.
 
         It takes at most `seconds`. Raises the ClusterError that prevented it.
         """
         read = ConsistentRead(self._api, seconds)
         lists = {list_watch: read.of(informer) for list_watch, informer in self._informers.items()}
-        return {stack: assemble(fields, lists) for stack, fields in self._fields.items()}
+        return assemble(self._fields, lists)
 
-    def _intent(self, stack: Stack) -> Snapshot:
-        """Return the snapshot of a stack with the fields of `INTENT` alone."""
-        fields = {each: field for each, field in self._fields[stack.name].items() if field in INTENT}
+    def _intent(self) -> Snapshot:
+        """Return the snapshot with the fields of `INTENT` alone."""
+        fields = {each: field for each, field in self._fields.items() if field in INTENT}
         return assemble(fields, self._lists(fields))
 
     def _lists(self, list_watches: Iterable[ListWatch]) -> Lists:
         return {each: (self._informers[each].views(), self._informers[each].absent) for each in list_watches}
 
-    def _watch_nodes(self, stack: Stack, snapshot: Snapshot) -> None:
-        """Watch the nodes of a stack, with the labels by which its pools, drivers and plugins select them.
+    def _watch_nodes(self, snapshot: Snapshot) -> None:
+        """Watch the nodes, with the labels by which pools, drivers and plugins select them.
 
         A DaemonSet that selects by another label than before lets all nodes be read again.
         """
-        selecting = [ds for ds in snapshot.daemonsets if is_driver(ds, stack)]
-        selecting += find(snapshot.daemonsets, stack, self._settings).named
+        selecting = [ds for ds in snapshot.daemonsets if is_driver(ds, self._stack)]
+        selecting += find(snapshot.daemonsets, self._settings).named
         selectors = [*(ds.selected_by for ds in selecting), *(pool.node_selector for pool in snapshot.pools)]
         keys = {key for keys in selectors for key in keys if not key.startswith(names.NODE_LABEL_PREFIXES)}
-        options = ListOptions(requests.NODES, labels=stack.nodes.present)
+        options = ListOptions(requests.NODES, labels=self._stack.nodes.present)
         reader = readers.node_with(tuple(sorted(keys)), self._timed_labels)
-        self._replace(stack, NODES, [ListWatch(options, reader)])
+        self._replace(NODES, [ListWatch(options, reader)])
 
-    def _watch_drivers(self, stack: Stack) -> None:
-        """Watch the driver pods of a stack, and the revisions that show which of them are outdated."""
-        labels = selector(stack.driver.label)
-        self._add(stack, DRIVER_PODS, [_everywhere(requests.PODS, readers.pod, labels=labels)])
-        self._add(stack, REVISIONS, [_everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels)])
+    def _watch_drivers(self) -> None:
+        """Watch the driver pods, and the revisions that show which of them are outdated."""
+        labels = selector(self._stack.driver.label)
+        self._add(DRIVER_PODS, [_everywhere(requests.PODS, readers.pod, labels=labels)])
+        self._add(REVISIONS, [_everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels)])
 
-    def _watch_prerequisites(self, stack: Stack) -> None:
-        for name, prerequisite in stack.prerequisites.items():
+    def _watch_prerequisites(self) -> None:
+        for name, prerequisite in self._stack.prerequisites.items():
             if name in self._settings.refresh_after:
                 labels = selector(prerequisite.label)
                 revisions = _everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels)
-                self._add(stack, PREREQUISITE_PODS, [_everywhere(requests.PODS, readers.pod, labels=labels)])
-                self._add(stack, REVISIONS, [revisions])
+                self._add(PREREQUISITE_PODS, [_everywhere(requests.PODS, readers.pod, labels=labels)])
+                self._add(REVISIONS, [revisions])
 
-    def _watch_what_policies_name(self, stack: Stack, snapshot: Snapshot) -> None:
+    def _watch_what_policies_name(self, snapshot: Snapshot) -> None:
         """Watch pools, and drivers whose labels were overridden."""
+        stack = self._stack
         policy = rollout.active_policy(snapshot.policies or (), stack)
         if policy is not None and stack.pool is not None:
             # Pools have no effect unless the policy delegates to them.
             pools = ListWatch(ListOptions(requests.policies_of(stack.pool)), stack.pool.read)
-            self._replace(stack, POOLS, [pools] if policy.pooled else [])
+            self._replace(POOLS, [pools] if policy.pooled else [])
         for daemonset in snapshot.daemonsets:
             key, value = stack.driver.label
             if is_driver(daemonset, stack) and daemonset.template_labels.get(key) != value:
                 pods = self._pods_of(daemonset)
                 revisions = ListOptions(requests.CONTROLLER_REVISIONS, pods.options.namespace, pods.options.labels)
-                self._add(stack, DRIVER_PODS, [pods])
-                self._add(stack, REVISIONS, [ListWatch(revisions, readers.revision)])
+                self._add(DRIVER_PODS, [pods])
+                self._add(REVISIONS, [ListWatch(revisions, readers.revision)])
 
     def _pods_of(self, daemonset: DaemonSet) -> ListWatch:
         """Return the pods of a DaemonSet, by its selector."""
         labels = ",".join(f"{key}={value}" for key, value in daemonset.selector)
         return ListWatch(ListOptions(requests.PODS, daemonset.namespace, labels=labels), readers.pod)
 
-    def _slices_of(self, stack: Stack) -> list[ListWatch]:
-        """Return the ResourceSlices of a stack in the version that the API server supports; none without DRA.
+    def _slices_of(self) -> list[ListWatch]:
+        """Return the ResourceSlices in the version that the API server supports; none without DRA.
 
         Request the versions again if there is none, or if the one in use is no longer supported.
         """
-        if not stack.plugin.slice_driver:
+        if not self._stack.plugin.slice_driver:
             return []
-        current = [each for each, field in self._fields[stack.name].items() if field == SLICES]
+        current = [each for each, field in self._fields.items() if field == SLICES]
         if not current or any(self._informers[each].absent for each in current):
             self._discover()
         if self._slices is None:
             return []
-        options = ListOptions(self._slices, fields=f"spec.driver={stack.plugin.slice_driver}")
+        options = ListOptions(self._slices, fields=f"spec.driver={self._stack.plugin.slice_driver}")
         return [ListWatch(options, readers.device_slice)]
 
     def _discover(self) -> None:
@@ -347,32 +341,29 @@ class Cache:
         log.log(level, "cannot read the versions of ResourceSlices, trying again: %s", error)
         self._logged = str(error)
 
-    def _add(self, stack: Stack, field: str, list_watches: Iterable[ListWatch]) -> None:
-        """Fill a field of a stack's snapshot in addition from these, each of which has one informer."""
-        fields = self._fields.setdefault(stack.name, {})
+    def _add(self, field: str, list_watches: Iterable[ListWatch]) -> None:
+        """Fill a field of the snapshot in addition from these, each of which has one informer."""
         for list_watch in list_watches:
-            fields[list_watch] = field
+            self._fields[list_watch] = field
             if list_watch not in self._informers:
                 informer = Informer(self._api, list_watch, self._note_change, self._policy)
                 self._informers[list_watch] = informer
                 informer.start()
 
-    def _replace(self, stack: Stack, field: str, list_watches: list[ListWatch], grace: float = 0.0) -> None:
+    def _replace(self, field: str, list_watches: list[ListWatch], grace: float = 0.0) -> None:
         """Fill a field from these alone. Drop the others once they have been unused for `grace` seconds."""
         now = time.monotonic()
-        for list_watch in [each for each, filled in self._fields[stack.name].items() if filled == field]:
+        for list_watch in [each for each, filled in self._fields.items() if filled == field]:
             if list_watch in list_watches:
-                self._unused_since.pop((stack.name, list_watch), None)
-            elif now - self._unused_since.setdefault((stack.name, list_watch), now) >= grace:
-                self._drop(stack, list_watch)
-        self._add(stack, field, list_watches)
+                self._unused_since.pop(list_watch, None)
+            elif now - self._unused_since.setdefault(list_watch, now) >= grace:
+                self._drop(list_watch)
+        self._add(field, list_watches)
 
-    def _drop(self, stack: Stack, list_watch: ListWatch) -> None:
-        """Drop a ListWatch from a stack's snapshot. Stop its informer unless another stack uses it."""
-        del self._fields[stack.name][list_watch]
-        del self._unused_since[stack.name, list_watch]
-        if not any(list_watch in fields for fields in self._fields.values()):
-            self._informers.pop(list_watch).stop()
+    def _drop(self, list_watch: ListWatch) -> None:
+        """Drop a ListWatch from the snapshot, and stop its informer."""
+        del self._fields[list_watch], self._unused_since[list_watch]
+        self._informers.pop(list_watch).stop()
 
     def _note_change(self) -> None:
         with self._condition:

@@ -7,6 +7,7 @@ reader of its policy in ``policies.py``, fixtures and an RBAC rule.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from hook.objects import names, policies
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from hook.objects.decoding import Reader
     from hook.objects.policies import Policy
     from hook.objects.views import DaemonSet
+
+
+class StackName(StrEnum):
+    """Name of a driver stack in the setting ``stack``."""
+
+    GPU = "gpu"
+    NETWORK = "network"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +167,7 @@ class NodeLabels:
 class Stack:
     """Driver stack: the names and labels of its parts."""
 
-    name: str
-    """Name in the setting ``drivers``."""
+    name: StackName
     device: str
     """Word for the device in messages, with its article."""
     policy: PolicyKind
@@ -198,7 +205,7 @@ OTHER_PLUGIN: Final = PluginKind(noun="driver client")
 """Driver client from the settings: it holds the driver, and nothing else is known about it."""
 
 GPU_OPERATOR: Final = Stack(
-    name="gpu",
+    name=StackName.GPU,
     device="a GPU",
     policy=PolicyKind(
         "nvidia.com",
@@ -266,7 +273,7 @@ GPU_OPERATOR: Final = Stack(
 )
 
 NETWORK_OPERATOR: Final = Stack(
-    name="network",
+    name=StackName.NETWORK,
     device="an NVIDIA network device",
     policy=PolicyKind(
         "mellanox.com",
@@ -311,7 +318,7 @@ NETWORK_OPERATOR: Final = Stack(
     failed_upgrade_command="kubectl -n {namespace} delete pod {name}",
 )
 
-STACKS: Final[Mapping[str, Stack]] = {stack.name: stack for stack in (GPU_OPERATOR, NETWORK_OPERATOR)}
+STACKS: Final[Mapping[StackName, Stack]] = {stack.name: stack for stack in (GPU_OPERATOR, NETWORK_OPERATOR)}
 
 
 def is_driver(daemonset: DaemonSet, stack: Stack) -> bool:

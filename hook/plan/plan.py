@@ -12,7 +12,6 @@ from msgspec.structs import replace as updated
 
 from hook import __version__
 from hook.decide import done
-from hook.decide.decide import chosen
 from hook.decide.memo import index
 from hook.decide.reasons import Reason
 from hook.format import aligned, as_text, escaped
@@ -22,7 +21,7 @@ from hook.plan.obstacles import obstacles
 from hook.plan.result import NoPlan, Plan, PoolPlan, Range, Target, Timeouts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from hook.config import Settings
@@ -52,24 +51,18 @@ class Options:
     pods: Pods = field(default_factory=Pods)
 
 
-def make_plan(snapshots: Mapping[str, Snapshot], settings: Settings, now: datetime, options: Options) -> Plan:
-    """Plan an upgrade of every node of the selected stacks."""
-    planned: list[PoolPlan] = []
-    nothing: list[NoPlan] = []
-    for stack in chosen(settings):
-        fleet = index(snapshots[stack.name], settings, stack)
-        found = _pools(fleet, now)
-        if isinstance(found, list):
-            planned += [_pool_plan(pool, options) for pool in found]
-        else:
-            nothing.append(NoPlan(stack.name, *found))
+def make_plan(snapshot: Snapshot, settings: Settings, now: datetime, options: Options) -> Plan:
+    """Plan an upgrade of every node."""
+    found = _pools(index(snapshot, settings), now)
+    if not isinstance(found, list):
+        return Plan(__version__, None, None, NoPlan(*found), ())
+    planned = tuple(_pool_plan(pool, options) for pool in found)
     window = _longest([pool.window for pool in planned])
-    timeouts = None if window is None else _timeouts(window, settings)
-    return Plan(__version__, window, timeouts, tuple(nothing), tuple(planned))
+    return Plan(__version__, window, None if window is None else _timeouts(window, settings), None, planned)
 
 
 def _pools(fleet: Fleet, now: datetime) -> list[Pool] | Blocker:
-    """Return the pools of one stack, or why there is nothing to plan."""
+    """Return the pools, or why there is nothing to plan."""
     absent = done.nothing_to_protect(fleet.context)
     if absent is not None and absent[0] is Reason.NO_PLUGIN:
         # The upgrade does not depend on whether a plugin is installed already.
@@ -105,7 +98,6 @@ def _pool_plan(pool: Pool, options: Options) -> PoolPlan:
     manual = pool.manual and pool.nodes
     turns = None if manual else _turns(len(waiting), budget.at_once, first=bool(cordoned))
     plan = PoolPlan(
-        stack=pool.fleet.stack.name,
         name=pool.name,
         nodes=pool.nodes,
         excluded=pool.excluded,
@@ -200,10 +192,10 @@ def as_json(plan: Plan) -> dict[str, Any]:
 def table(plan: Plan) -> list[str]:
     """Return the lines for users."""
     lines: list[str] = []
-    for absent in plan.nothing:
-        lines += [f"{absent.stack}: nothing to plan ({absent.reason}): {absent.message}", ""]
+    if plan.nothing is not None:
+        lines += [f"nothing to plan ({plan.nothing.reason}): {plan.nothing.message}", ""]
     for pool in plan.pools:
-        lines += [f"{pool.stack}: {pool.name}", *(f"  {label:<{LABEL_WIDTH}} {text}" for label, text in _facts(pool))]
+        lines += [pool.name, *(f"  {label:<{LABEL_WIDTH}} {text}" for label, text in _facts(pool))]
         lines.append("")
     findings = [(pool.name, finding) for pool in plan.pools for finding in pool.obstacles]
     rows = [(finding.severity, finding.obstacle, name, finding.message) for name, finding in findings]

@@ -168,7 +168,6 @@ class Excluded(Struct, frozen=True):
 class PoolPlan(Struct, frozen=True):
     """The plan for nodes that share one upgrade policy."""
 
-    stack: str
     name: str
     """The object with the upgrade policy."""
     nodes: tuple[str, ...]
@@ -187,9 +186,8 @@ class PoolPlan(Struct, frozen=True):
 
 
 class NoPlan(Struct, frozen=True):
-    """A stack without anything to plan."""
+    """Why there is nothing to plan."""
 
-    stack: str
     reason: Reason
     message: str
 
@@ -206,12 +204,12 @@ class Timeouts(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """The plan for all selected driver stacks."""
+    """The plan for all pools of nodes."""
 
     version: str
     window: Range | None
-    """The longest window, because pools and stacks are upgraded in parallel; None if one never ends."""
+    """The longest window, because pools are upgraded in parallel; None if one never ends."""
     timeouts: Timeouts | None
     """For a run that waits for the whole window in a slow case; None if no time is enough."""
-    nothing: tuple[NoPlan, ...]
+    nothing: NoPlan | None
     pools: tuple[PoolPlan, ...]

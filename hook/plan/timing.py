@@ -24,7 +24,7 @@ from hook.plan.pools import split
 from hook.plan.result import Reloads, Spread, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from hook.config import Settings
@@ -164,36 +164,32 @@ def _in_rotation(pod: Pod, reload: Reload, newest: Revision | None) -> bool:
     return newest is not None and newest.revision > 1 and pod.hash == newest.hash and reload.began >= newest.created
 
 
-def remaining_seconds(fleets: Mapping[str, Fleet], decision: Decision, settings: Settings, now: datetime) -> int | None:
-    """Return the remaining seconds of all stacks, including the upgrade labels; None if they cannot be estimated.
+def remaining_seconds(fleet: Fleet, decision: Decision, now: datetime) -> int | None:
+    """Return the remaining seconds, including the upgrade labels; None if they cannot be estimated.
 
     A node that is verified keeps its place in the upgrade until its label is quiet.
     """
     if decision.phase in {Phase.DONE, Phase.SKIP}:
         return 0
     remaining = [status for status in decision.statuses if status.state not in TERMINAL or status.label_pending]
-    read = {status.stack for status in decision.statuses if status.state is not NodeState.EXCLUDED}
-    rendered = all(done.not_rendered(fleets[stack]) is None for stack in read)
-    if not rendered or not all(_is_estimable(status, fleets) for status in remaining):
+    read = any(status.state is not NodeState.EXCLUDED for status in decision.statuses)
+    if (read and done.not_rendered(fleet) is not None) or not all(_is_estimable(status, fleet) for status in remaining):
         return None
     longest = 0.0
-    for stack, fleet in fleets.items():
-        mine = [status for status in remaining if status.stack == stack]
-        for pool in split(fleet, fleet.policy, now) if mine and fleet.policy is not None else ():
-            seconds = _upgrading(mine, pool, now)
-            if seconds is None:
-                return None
-            longest = max(longest, seconds)
+    for pool in split(fleet, fleet.policy, now) if remaining and fleet.policy is not None else ():
+        seconds = _upgrading(remaining, pool, now)
+        if seconds is None:
+            return None
+        longest = max(longest, seconds)
     unverified = sum(bool(status.plugin) and status.state not in TERMINAL for status in remaining)
-    plugins = ceil(unverified / _plugins_at_once(len(decision.statuses), settings)) * PLUGIN_SECONDS
+    plugins = ceil(unverified / _plugins_at_once(len(decision.statuses), fleet.context.settings)) * PLUGIN_SECONDS
     if _without_driver(remaining):
         return round(longest) + max(plugins, PLUGIN_SECONDS)
     return max(round(longest), plugins)
 
 
-def _is_estimable(status: NodeStatus, fleets: Mapping[str, Fleet]) -> bool:
+def _is_estimable(status: NodeStatus, fleet: Fleet) -> bool:
     """Return whether a node advances without an administrator, as far as its reason and its plugin's pod show."""
-    fleet = fleets[status.stack]
     if status.state is NodeState.VERIFIED:
         return True
     if status.state is NodeState.FAILED or status.reason not in ESTIMABLE:

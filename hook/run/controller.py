@@ -15,7 +15,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from hook.decide.decide import chosen
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, NodeState, Phase, headline
 from hook.errors import UnreachableError
@@ -23,6 +22,7 @@ from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import own_deployment
+from hook.objects.drivers import STACKS
 from hook.plan.timing import remaining_seconds
 from hook.run import report, workloads
 from hook.run.health import serve
@@ -34,15 +34,16 @@ from hook.run.statusobject import StatusObject
 from hook.run.workloads import WorkloadObserver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.decide import Snapshots
     from hook.decide.fleet import Fleet
     from hook.decide.workloads import Affected
     from hook.kube.client import Api
     from hook.kube.events import ObjectReference
+    from hook.objects.drivers import Stack
+    from hook.objects.views import Snapshot
     from hook.run.report import RestartResult
 
 log = logging.getLogger(__name__)
@@ -158,11 +159,11 @@ class Leader:
         if identity.status_name:
             where = (identity.election.namespace, identity.status_name)
             self._status_object = StatusObject(api, *where, f"controller/{identity.election.identity}", api.now())
-        self.cache = Cache(api, chosen(settings), settings, retry.CONTROLLER)
+        self.cache = Cache(api, settings, retry.CONTROLLER)
         owner = own_deployment(api, identity.election.namespace, identity.workload)
         recorder = events.EventRecorder(api, identity.election.identity, silent=False)
         progress = ProgressReporter(recorder, owner, on_restart=self._count)
-        self._reporter = StateReporter(progress)
+        self._reporter = StateReporter(progress, STACKS[settings.stack])
         self.loop = ReconcileLoop(api, self.cache, settings, progress, api.now())
         self._eta: int | None = None
         self._estimate_after = float("-inf")
@@ -178,64 +179,63 @@ class Leader:
         self.cache.watch_fleet()
         while True:
             self._lease.check()
-            snapshots = self.loop.observe()
-            if snapshots is None:
+            snapshot = self.loop.observe()
+            if snapshot is None:
                 # Retry discovery that failed at the start.
                 self.cache.watch_fleet()
                 self._wait()
             else:
-                self._reconcile(snapshots)
+                self._reconcile(snapshot)
 
     def _wait(self) -> None:
         self._telemetry.waiting(self.cache.out_of_sync)
         self.loop.await_sync()
 
-    def _reconcile(self, snapshots: Snapshots) -> None:
-        decision = self.loop.decide(snapshots)
+    def _reconcile(self, snapshot: Snapshot) -> None:
+        decision = self.loop.decide(snapshot)
         self._lease.check()
         # All writes must end before another replica can take the Lease over.
         results = self.loop.act(decision, self._lease.remaining)
-        affected = self.workloads.observe(snapshots)
-        state = replace(self._state(decision, self.loop.fleets), affected=affected)
-        self._publish(state, snapshots)
+        affected = self.workloads.observe(snapshot)
+        state = replace(self._state(decision, self.loop.fleet), affected=affected)
+        self._publish(state, snapshot)
         busy = results or decision.actions or decision.phase is Phase.WAIT
         self.loop.rest(TICK_SECONDS if busy else QUIET_SECONDS)
 
-    def _state(self, decision: Decision, fleets: Mapping[str, Fleet]) -> ControllerState:
+    def _state(self, decision: Decision, fleet: Fleet | None) -> ControllerState:
         """Return the state after a reconcile."""
         now = self._api.now()
         return ControllerState(
             decision,
-            self.loop.memories,
             now,
             self.cache.out_of_sync,
             self.loop.restarter.restarted,
-            self._estimate(fleets, decision, now) if fleets else None,
+            None if fleet is None else self._estimate(fleet, decision, now),
         )
 
-    def _estimate(self, fleets: Mapping[str, Fleet], decision: Decision, now: datetime) -> int | None:
+    def _estimate(self, fleet: Fleet, decision: Decision, now: datetime) -> int | None:
         """Return the estimated seconds for the remaining nodes, from time to time: it examines the whole fleet."""
         states = {status.state for status in decision.statuses}
         if states != self._states or time.monotonic() >= self._estimate_after:
             began, self._states = time.monotonic(), states
-            self._eta = remaining_seconds(dict(fleets), decision, self._settings, now)
+            self._eta = remaining_seconds(fleet, decision, now)
             ended = time.monotonic()
             self._estimate_after = ended + max(ESTIMATE_SECONDS, ESTIMATE_FACTOR * (ended - began))
         return self._eta
 
-    def _publish(self, state: ControllerState, snapshots: Snapshots) -> None:
+    def _publish(self, state: ControllerState, snapshot: Snapshot) -> None:
         """Show the state in metrics, log, Events and status object."""
         self._telemetry.reconciled(state)
         self._reporter.report(state, list(self.loop.subjects.values()))
         if self._status_object is not None and state.lost is None:
-            self._status_object.show(state.decision, snapshots, self._settings, heartbeat=True)
+            self._status_object.show(state.decision, snapshot, self._settings, heartbeat=True)
 
 
 class StateReporter:
     """Reports in log and Events what changed between two states of the controller."""
 
-    def __init__(self, progress: ProgressReporter) -> None:
-        self._progress = progress
+    def __init__(self, progress: ProgressReporter, stack: Stack) -> None:
+        self._progress, self._stack = progress, stack
         self._outcome: tuple[Phase, Reason] | None = None
         self._restarted = 0
         self._affected: frozenset[str] = frozenset()
@@ -252,7 +252,8 @@ class StateReporter:
             level = logging.WARNING if decision.unhappy else logging.INFO
             log.log(level, "%s", headline(decision))
             if decision.unhappy:
-                self._event((), decision.reason, f"{decision.message} {report.next_step(decision)}", warning=True)
+                step = report.next_step(decision, self._stack)
+                self._event((), decision.reason, f"{decision.message} {step}", warning=True)
         if decision.phase in CALM and state.restarted != self._restarted:
             self._restarted = state.restarted
             self._event(plugins, decision.reason, headline(decision))

@@ -11,6 +11,7 @@ from hook.decide.decide import succeeded
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.errors import ClusterError, PermissionDeniedError, UntrustedError
+from hook.objects.drivers import STACKS
 from hook.run import report, workloads
 from hook.run.loop import ReconcileLoop
 from hook.run.report import LOST_SECONDS, ProgressReporter
@@ -87,12 +88,12 @@ class Runner:
         if self._api.now() < self._deadline:
             return None
         message = "the time is up before the cluster could be read"
-        return Decision(Phase.DEADLINE, Reason.TIME_UP, message, stack=self._settings.drivers[0])
+        return Decision(Phase.DEADLINE, Reason.TIME_UP, message)
 
     def _reconcile(self) -> Decision:
         while True:
-            snapshots = self._loop.observe()
-            if snapshots is None:
+            snapshot = self._loop.observe()
+            if snapshot is None:
                 if late := self._late():
                     return late
                 # Retry discovery that failed before.
@@ -100,16 +101,16 @@ class Runner:
                 self._loop.await_sync()
                 continue
             self._loop.begin(self._started)
-            self.last = decision = self._loop.decide(snapshots)
+            self.last = decision = self._loop.decide(snapshot)
             self._reporter.report(decision, self._deadline - self._api.now(), self._estimate)
             if self._settings.dry_run:
                 self._log_dry_run(decision)
             final = decision if self._settings.dry_run else None
             if decision.final and not self._settings.dry_run:
                 final = self._confirmed(decision)
-            self.workloads.observe(snapshots, now=final is not None and final.phase is not Phase.DEADLINE)
+            self.workloads.observe(snapshot, now=final is not None and final.phase is not Phase.DEADLINE)
             if self._status_object is not None:
-                self._status_object.show(decision, snapshots, self._settings)
+                self._status_object.show(decision, snapshot, self._settings)
             if final is not None:
                 return final
             self._loop.act(decision, self._left)
@@ -119,7 +120,8 @@ class Runner:
         """Return the estimated seconds for the remaining nodes."""
         from hook.plan.timing import remaining_seconds  # noqa: PLC0415 - most Jobs end before the first summary
 
-        return remaining_seconds(self._loop.fleets, self.last, self._settings, self._api.now())
+        fleet = self._loop.fleet
+        return None if fleet is None else remaining_seconds(fleet, self.last, self._api.now())
 
     def _with_cause(self, decision: Decision) -> Decision:
         """Return the decision, with the cause if the time ran out while the cache was out of sync."""
@@ -196,7 +198,7 @@ class Runner:
         self._recorder.flush()
         note = headline(decision)
         if decision.unhappy:
-            note = f"{note} {report.next_step(decision)}"
+            note = f"{note} {report.next_step(decision, STACKS[self._settings.stack])}"
         subjects = [self._job.reference] if self._job else []
         if self.restarted or decision.unhappy:
             subjects += self._loop.subjects.values()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hook.decide.decide import chosen
 from hook.decide.explain import Explanation, explained
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
@@ -19,6 +18,7 @@ from hook.kube.listing import ListWatch, list_views
 from hook.kube.requests import ListOptions
 from hook.objects import decoding, names, wire
 from hook.objects.decoding import MalformedObjectError
+from hook.objects.drivers import STACKS
 from hook.objects.views import Malformed
 from hook.plan.eviction import Pods, disruption_budget, protected, reader
 from hook.plan.limits import drain_selectors
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hook.config import Settings
-    from hook.decide.decide import Snapshots
     from hook.decide.result import Decision, NodeStatus
     from hook.kube.client import Api
     from hook.objects.decoding import Raw, Reader
+    from hook.objects.drivers import Stack
+    from hook.objects.views import Snapshot
     from hook.plan.eviction import Workload
 
 View = TypeVar("View")
@@ -88,8 +89,8 @@ class Lookup:
 # The cluster.
 
 
-def read_once(api: Api, settings: Settings) -> Snapshots:
-    """Return one snapshot of every selected stack."""
+def read_once(api: Api, settings: Settings) -> Snapshot:
+    """Return one snapshot."""
     cache = read_cache(api, settings)
     cache.stop()
     return cache.snapshot()
@@ -97,7 +98,7 @@ def read_once(api: Api, settings: Settings) -> Snapshots:
 
 def read_cache(api: Api, settings: Settings, *, workloads: bool = False) -> Cache:
     """Return a synced cache, if wanted with the pods that hold claims, or the reason why these are not known."""
-    cache = Cache(api, chosen(settings), settings, retry.interactive(PATIENCE_SECONDS))
+    cache = Cache(api, settings, retry.interactive(PATIENCE_SECONDS))
     cache.watch_fleet()
     end = time.monotonic() + PATIENCE_SECONDS
     while not _complete(cache) or (workloads and cache.workloads.pending and time.monotonic() < end):
@@ -120,13 +121,13 @@ def refuse_what_cannot_be_planned(target: timedelta | None) -> None:
         raise SettingsError("--target-window must be longer than 0s")
 
 
-def pods(api: Api, settings: Settings, snapshots: Snapshots, *, wanted: bool) -> Pods:
+def pods(api: Api, settings: Settings, snapshot: Snapshot, *, wanted: bool) -> Pods:
     """List the pods that the upgrade controllers evict or drain, of any namespace; or say why they were not read.
 
     The ServiceAccount of the release may not have the permission to list them.
     """
-    resources = tuple(name for stack in chosen(settings) for name in stack.upgrade.evicts)
-    selectors = {selector for stack in chosen(settings) for selector in drain_selectors(snapshots[stack.name], stack)}
+    stack = STACKS[settings.stack]
+    resources, selectors = stack.upgrade.evicts, drain_selectors(snapshot, stack)
     if not wanted:
         return Pods(unread="--no-workloads")
     try:
@@ -180,20 +181,20 @@ def _lease(answer: Raw) -> Lease:
     return Lease(lease.metadata.namespace, lease.metadata.name, spec.holder_identity or "", renewed)
 
 
-def advice(decision: Decision, found: Lookup) -> list[str]:
+def advice(decision: Decision, found: Lookup, stack: Stack) -> list[str]:
     """Return the advice on a decision, and on what restarts the stale plugins."""
     stuck = [status for status in decision.statuses if report.needs_action(status)]
     stale = [status for status in stuck if _is_restartable(status)]
     settled = decision.count(NodeState.VERIFIED, NodeState.EXCLUDED)
-    advised = report.advice(decision) if decision.phase is not Phase.DONE else []
+    advised = report.advice(decision, stack) if decision.phase is not Phase.DONE else []
     if decision.reason is Reason.NODES_PENDING and len(stuck) + settled == len(decision.statuses):
         # No node reloads, so the advice to wait does not help.
         advised = []
     if not decision.unhappy:
-        advised += report.advice_on(status for status in stuck if not _is_restartable(status)).values()
+        advised += report.advice_on((status for status in stuck if not _is_restartable(status)), stack).values()
     # No action is chosen before the expected driver is rendered. A restart in progress has its run or controller.
     due = decision.actions and not decision.count(NodeState.RESTARTING)
-    return [*advised, *_on_stale(stale, found)] if due else advised
+    return [*advised, *_on_stale(stale, found, stack)] if due else advised
 
 
 def _is_restartable(status: NodeStatus) -> bool:
@@ -201,22 +202,22 @@ def _is_restartable(status: NodeStatus) -> bool:
     return status.state is NodeState.STALE and status.reason is not Reason.UNNAMED_PLUGIN
 
 
-def _on_stale(stale: Sequence[NodeStatus], found: Lookup) -> Iterator[str]:
+def _on_stale(stale: Sequence[NodeStatus], found: Lookup, stack: Stack) -> Iterator[str]:
     """Return the advice on stale plugins: whether a controller restarts them, or what else does."""
     if not stale:
         return
     lease = found.alive
     if lease is None:
-        yield _advice(stale, _restart_by_hand(stale[0], found.problem))
+        yield _advice(stale, _restart_by_hand(stale[0], found.problem, stack))
     else:
         meaning = (
-            f"The controller ({lease}) restarts the plugin if its drivers include {stale[0].stack}. Its log shows what "
+            f"The controller ({lease}) restarts the plugin if its stack is {stack.name}. Its log shows what "
             "delays a restart."
         )
         yield _advice(stale, Explanation(meaning, look=LOG.format(namespace=lease.namespace)))
 
 
-def _restart_by_hand(status: NodeStatus, unsure: str) -> Explanation:
+def _restart_by_hand(status: NodeStatus, unsure: str, stack: Stack) -> Explanation:
     """Return what restarts a plugin that no controller is known to restart."""
     who = f"No controller is known to be active here ({unsure})" if unsure else "No controller is active here"
     return Explanation(
@@ -224,7 +225,7 @@ def _restart_by_hand(status: NodeStatus, unsure: str) -> Explanation:
         "upgrade, or your deployment tool), enable the controller (controller.enabled), or restart the "
         "plugin yourself.",
         look=RUNS,
-        fix=explained(Reason.PLUGIN_STALE, status.node, status.subject).fix,
+        fix=explained(Reason.PLUGIN_STALE, status.node, status.subject, stack).fix,
         precondition=f"if no run is in progress and the driver pod of node {status.node} is Ready",
     )
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from hook.decide.decide import chosen, decide_all
+from hook.decide.decide import decide
 from hook.decide.history import ASK_AGAIN
 from hook.decide.memo import Memo
 from hook.decide.reasons import Reason
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.decide import Snapshots
     from hook.decide.fleet import Fleet
     from hook.decide.result import DeletePod, StalePod
     from hook.kube.cache import Cache
     from hook.kube.client import Api
+    from hook.objects.views import Snapshot
     from hook.run.report import ProgressReporter
 
 log = logging.getLogger(__name__)
@@ -221,51 +221,50 @@ class ReconcileLoop:
         self._api, self._cache, self._settings, self._reporter = api, cache, settings, reporter
         self._pause_ends = 0.0
         self.restarter = Restarter(api, lasting=settings.is_controller)
-        self.memories = {stack.name: Memory(started=started) for stack in chosen(settings)}
-        self._memos = {stack.name: Memo() for stack in chosen(settings)}
+        self.memory, self._memo = Memory(started=started), Memo()
         self.subjects: dict[str, events.ObjectReference] = {}
         """The plugins' DaemonSets as targets of Events, by UID."""
         self.last = Decision(Phase.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
 
-    def observe(self) -> Snapshots | None:
-        """Return snapshots with the pods of all plugins, or None while the cache is not synced."""
+    def observe(self) -> Snapshot | None:
+        """Return a snapshot with the pods of all plugins, or None while the cache is not synced."""
         if not self._cache.synced:
             return None
         plugins = self._cache.watch_plugins()
-        self.subjects = {ds.uid: events.daemonset_reference(ds) for found in plugins.values() for ds in found}
+        self.subjects = {ds.uid: events.daemonset_reference(ds) for ds in plugins}
         # A new DaemonSet may need a watch of its pods that is not synced yet.
         return self._cache.snapshot() if self._cache.synced else None
 
     @property
-    def fleets(self) -> dict[str, Fleet]:
-        """Return the indexed snapshot of each driver stack, as of the last decision."""
-        return {stack: memo.fleet for stack, memo in self._memos.items() if memo.fleet is not None}
+    def fleet(self) -> Fleet | None:
+        """Return the indexed snapshot, as of the last decision."""
+        return self._memo.fleet
 
     def begin(self, started: datetime) -> None:
         """Set the start time of the run. The API server's clock is known only after its first response."""
-        self.memories = {name: replace(memory, started=started) for name, memory in self.memories.items()}
+        self.memory = replace(self.memory, started=started)
 
     def await_sync(self) -> None:
         """Wait a moment for the cache to sync."""
         self._reporter.report_sync(self._cache.out_of_sync)
         self._cache.wait(TICK_SECONDS)
 
-    def decide(self, snapshots: Snapshots) -> Decision:
+    def decide(self, snapshot: Snapshot) -> Decision:
         """Record the results of writes whose response was lost, then decide."""
         if self.restarter.unanswered:
-            live = {pod.uid for snapshot in snapshots.values() for pod in snapshot.plugin_pods if pod.live}
+            live = {pod.uid for pod in snapshot.plugin_pods if pod.live}
             self._account(self.restarter.settle(live, current=self._cache.out_of_sync is None))
         started = time.monotonic()
-        self.last, self.memories = decide_all(snapshots, self.memories, self._settings, self._api.now(), self._memos)
+        self.last, self.memory = decide(snapshot, self.memory, self._settings, self._api.now(), self._memo)
         ended = time.monotonic()
         self._pause_ends = ended + min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * (ended - started))
         self._reporter.report_sync(self._cache.out_of_sync)
         return self.last
 
-    def decide_in_full(self, snapshots: Snapshots) -> Decision:
+    def decide_in_full(self, snapshot: Snapshot) -> Decision:
         """Evaluate all nodes of a second read. The views of the last decision are freed first: a fleet has many."""
-        self._memos = {stack: memo.renewed() for stack, memo in self._memos.items()}
-        return decide_all(snapshots, self.memories, self._settings, self._api.now(), self._memos)[0]
+        self._memo = self._memo.renewed()
+        return decide(snapshot, self.memory, self._settings, self._api.now(), self._memo)[0]
 
     def act(self, decision: Decision, left: float) -> list[RestartResult]:
         """Execute the restarts, unless the cache is out of sync. Return their results."""
@@ -290,11 +289,10 @@ class ReconcileLoop:
         self._reporter.recorder.stop()
 
     def remember(self, result: RestartResult) -> None:
-        """Record the result of a restart in the memory of each driver that needed it."""
-        for action in (result.action, *result.action.also):
-            memory, pod = self.memories[action.stack], action.pod
-            self.memories[action.stack] = (
-                memory.troubled(pod, result.trouble)
-                if result.trouble
-                else memory.asked(action.node, pod, self._api.now(), result.refused)
-            )
+        """Record the result of a restart in the memory."""
+        memory, action = self.memory, result.action
+        self.memory = (
+            memory.troubled(action.pod, result.trouble)
+            if result.trouble
+            else memory.asked(action.node, action.pod, self._api.now(), result.refused)
+        )

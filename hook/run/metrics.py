@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter as Tally
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
@@ -35,16 +34,8 @@ if TYPE_CHECKING:
     from hook.run.report import RestartResult
     from hook.run.status import ControllerState
 
-Key = tuple[str, str, str]
-"""Driver, node, plugin."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """A plugin that was stale and is verified now."""
-
-    driver: str
-    after: timedelta
+Key = tuple[str, str]
+"""Node, plugin."""
 
 
 def is_stale(status: NodeStatus) -> bool:
@@ -63,20 +54,20 @@ class Staleness:
     def __init__(self) -> None:
         self._since: dict[Key, datetime] = {}
 
-    def update(self, statuses: Iterable[NodeStatus], now: datetime) -> list[Recovery]:
-        """Record the statuses of a reconcile. Return the plugins that were verified since the last one."""
-        stale, verified = {node for _driver, node, _plugin in self._since}, Reason.VERIFIED
+    def update(self, statuses: Iterable[NodeStatus], now: datetime) -> list[timedelta]:
+        """Record the statuses of a reconcile. Return how long each plugin was stale that is verified since the last."""
+        stale, verified = {node for node, _plugin in self._since}, Reason.VERIFIED
         found = {
-            (status.stack, status.node, status.plugin): status
+            (status.node, status.plugin): status
             for status in statuses
             if status.reason is not verified or status.node in stale
         }
-        recovered: list[Recovery] = []
+        recovered: list[timedelta] = []
         since: dict[Key, datetime] = {}
         for key, began in self._since.items():
             status = found.get(key)
             if status is not None and status.state is NodeState.VERIFIED:
-                recovered.append(Recovery(status.stack, now - began))
+                recovered.append(now - began)
             elif _still_stale(status, key, found):
                 since[key] = began
         for key, status in found.items():
@@ -86,16 +77,16 @@ class Staleness:
         self._since = since
         return recovered
 
-    def oldest(self, driver: str) -> datetime | None:
+    @property
+    def oldest(self) -> datetime | None:
         """Return since when the plugin that has waited longest is stale, or None."""
-        return min((since for key, since in self._since.items() if key[0] == driver), default=None)
+        return min(self._since.values(), default=None)
 
 
 def _still_stale(status: NodeStatus | None, key: Key, others: Mapping[Key, NodeStatus]) -> bool:
     """Return whether a plugin that was stale is not verified yet: its own status, or that of its node, shows it."""
     if status is None:
-        driver, node, _plugin = key
-        status = others.get((driver, node, ""))
+        status = others.get((key[0], ""))
     return status is not None and status.state is not NodeState.EXCLUDED
 
 
@@ -110,14 +101,14 @@ LEAST_ADVANCED: Final = tuple(NodeState(name) for name in (
 """Severity order: the worst status of a node is the one that counts."""
 
 
-def by_node(statuses: Iterable[NodeStatus]) -> dict[tuple[str, str, str], int]:
-    """Return the number of nodes by driver, state and reason. Each node counts once per driver, by its worst status."""
-    worst: dict[tuple[str, str], NodeStatus] = {}
+def by_node(statuses: Iterable[NodeStatus]) -> dict[tuple[str, str], int]:
+    """Return the number of nodes by state and reason. Each node counts once, by its worst status."""
+    worst: dict[str, NodeStatus] = {}
     for status in statuses:
-        key = status.stack, status.node
+        key = status.node
         if key not in worst or LEAST_ADVANCED.index(status.state) < LEAST_ADVANCED.index(worst[key].state):
             worst[key] = status
-    return Tally((status.stack, str(status.state), str(status.reason)) for status in worst.values())
+    return Tally((str(status.state), str(status.reason)) for status in worst.values())
 
 
 Fleet = tuple["ControllerState | None", Staleness]
@@ -143,15 +134,15 @@ class Metrics:
         build.labels(__version__).set(1)
         self.restarts = Counter(
             "restarts", "Restarts of stale plugins by cause of staleness and by result",
-            ["driver", "reason", "result"], namespace=PREFIX, registry=registry,
+            ["reason", "result"], namespace=PREFIX, registry=registry,
         )  # fmt: skip
         self.reaction = Histogram(
             "reaction_seconds", "Seconds from the ready driver, or this leader's first reconcile, to the restart",
-            ["driver"], namespace=PREFIX, registry=registry, buckets=REACTION_BUCKETS,
+            namespace=PREFIX, registry=registry, buckets=REACTION_BUCKETS,
         )  # fmt: skip
         self.stale = Histogram(
             "stale_seconds", "Seconds from the ready driver to the verified plugin, for plugins that were stale",
-            ["driver"], namespace=PREFIX, registry=registry, buckets=STALE_BUCKETS,
+            namespace=PREFIX, registry=registry, buckets=STALE_BUCKETS,
         )  # fmt: skip
         registry.register(_FleetCollector(fleet))
         registry.register(_ApiCollector(counters))
@@ -167,23 +158,21 @@ class _FleetCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         state, staleness = self._fleet()
         statuses = state.decision.statuses if state is not None else ()
-        drivers = tuple(state.memories) if state is not None else ()
-        nodes = _family("nodes", "Nodes by state and reason", ["driver", "state", "reason"])
+        nodes = _family("nodes", "Nodes by state and reason", ["state", "reason"])
         for labels, count in by_node(statuses).items():
             nodes.add_metric(labels, count)
-        plugins = _family("plugins", "Plugins on nodes whose driver is settled", ["driver"])
-        stale = _family("stale_plugins", "Plugins that run on a driver that was unloaded", ["driver"])
+        plugins = _family("plugins", "Plugins on nodes whose driver is settled", [])
+        stale = _family("stale_plugins", "Plugins that run on a driver that was unloaded", [])
         oldest = _family(
             "oldest_stale_timestamp_seconds",
             "Time since which the plugin that has waited longest is stale; absent if none is",
-            ["driver"],
+            [],
         )
-        for driver in drivers:
-            own = [status for status in statuses if status.stack == driver]
-            plugins.add_metric([driver], sum(map(is_eligible, own)))
-            stale.add_metric([driver], sum(map(is_stale, own)))
-            if (since := staleness.oldest(driver)) is not None:
-                oldest.add_metric([driver], since.timestamp())
+        if state is not None:
+            plugins.add_metric([], sum(map(is_eligible, statuses)))
+            stale.add_metric([], sum(map(is_stale, statuses)))
+        if (since := staleness.oldest) is not None:
+            oldest.add_metric([], since.timestamp())
         yield from (nodes, plugins, stale, oldest, _affected(state.affected if state is not None else None))
 
 
@@ -266,40 +255,34 @@ class Telemetry:
         """Record a finished reconcile."""
         with self._lock:
             self._since = self._since or state.now
-            for recovery in self._staleness.update(state.decision.statuses, state.now):
-                self._metrics.stale.labels(recovery.driver).observe(max(recovery.after.total_seconds(), 0.0))
+            for lasted in self._staleness.update(state.decision.statuses, state.now):
+                self._metrics.stale.observe(max(lasted.total_seconds(), 0.0))
             self._state = state
             self._metrics.last_reconcile.set_to_current_time()
-            self._show_zeros(state.memories)
+            self._show_zeros()
         self.health.reconciled(state)
 
     def executed(self, result: RestartResult, now: datetime) -> None:
-        """Record a restart and its result; `now` is by the API server's clock.
-
-        The same restart for another driver does not count again.
-        """
+        """Record a restart and its result; `now` is by the API server's clock."""
         outcome = REFUSED if result.refused else FAILED if result.trouble else RESTARTED
         with self._lock:
             pod = result.action.pod
-            self._metrics.restarts.labels(result.action.stack, pod.cause, outcome).inc()
+            self._metrics.restarts.labels(pod.cause, outcome).inc()
             if outcome == RESTARTED:
-                self._react(result.action.stack, pod, now)
+                self._react(pod, now)
 
-    def _show_zeros(self, drivers: Iterable[str]) -> None:
+    def _show_zeros(self) -> None:
         """Create all counters with 0. Prometheus does not see the first increment of a counter that starts with it."""
-        for driver in drivers:
-            self._metrics.reaction.labels(driver)
-            self._metrics.stale.labels(driver)
-            for cause in Cause:
-                for result in (RESTARTED, REFUSED, FAILED):
-                    self._metrics.restarts.labels(driver, cause, result)
+        for cause in Cause:
+            for result in (RESTARTED, REFUSED, FAILED):
+                self._metrics.restarts.labels(cause, result)
 
-    def _react(self, driver: str, pod: StalePod, now: datetime) -> None:
+    def _react(self, pod: StalePod, now: datetime) -> None:
         """Record the reaction time, from when a restart was possible. A retry does not count."""
         if pod.driver_ready is None or pod.again or self._since is None:
             return
         since = max(pod.driver_ready, self._since)
-        self._metrics.reaction.labels(driver).observe(max((now - since).total_seconds(), 0.0))
+        self._metrics.reaction.observe(max((now - since).total_seconds(), 0.0))
 
     def _fleet(self) -> Fleet:
         with self._lock:

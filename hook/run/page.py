@@ -54,7 +54,7 @@ def page(view: View) -> str:
 {_preformatted([*(f"WARNING {each}" for each in view.decision.warnings), *filter(None, [view.problem])])}
 <div class="grid">{"".join(map(_square, _urgent_first(view)))}</div>
 <p class="key">{"".join(f"<span>{_badge(state)}</span>" for state in COLORS if view.decision.count(state))}</p>
-{_preformatted(lookup.advice(view.decision, view.found))}
+{_preformatted(lookup.advice(view.decision, view.found, view.fleet.stack))}
 <h2>Nodes</h2>
 <p>All timelines have the same axis. Above: the driver loads (gray) and is ready (blue). Below: the plugin runs (gray),
 is verified (a circle, then green) or stale (orange). A node is <em>verified</em> since its plugin became ready on this
@@ -94,14 +94,13 @@ def _rows(view: View) -> Iterator[str]:
     known = [time for found in times.values() for time in found.values()]
     last = max(known, default=view.now)
     first = max(min(known, default=view.now), last - LONGEST_SPAN)
-    detail = report.details(view.decision)
     for status in _urgent_first(view):
         shown = ", ".join(f"{name} {time:%H:%M:%S}" for name, time in times[id(status)].items())
         yield (
             f'<tr id="{_text(status.node)}"><td>{_text(status.node)}<br><small>{_text(status.plugin)}</small></td>'
             f"<td>{_badge(status.state)}<br><small>{status.reason}</small></td>"
             f"<td>{_timeline(status, times[id(status)], first, last)}<small>{shown}</small></td>"
-            f"<td>{_text(detail(status))}</td></tr>\n"
+            f"<td>{_text(status.message)}</td></tr>\n"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +14,6 @@ from hook.decide.explain import Trait, remedy
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import NodeState, Phase, headline, in_need
 from hook.format import aligned, as_text, printable
-from hook.objects.drivers import GPU_OPERATOR, STACKS
 from hook.run.status import remaining
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from hook.decide.result import Decision, DeletePod, NodeStatus
     from hook.kube.events import EventRecorder, ObjectReference
     from hook.kube.informer import OutOfSync
+    from hook.objects.drivers import Stack
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class ProgressReporter:
         self.recorder, self.owner, self._on_restart = recorder, owner, on_restart
         self._statuses: tuple[NodeStatus, ...] = ()
         """Those of the last decision. A status that is still the same object was reported."""
-        self._reported: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
+        self._reported: dict[tuple[str, str], tuple[NodeState, Reason]] = {}
         self._reason: Reason | None = None
         self.last_summary = time.monotonic()
         self._lost_since: float | None = None
@@ -107,26 +107,25 @@ class ProgressReporter:
 
     def report_changes(self, decision: Decision) -> None:
         """Log the nodes whose state or reason changed."""
-        changed: dict[tuple[str, NodeState, Reason], list[NodeStatus]] = {}
-        detail, before = details(decision), set(map(id, self._statuses))
+        changed: dict[tuple[NodeState, Reason], list[NodeStatus]] = {}
+        before = set(map(id, self._statuses))
         self._statuses = decision.statuses
         for status in [status for status in decision.statuses if id(status) not in before]:
             state_and_reason = (status.state, status.reason)
-            if self._reported.get((status.stack, status.node, status.plugin)) != state_and_reason:
-                self._reported[status.stack, status.node, status.plugin] = state_and_reason
-                detailed = replace(status, message=detail(status))
-                changed.setdefault((status.stack, *state_and_reason), []).append(detailed)
+            if self._reported.get((status.node, status.plugin)) != state_and_reason:
+                self._reported[status.node, status.plugin] = state_and_reason
+                changed.setdefault(state_and_reason, []).append(status)
         for alike in changed.values():
             _log_change(alike)
             if alike[0].state is NodeState.FAILED and self.owner is not None:
-                about = f"{alike[0].stack}/{alike[0].node}"
-                self.recorder.event(self.owner, EventReason.NODE_FAILED, _line(alike[0]), about=about, warning=True)
+                about, line = alike[0].node, _line(alike[0])
+                self.recorder.event(self.owner, EventReason.NODE_FAILED, line, about=about, warning=True)
 
     def forget_all_but(self, decision: Decision) -> None:
         """Forget nodes that are gone, so that memory does not grow."""
         if len(self._reported) <= len(decision.statuses):
             return
-        known = {(status.stack, status.node, status.plugin) for status in decision.statuses}
+        known = {(status.node, status.plugin) for status in decision.statuses}
         self._reported = {key: state_and_reason for key, state_and_reason in self._reported.items() if key in known}
 
     def summarise(self, decision: Decision, eta: int | None = None, timeout: str = "") -> None:
@@ -177,19 +176,13 @@ def progress(decision: Decision, eta: int | None = None) -> str:
 
 def table(decision: Decision) -> str:
     """Return one row per node; for a large fleet only those that are not verified."""
-    selected, detail = _selected(decision.statuses), details(decision)
-    rows = [(status.node, status.state, status.reason, detail(status)) for status in selected]
+    selected = _selected(decision.statuses)
+    rows = [(status.node, status.state, status.reason, status.message) for status in selected]
     left_out = len(decision.statuses) - len(rows)
     lines = aligned([HEADINGS, *rows]) if rows else []
     if left_out:
         lines.append(f"({left_out} more nodes: {counts_line(decision)})")
     return "\n".join(lines)
-
-
-def details(decision: Decision) -> Callable[[NodeStatus], str]:
-    """Return a function that formats the message of a status, with the driver stack if there are several."""
-    several = len({status.stack for status in decision.statuses}) > 1
-    return lambda status: f"[{status.stack}] {status.message}" if several else status.message
 
 
 def counts_line(decision: Decision) -> str:
@@ -203,36 +196,32 @@ def counts(decision: Decision) -> dict[str, int]:
     return {state: count for state, count in found.items() if count}
 
 
-def advice(decision: Decision) -> list[str]:
+def advice(decision: Decision, stack: Stack) -> list[str]:
     """Return for each kind of trouble what it means, where to look and what may fix it, once each."""
-    of_nodes = _advice_on_nodes(decision)
-    general = [
-        reason for reason in (decision.reason, decision.cause) if reason and (decision.stack, reason) not in of_nodes
-    ]
-    stack = STACKS.get(decision.stack, GPU_OPERATOR)
+    of_nodes = _advice_on_nodes(decision, stack)
+    general = [reason for reason in (decision.reason, decision.cause) if reason and reason not in of_nodes]
     return [*(f"{reason}: {remedy(reason, stack=stack)}" for reason in general), *of_nodes.values()]
 
 
-def next_step(decision: Decision) -> str:
+def next_step(decision: Decision, stack: Stack) -> str:
     """Return the most important advice: on the reason why the run failed, otherwise on the worst node."""
-    of_nodes = _advice_on_nodes(decision)
+    of_nodes = _advice_on_nodes(decision, stack)
     if decision.phase is Phase.FAIL:
-        return of_nodes.get((decision.stack, decision.reason)) or advice(decision)[0]
-    return next(iter(of_nodes.values()), advice(decision)[-1])
+        return of_nodes.get(decision.reason) or advice(decision, stack)[0]
+    return next(iter(of_nodes.values()), advice(decision, stack)[-1])
 
 
-def _advice_on_nodes(decision: Decision) -> dict[tuple[str, str], str]:
+def _advice_on_nodes(decision: Decision, stack: Stack) -> dict[Reason, str]:
     """Return the advice for each reason of the nodes that need action, the worst first."""
-    return advice_on(in_need(decision))
+    return advice_on(in_need(decision), stack)
 
 
-def advice_on(statuses: Iterable[NodeStatus]) -> dict[tuple[str, str], str]:
-    """Return the advice for each reason, by stack and reason, with the first node that has it."""
-    lines: dict[tuple[str, str], str] = {}
+def advice_on(statuses: Iterable[NodeStatus], stack: Stack) -> dict[Reason, str]:
+    """Return the advice for each reason, with the first node that has it."""
+    lines: dict[Reason, str] = {}
     for status in statuses:
-        stack = STACKS.get(status.stack, GPU_OPERATOR)
         fix = remedy(status.reason, status.node, status.subject, stack)
-        lines.setdefault((status.stack, status.reason), f"{status.reason} ({status.node}): {fix}")
+        lines.setdefault(status.reason, f"{status.reason} ({status.node}): {fix}")
     return lines
 
 
@@ -241,11 +230,9 @@ def needs_action(status: NodeStatus) -> bool:
     return status.state in (NodeState.STALE, NodeState.FAILED) or Trait.FAILING in status.reason.traits
 
 
-def ending(decision: Decision, advised: Sequence[str] | None = None) -> list[str]:
+def ending(decision: Decision, advised: Sequence[str]) -> list[str]:
     """Return warnings, verdict and advice, fit for a terminal."""
     warnings = [f"WARNING {warning}" for warning in decision.warnings]
-    if advised is None:
-        advised = advice(decision) if decision.phase is not Phase.DONE else []
     return [printable(line) for line in (*warnings, headline(decision), *advised)]
 
 
@@ -262,7 +249,7 @@ def as_json(decision: Decision) -> dict[str, Any]:
     }
 
 
-def termination_message(decision: Decision, exit_code: int, restarted: int) -> str:
+def termination_message(decision: Decision, exit_code: int, restarted: int, stack: Stack) -> str:
     """Return the outcome in at most 4 KiB of JSON, with as many nodes as fit. Nodes that need action come first."""
     message: dict[str, Any] = {
         "phase": decision.phase,
@@ -272,15 +259,14 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
         "restarted": restarted,
         "counts": counts(decision),
         "warnings": [_brief(warning) for warning in decision.warnings[:3]],
-        "next": _brief(next_step(decision), ADVICE) if decision.unhappy else "",
+        "next": _brief(next_step(decision, stack), ADVICE) if decision.unhappy else "",
         "nodes": [],
         "version": __version__,
     }
     excluded = [status for status in decision.statuses if status.state is NodeState.EXCLUDED]
-    detail = details(decision)
     for status in in_need(decision) or excluded:
         message["nodes"].append(
-            {"node": _brief(status.node), "reason": status.reason, "message": _brief(detail(status))}
+            {"node": _brief(status.node), "reason": status.reason, "message": _brief(status.message)}
         )
         if len(json.dumps(message)) > TERMINATION_LIMIT:
             message["nodes"].pop()
@@ -301,7 +287,6 @@ def _node(status: NodeStatus) -> dict[str, Any]:
         "reason": status.reason,
         "message": status.message,
         "plugin": status.plugin,
-        "driver": status.stack,
         "pod": status.subject,
         "upgradeLabelPending": status.label_pending,
     }

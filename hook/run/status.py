@@ -11,7 +11,6 @@ from hook.decide.result import except_verified
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hook.decide.decide import Memories
     from hook.decide.result import Decision
     from hook.decide.workloads import Affected
     from hook.kube.informer import OutOfSync
@@ -22,7 +21,6 @@ class ControllerState:
     """Result of one reconcile of the leader."""
 
     decision: Decision
-    memories: Memories
     now: datetime
     """Time of the reconcile, by the API server's clock."""
     lost: OutOfSync | None = None

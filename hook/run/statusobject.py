@@ -15,21 +15,21 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from hook.decide import done, rollout
-from hook.decide.decide import chosen
 from hook.decide.result import NodeState, Phase
 from hook.errors import ClusterError
 from hook.format import printable, timestamp
 from hook.kube import retry
 from hook.kube.requests import CONFIG_MAPS, apply_patch
+from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.decide import Snapshots
     from hook.decide.result import Decision
     from hook.kube.client import Api
+    from hook.objects.views import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -85,12 +85,12 @@ class StatusObject:
         self.workloads: Mapping[str, str] = {}
         """What is known of affected pods. The next write has it."""
 
-    def show(self, decision: Decision, snapshots: Snapshots, settings: Settings, *, heartbeat: bool = False) -> None:
+    def show(self, decision: Decision, snapshot: Snapshot, settings: Settings, *, heartbeat: bool = False) -> None:
         """Write the state after a decision, if that is due."""
         phase, waited = PHASES[decision.phase], time.monotonic() - self._written_at
         if phase is self._phase and waited < WRITE_SECONDS:
             return
-        self._policy = NO_POLICY if decision.phase is Phase.SKIP else _of_policy(snapshots, settings)
+        self._policy = NO_POLICY if decision.phase is Phase.SKIP else _of_policy(snapshot, settings)
         keys = {**_of_fleet(decision), **self._policy, **self.workloads}
         if phase is self._phase and keys == self._written and not (heartbeat and waited >= HEARTBEAT_SECONDS):
             return
@@ -141,10 +141,9 @@ def _of_fleet(decision: Decision) -> dict[str, str]:
     }
 
 
-def _of_policy(snapshots: Snapshots, settings: Settings) -> dict[str, str]:
-    """Return which driver and operator the policy of the first driver asks for."""
-    stack = chosen(settings)[0]
-    snapshot = snapshots[stack.name]
+def _of_policy(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
+    """Return which driver and operator the policy asks for."""
+    stack = STACKS[settings.stack]
     policy = rollout.active_policy(snapshot.policies or (), stack)
     if policy is None:
         return NO_POLICY

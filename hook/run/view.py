@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hook.decide import freshness
-from hook.decide.decide import decide_all
+from hook.decide.decide import decide
 from hook.decide.fleet import NodeView, live_pods
-from hook.decide.memo import Memo
+from hook.decide.memo import index
 from hook.decide.result import NodeState, headline
+from hook.decide.state import Memory
 from hook.format import shortened
 from hook.plan.timing import remaining_seconds
 from hook.run import lookup, report, workloads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from hook.config import Settings
@@ -40,7 +40,7 @@ class View:
     """One evaluation of the fleet, without memory, so no grace period has passed."""
 
     now: datetime
-    fleets: Mapping[str, Fleet]
+    fleet: Fleet
     decision: Decision
     affected: Affected
     found: lookup.Lookup
@@ -59,7 +59,7 @@ class View:
 
         A plugin is verified since it became ready.
         """
-        fleet = self.fleets[status.stack]
+        fleet = self.fleet
         node = fleet.nodes.get(status.node) or NodeView(status.node, None)
         drivers, plugins = live_pods(node.driver_pods), live_pods((*node.plugin_pods, *node.unnamed_pods))
         plugins = [pod for pod in plugins if str(pod) == status.subject] or plugins
@@ -75,7 +75,7 @@ class View:
 
     def as_lines(self) -> list[str]:
         """Return the lines for a terminal: tables, verdict, advice, and the state of the controller."""
-        ending = report.ending(self.decision, lookup.advice(self.decision, self.found))
+        ending = report.ending(self.decision, lookup.advice(self.decision, self.found, self.fleet.stack))
         unknown = f"affected workloads are not known: {self.affected.unknown}" if self.affected.unknown else ""
         lines = (report.table(self.decision), *ending, *workloads.as_lines(self.affected), unknown)
         return list(filter(None, (*lines, *lookup.as_lines(self.found), self.problem and f"WARNING {self.problem}")))
@@ -97,14 +97,13 @@ class Viewer:
         """Evaluate the fleet as it is now."""
         self._cache.watch_plugins()
         found = lookup.find_controller(self._api)
-        snapshots, now, lost = self._cache.snapshot(), self._api.now(), self._cache.out_of_sync
-        memos = {name: Memo() for name in snapshots}
-        decision, _memories = decide_all(snapshots, {}, self._settings, now, memos)
-        affected = workloads.evaluate(self._cache, self._settings, snapshots)
+        snapshot, now, lost = self._cache.snapshot(), self._api.now(), self._cache.out_of_sync
+        decision, _memory = decide(snapshot, Memory(started=now), self._settings, now)
+        affected = workloads.evaluate(self._cache, self._settings, snapshot)
         problem = str(lost) if lost is not None and lost.seconds >= report.LOST_SECONDS else ""
-        fleets = {name: memo.fleet for name, memo in memos.items() if memo.fleet is not None}
-        eta = remaining_seconds(fleets, decision, self._settings, now)
-        return View(now, fleets, decision, affected, found, problem, eta)
+        fleet = index(snapshot, self._settings)
+        eta = remaining_seconds(fleet, decision, now)
+        return View(now, fleet, decision, affected, found, problem, eta)
 
     def wait(self) -> None:
         """Wait until something has changed, at most for some seconds."""

@@ -10,16 +10,16 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.decide import clients
-from hook.decide.decide import chosen
 from hook.decide.workloads import Affected, affected_pods
 from hook.format import aligned, printable, some, timestamp
+from hook.objects.drivers import STACKS
 from hook.run import statusobject
 
 if TYPE_CHECKING:
     from hook.config import Settings
-    from hook.decide.decide import Snapshots
     from hook.decide.workloads import AffectedPod
     from hook.kube.cache import Cache
+    from hook.objects.views import Snapshot
     from hook.run.statusobject import StatusObject
 
 EVALUATE_SECONDS: Final = 5.0
@@ -40,17 +40,13 @@ PAGE: Final = "docs/affected-workloads.md"
 HEADINGS: Final = ("POD", "NODE", "STARTED", "CLAIMS")
 
 
-def evaluate(cache: Cache, settings: Settings, snapshots: Snapshots) -> Affected:
+def evaluate(cache: Cache, settings: Settings, snapshot: Snapshot) -> Affected:
     """Evaluate the pods with claims."""
     if unknown := why_not(settings) or cache.workloads.problem or str(cache.out_of_sync or ""):
         return Affected(unknown=unknown)
     holders = cache.workloads.holders()
-    pods: list[AffectedPod] = []
-    for stack in chosen(settings):
-        if stack.plugin.claim_drivers:
-            snapshot = snapshots[stack.name]
-            found = clients.find(snapshot.daemonsets, stack, settings)
-            pods += affected_pods(holders, snapshot, found, stack)
+    found = clients.find(snapshot.daemonsets, settings)
+    pods = affected_pods(holders, snapshot, found, STACKS[settings.stack])
     return Affected(tuple(pods), malformed=cache.workloads.malformed)
 
 
@@ -58,8 +54,8 @@ def why_not(settings: Settings) -> str:
     """Return why these settings do not let the program read pods with claims, or ""."""
     if not settings.affected_workloads.enabled:
         return "affectedWorkloads.enabled is false"
-    if not any(stack.plugin.claim_drivers for stack in chosen(settings)):
-        return "no driver in drivers has claims"
+    if not STACKS[settings.stack].plugin.claim_drivers:
+        return f"no pod claims devices of the stack {settings.stack}"
     return ""
 
 
@@ -71,14 +67,14 @@ class WorkloadObserver:
         self._next = float("-inf")
         self.affected = Affected(unknown=why_not(settings) or "the fleet was not evaluated")
 
-    def observe(self, snapshots: Snapshots, *, now: bool = False) -> Affected:
+    def observe(self, snapshot: Snapshot, *, now: bool = False) -> Affected:
         """Evaluate, if that is due or wanted `now`. Return the latest result."""
         if why_not(self._settings) or (not now and time.monotonic() < self._next):
             return self.affected
         if now:
             self._await()
         began = time.monotonic()
-        self.affected = evaluate(self._cache, self._settings, snapshots)
+        self.affected = evaluate(self._cache, self._settings, snapshot)
         ended = time.monotonic()
         self._next = ended + max(EVALUATE_SECONDS, EVALUATE_FACTOR * (ended - began))
         if self._status_object is not None:

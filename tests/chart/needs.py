@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -18,7 +18,6 @@ ALWAYS: Final[Permissions] = {
     requests.PODS: READ,
     requests.EVENTS: ("create", "patch"),
     requests.NODES: READ,
-    requests.RESOURCE_SLICES: READ,
     requests.CONTROLLER_REVISIONS: READ,
     requests.DEPLOYMENTS: READ,
     requests.REPLICA_SETS: READ,
@@ -44,12 +43,14 @@ OWN: Final[Mapping[Role, Permissions]] = {
 """What each needs of its own objects, in its own namespace and by name (but for creating, which has no name yet)."""
 
 
-def permissions(stacks: Iterable[Stack], role: Role) -> dict[GroupVersionResource, tuple[str, ...]]:
-    """Return what a run with these settings needs."""
-    stacks = tuple(stacks)
-    kinds = (kind for stack in stacks for kind in (stack.policy, stack.pool) if kind)
-    wanted: dict[GroupVersionResource, tuple[str, ...]] = {policies_of(kind): READ for kind in kinds}
-    if any(stack.plugin.claim_drivers for stack in stacks):
+def permissions(stack: Stack, role: Role) -> dict[GroupVersionResource, tuple[str, ...]]:
+    """Return what a run about this stack needs."""
+    wanted: dict[GroupVersionResource, tuple[str, ...]] = {
+        policies_of(kind): READ for kind in (stack.policy, stack.pool) if kind
+    }
+    if stack.plugin.slice_driver:
+        wanted[requests.RESOURCE_SLICES] = READ
+    if stack.plugin.claim_drivers:
         wanted[requests.RESOURCE_CLAIMS] = READ
     for part in (ALWAYS, WRITES, OWN[role]):
         for resource, verbs in part.items():

@@ -26,17 +26,13 @@ def _list(policy: Object, name: str) -> list[object]:
 
 
 def test_the_policies_name_the_plugins_that_the_program_looks_for(helm: Helm) -> None:
-    """The names in the values replace the defaults of their driver, in the program and in the policies."""
-    for drivers, names in (
-        (["gpu"], []),
-        (["gpu", "network"], ["mine"]),
-        (["network", "gpu"], ["a", {"driver": "gpu", "name": "b"}]),
-    ):
-        rendered = helm.render({"drivers": drivers, "plugin.names": names, "plugin.namespace": "dra"})
-        settings = settings_from(rendered.config)
-        expected = [name for driver in settings.drivers for name in plugin_names(STACKS[driver], settings)]
-        found = _list(_policies(rendered)[0], "daemonSets")
-        assert found == [{"name": name, "namespace": "dra"} for name in expected], (drivers, names)
+    """The names in the values replace the defaults of the stack, in the program and in the policies."""
+    for stack in STACKS:
+        for names in ([], ["mine", "other"]):
+            rendered = helm.render({"stack": stack, "plugin.names": names, "plugin.namespace": "dra"})
+            expected = plugin_names(settings_from(rendered.config))
+            found = _list(_policies(rendered)[0], "daemonSets")
+            assert found == [{"name": name, "namespace": "dra"} for name in expected], (stack, names)
 
 
 def test_the_policies_know_the_prerequisites_of_every_driver(helm: Helm) -> None:
@@ -51,7 +47,7 @@ def test_the_policies_know_the_prerequisites_of_every_driver(helm: Helm) -> None
 
 def test_the_expressions_are_constant(helm: Helm) -> None:
     """Only the lists and the accounts depend on the values; and no policy depends on another object."""
-    values = {"drivers": ["network"], "plugin.names": ["mine"]}
+    values = {"stack": "network", "plugin.names": ["mine"]}
     first, second = ([_constant(policy) for policy in _policies(helm.render(each))] for each in ({}, values))
     assert first == second
     assert "paramKind" not in str(first)

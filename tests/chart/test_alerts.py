@@ -22,6 +22,8 @@ from tests.client.controller import exposition
 
 RULES: Final[Values] = {"controller.enabled": True, "controller.prometheusRule.enabled": True}
 POD: Final = "gpu-operator-post-controller-6d5f-x2x4z"
+OTHER_POD: Final = "network-operator-post-gpu-operator-post-controller-7c9d-k4m2p"
+"""Of a second release in the same namespace, whose alerts are its own."""
 KINDS: Final = errors.ClusterError.__subclasses__()
 TARGET: Final = frozenset({"namespace", "pod"})
 """Labels that a PodMonitor adds to all that it scrapes."""
@@ -47,14 +49,14 @@ _started: Final = partial(_series, "process_start_time_seconds")
 _there: Final = partial(_ours, "build_info", version="0.1.0")
 _reconciled: Final = partial(_ours, "last_reconcile_timestamp_seconds")
 _out_of_sync: Final = partial(_ours, "cache_out_of_sync_seconds")
-_oldest: Final = partial(_ours, "oldest_stale_timestamp_seconds", driver="gpu")
-_restarts: Final = partial(_ours, "restarts_total", driver="gpu", reason="Driver", result="restarted")
+_oldest: Final = partial(_ours, "oldest_stale_timestamp_seconds")
+_restarts: Final = partial(_ours, "restarts_total", reason="Driver", result="restarted")
 _errors: Final = partial(_ours, "api_errors_total", verb="watch", resource="pods")
-_plugins: Final = partial(_ours, "plugins", driver="gpu")
+_plugins: Final = partial(_ours, "plugins")
 
 
 def _nodes(state: str, reason: str, values: str) -> str:
-    return _ours("nodes", values, driver="gpu", state=state, reason=reason)
+    return _ours("nodes", values, state=state, reason=reason)
 
 
 def _affected(values: str) -> str:
@@ -69,6 +71,7 @@ BACK_OFF: Final = "_ 1 _ 1 _ 1x3 _ 1x7 _ 1x13"
 
 FIRES: Final[dict[str, Case]] = {
     "never-there": ("ControllerMissing", [], (10, 30)),
+    "another-release-leads": ("ControllerMissing", [_leader("1x30", pod=OTHER_POD)], (10, 30)),
     "all-standby": ("ControllerMissing", [_leader("0x30")], (10, 30)),
     "six-starts-in-an-hour": ("ControllerRestarting", [_started("0+1x6 6x23"), _there("1x29")], (6, 29)),
     "never-reconciles": ("NoProgress", [_leader("1x30"), _reconciled("0x30")], (9, 30)),
@@ -86,6 +89,7 @@ QUIET: Final[dict[str, Case]] = {
     "moved-to-another-node": ("ControllerMissing", [_leader(NODE_LOST)], None),
     "control-plane-rolls": ("ControllerRestarting", [_started("0x10 1x10 2x10 3x10"), _there("1x43")], None),
     "reconciles": ("NoProgress", [_leader("1x30"), _reconciled("0+60x30")], None),
+    "another-release-is-stuck": ("NoProgress", [_leader("1x30", pod=OTHER_POD), _reconciled("0x30")], None),
     "is-standby": ("NoProgress", [_leader("0x30"), _reconciled("0x30")], None),
     "reads-a-large-fleet": ("NoProgress", [_leader("1x30"), _reconciled("0x5 360+60x24")], None),
     "outage-of-minutes": ("Blind", [_out_of_sync("0+60x4 0x20")], None),
@@ -143,6 +147,7 @@ def test_alerts_ask_for_what_the_program_shows(helm: Helm) -> None:
             assert selector["metric"] in shown, name
             assert set(selector["labels"]) <= shown[selector["metric"]] | TARGET, name
             assert selector["labels"]["namespace"] == NAMESPACE, name
+            assert selector["labels"]["pod"] == "gpu-operator-post-controller-.+", name
             for label in set(selector["labels"]) - TARGET:
                 assert set(selector["labels"][label].split("|")) <= known[label], name
 

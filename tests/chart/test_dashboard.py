@@ -21,7 +21,7 @@ from hook.run.metrics import Telemetry
 from hook.run.status import ControllerState
 from tests.chart.promql import Scrape, engine
 from tests.chart.rendering import NAMESPACE, Helm
-from tests.client.controller import decision, memories, restart, stale, stale_pod, standing, verified
+from tests.client.controller import decision, restart, stale, stale_pod, standing, verified
 
 SECONDS: Final = 60
 """From the first scrape to the second."""
@@ -34,14 +34,14 @@ SHOWN: Final[dict[str, dict[str, Any]]] = {
     "Failed nodes": {"": 1},
     "Affected pods": {"": 2},
     "Cache out of sync": {"": 120},
-    "Nodes by state": {"gpu Verified": 1, "gpu Stale": 1, "gpu Failed": 1, "gpu Excluded": 1},
+    "Nodes by state": {"Verified": 1, "Stale": 1, "Failed": 1, "Excluded": 1},
     "What nodes wait for": {"PluginStale": 1, "DriverFailing": 1},
-    "Age of the oldest stale plugin": {"gpu": pytest.approx(SECONDS, abs=0.01)},
+    "Age of the oldest stale plugin": {"longest": pytest.approx(SECONDS, abs=0.01)},
     "From the ready driver to the restart and to the verified plugin": {
         "to the restart": pytest.approx(20, abs=1),
         "to the verified plugin": pytest.approx(SECONDS, abs=1),
     },
-    "Restarts per hour": {"gpu restarted": 1, "gpu refused": 0, "gpu failed": 0},
+    "Restarts per hour": {"restarted": 1, "refused": 0, "failed": 0},
     "Errors of the API server": {"Unreachable": pytest.approx(0.005)},
     "Memory": {LEADER: pytest.approx(500e6, abs=490e6), STANDBY: pytest.approx(500e6, abs=490e6)},
     "Time since the last reconcile": {LEADER: pytest.approx(SECONDS, abs=0.01)},
@@ -82,7 +82,7 @@ def _exposed(began: datetime) -> list[Scrape]:
             counters.failed(error("no"), "list", "pods")
         if now > began:
             replicas[LEADER].executed(restart(stale_pod(ready=began)), began + timedelta(seconds=20))
-        state = ControllerState(decision([first, *others]), memories(), now, lost, affected=affected)
+        state = ControllerState(decision([first, *others]), now, lost, affected=affected)
         replicas[LEADER].reconciled(state)
         for name, telemetry in replicas.items():
             text = generate_latest(telemetry.registry).decode()

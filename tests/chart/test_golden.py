@@ -19,7 +19,7 @@ VARIANTS: Final[dict[str, tuple[str, ...]]] = {
         "--set=job.enabled=false,controller.enabled=true",
         "--set=controller.podMonitor.enabled=true,controller.prometheusRule.enabled=true",
     ),
-    "both": ("--set=controller.enabled=true", "--set=drivers={gpu,network}"),
+    "both": ("--set=controller.enabled=true", "--set=stack=network"),
     "custom": (f"--values={Path(__file__).parent / 'custom.yaml'}",),
     "hardened": (f"--values={ROOT / 'examples' / 'values' / 'hardened.yaml'}",),
 }

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from hook.kube.requests import CONFIG_MAPS
-from hook.objects.drivers import STACKS
+from hook.objects.drivers import STACKS, StackName
 from tests.chart.needs import OWN, READ, Role, permissions
 from tests.chart.rendering import NAMESPACE, RELEASE, ROOT, Helm, Object, Values
 from tests.e2e.identity import Right, rights
 
 CONTROLLER: Final = f"{RELEASE}-controller"
 BOTH: Final[Values] = {"controller.enabled": True}
-DRIVERS: Final = (["gpu"], ["network"], ["gpu", "network"])
 MODES: Final[tuple[Values, ...]] = ({}, {"dryRun": True}, BOTH)
 NARROW: Final[Values] = {
     "plugin.namespace": "dra",
@@ -23,8 +22,8 @@ NARROW: Final[Values] = {
 LABELS: Final[Values] = {"plugin.namespace": "dra", "driverClients": [{"labels": {"app": "profiler"}}]}
 """A client by labels may be in any namespace."""
 COMBINATIONS: Final[list[Values]] = [
-    *({"drivers": drivers, **mode} for drivers in DRIVERS for mode in MODES),
-    *({"drivers": DRIVERS[-1], **mode, **where} for mode in MODES for where in (NARROW, LABELS)),
+    *({"stack": stack, **mode} for stack in StackName for mode in MODES),
+    *({"stack": stack, **mode, **where} for stack in StackName for mode in MODES for where in (NARROW, LABELS)),
 ]
 """Every setting on which permissions depend."""
 DELETE: Final = Right("", "pods", "delete")
@@ -42,7 +41,7 @@ def _needed(values: Values, role: Role) -> dict[str, set[Right]]:
     """Return what the program needs: by namespace, and without one what a ClusterRole grants."""
     everywhere: set[Right] = set()
     own: set[Right] = set()
-    for resource, verbs in permissions([STACKS[name] for name in values["drivers"]], role).items():
+    for resource, verbs in permissions(STACKS[values["stack"]], role).items():
         if resource is CONFIG_MAPS and values.get("dryRun"):
             continue  # A dry run writes no status object.
         for verb in verbs if not values.get("dryRun") else {*verbs} & {*READ, "get"}:
@@ -78,8 +77,8 @@ WHOSE: Final = {"both": {RELEASE, CONTROLLER}, "Job": {RELEASE}, "controller": {
 """The last column of the table."""
 CONDITIONS: Final[dict[str, Callable[[Values, str], Any]]] = {
     "always": lambda _values, _account: True,
-    "`drivers` has `gpu`": lambda values, _: "gpu" in values["drivers"],
-    "`drivers` has `network`": lambda values, _: "network" in values["drivers"],
+    "`stack: gpu`": lambda values, _: values["stack"] == "gpu",
+    "`stack: network`": lambda values, _: values["stack"] == "network",
     "not `dryRun`": lambda values, _: "dryRun" not in values,
 }
 """The column before it."""

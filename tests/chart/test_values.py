@@ -45,7 +45,6 @@ BOTH: Final[Values] = {"controller.enabled": True}
 CLIENT: Final = "set either namespace and name, or labels"
 MISTAKES: Final[tuple[tuple[Values, str], ...]] = (
     ({"image.repository": ""}, "this chart is from the sources, which name no image"),
-    ({"driver": ["gpu"]}, "driver is a list: did you mean drivers?"),
     ({"timeout": "25min"}, 'timeout is "25min", which is not a duration: write'),
     ({"timeout": "29s"}, 'timeout is "29s": at least 30s'),
     ({"job.enabled": False}, "so nothing would run"),

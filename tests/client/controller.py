@@ -10,7 +10,6 @@ from prometheus_client import generate_latest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Cause, Decision, DeletePod, NodeState, NodeStatus, Phase, StalePod
-from hook.decide.state import Memory
 from hook.decide.workloads import Affected
 from hook.errors import UnreachableError
 from hook.kube.client import ENDED, Counters
@@ -22,7 +21,6 @@ from hook.run.report import RestartResult
 from hook.run.status import ControllerState
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
-DRIVER: Final = "gpu"
 PLUGIN: Final = "dra/plugin"
 
 
@@ -56,11 +54,9 @@ def stale(node: str = "gpu-1", ready: datetime | None = NOW) -> NodeStatus:
     return _evaluated(node, NodeState.STALE, Reason.PLUGIN_STALE, PLUGIN, stale_pod(f"plugin-{node}", ready))
 
 
-def standing(
-    state: NodeState, reason: Reason, node: str = "gpu-1", plugin: str = PLUGIN, stack: str = DRIVER
-) -> NodeStatus:
+def standing(state: NodeState, reason: Reason, node: str = "gpu-1", plugin: str = PLUGIN) -> NodeStatus:
     """Return the status of a node without a stale pod."""
-    return _evaluated(node, state, reason, plugin, stack=stack)
+    return _evaluated(node, state, reason, plugin)
 
 
 def verified(node: str = "gpu-1") -> NodeStatus:
@@ -73,10 +69,8 @@ def waiting(node: str = "gpu-1") -> NodeStatus:
     return standing(NodeState.WAITING, Reason.DRIVER_NOT_READY, node, plugin="")
 
 
-def _evaluated(  # noqa: PLR0913, PLR0917 - as many as a status has
-    node: str, state: NodeState, reason: Reason, plugin: str, pod: StalePod | None = None, stack: str = DRIVER
-) -> NodeStatus:
-    return NodeStatus(node, state, reason, "so it is", plugin=plugin, stale_pod=pod, stack=stack)
+def _evaluated(node: str, state: NodeState, reason: Reason, plugin: str, pod: StalePod | None = None) -> NodeStatus:
+    return NodeStatus(node, state, reason, "so it is", plugin=plugin, stale_pod=pod)
 
 
 def decision(statuses: Iterable[NodeStatus]) -> Decision:
@@ -84,19 +78,14 @@ def decision(statuses: Iterable[NodeStatus]) -> Decision:
     return Decision(Phase.WAIT, Reason.NODES_PENDING, "so it is", statuses=tuple(statuses))
 
 
-def memories() -> dict[str, Memory]:
-    """Remember nothing."""
-    return {DRIVER: Memory(started=NOW)}
-
-
 def state(lost: OutOfSync | None = None) -> ControllerState:
     """Return the state after a reconcile."""
-    return ControllerState(decision([]), memories(), NOW, lost)
+    return ControllerState(decision([]), NOW, lost)
 
 
 def restart(pod: StalePod, **how: str) -> RestartResult:
     """Restart a plugin; it went well unless said otherwise."""
-    return RestartResult(DeletePod("gpu-1", pod, DRIVER), **(how or {"note": "restarted"}))
+    return RestartResult(DeletePod("gpu-1", pod), **(how or {"note": "restarted"}))
 
 
 def lease(**spec: str) -> dict[str, Any]:
@@ -113,6 +102,6 @@ def exposition() -> str:
     counters.watch_ended("pods", ENDED)
     telemetry = Telemetry(counters)
     telemetry.leading(leading=True)
-    telemetry.reconciled(ControllerState(decision([stale()]), memories(), NOW, affected=Affected()))
+    telemetry.reconciled(ControllerState(decision([stale()]), NOW, affected=Affected()))
     telemetry.executed(restart(stale_pod()), NOW)
     return generate_latest(telemetry.registry).decode()

@@ -87,7 +87,7 @@ def undiscovered(said: Said) -> Callable[[str], Said | None]:
 def test_slices_are_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
     """Until then nothing is decided, and one line says why. If an upgrade removes a version, the next is used."""
     with keeping() as (kept, server):
-        cache = Cache(server.api, [GPU_OPERATOR], FOLLOWING, retry.starting(PATIENCE))
+        cache = Cache(server.api, FOLLOWING, retry.starting(PATIENCE))
         kept.instead = undiscovered(Said(503))
         for _time in range(3):
             cache.watch_fleet()
@@ -99,11 +99,11 @@ def test_slices_are_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
         kept.instead = lambda line: refused(404) if "/v1/resourceslices" in line else None
         cache.watch_fleet()
         until(lambda: cache.synced and server.count("v1beta1/resourceslices"), "slices are read")
-        assert cache.snapshot()["gpu"].slices == ()
+        assert cache.snapshot().slices == ()
         kept.served = {"v1"}
         kept.instead = lambda line: refused(404) if "v1beta1" in line else None
-        until(lambda: cache.watch_plugins() and server.count("/v1/resourceslices"), "the next version is read")
-        until(lambda: cache.synced and cache.snapshot()["gpu"].slices == (), "it is shown")
+        until(lambda: (cache.watch_plugins(), server.count("/v1/resourceslices"))[1], "the next version is read")
+        until(lambda: cache.synced and cache.snapshot().slices == (), "it is shown")
         cache.stop()
 
 
@@ -117,13 +117,13 @@ def test_what_is_worth_no_other_try_ends_a_run() -> None:
     ):
         with keeping() as (kept, server):
             kept.instead = undiscovered(said)
-            cache = Cache(server.api, [GPU_OPERATOR], Settings(), patience)
+            cache = Cache(server.api, Settings(), patience)
             with pytest.raises(kind):
                 cache.watch_fleet()
             cache.stop()
     with keeping() as (kept, server):
         kept.instead = undiscovered(refused(429, **{"retry-after": "60"}))
-        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        cache = Cache(server.api, Settings(), retry.starting(PATIENCE))
         for _time in range(3):
             cache.watch_fleet()
         cache.stop()
@@ -133,17 +133,17 @@ def test_what_is_worth_no_other_try_ends_a_run() -> None:
 def test_a_node_is_read_with_the_labels_by_which_daemonsets_select_it() -> None:
     """Whether a DaemonSet wants a pod there follows from them. All others are dropped, because fleets are large."""
     with serving(Shown(cluster().change("node", {"metadata": {"labels": {"pool": "a", "team": "b"}}}))) as server:
-        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        cache = Cache(server.api, Settings(), retry.starting(PATIENCE))
         cache.watch_fleet()
         until(lambda: cache.synced, "everything is read")
-        assert "pool" not in cache.snapshot()["gpu"].nodes["gpu-0"].labels
+        assert "pool" not in cache.snapshot().nodes["gpu-0"].labels
         cache.stop()
     selecting = cluster().change("node", {"metadata": {"labels": {"pool": "a", "team": "b"}}})
     selecting.change("daemonset", {"spec": {"template": {"spec": {"nodeSelector": {"pool": "a"}}}}})
     with serving(Shown(selecting)) as server:
-        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        cache = Cache(server.api, Settings(), retry.starting(PATIENCE))
         cache.watch_fleet()
         until(lambda: cache.synced and cache.watch_plugins() and cache.synced, "everything is read")
-        (labels,) = (node.labels for node in cache.snapshot()["gpu"].nodes.values())
+        (labels,) = (node.labels for node in cache.snapshot().nodes.values())
         assert ("a", None) == (labels.get("pool"), labels.get("team"))
         cache.stop()

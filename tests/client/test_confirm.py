@@ -15,7 +15,6 @@ from hook.config import Settings
 from hook.errors import ClusterError
 from hook.kube import retry
 from hook.kube.cache import Cache
-from hook.objects.drivers import GPU_OPERATOR
 from tests.client.fixtured import DISCOVERY, GROUP
 from tests.client.server import PATIENCE, Said, Server, Trickle, listed, refused, serving, until
 from tests.fixtures.objects import obj
@@ -61,7 +60,7 @@ class Cluster:
 
 def begun(server: Server) -> Cache:
     """Return a cache that is synced, with watches that are open."""
-    cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+    cache = Cache(server.api, Settings(), retry.starting(PATIENCE))
     cache.watch_fleet()
     until(lambda: cache.synced and server.count("watch=true") >= len(cache._informers), "all is read and watched")
     return cache
@@ -83,7 +82,7 @@ def confirmed(cluster: Cluster, happens: Callable[[], object] = lambda: None) ->
     """Read a second time, and return the policies that are seen then."""
     with observed(cluster) as cache:
         happens()
-        seen = cache.read_consistently(10 * PATIENCE)[GPU_OPERATOR.name]
+        seen = cache.read_consistently(10 * PATIENCE)
     return [(policy.name, policy.generation) for policy in seen.policies or ()]
 
 
@@ -118,7 +117,7 @@ def test_what_did_not_change_is_in_memory_once() -> None:
     cluster = Cluster([FIRST, policy(7, "95", "other")])
     with observed(cluster) as cache:
         cluster.change(policy(1, "115"), policy(8, "116", "other"))
-        (first, other), again = (seen["gpu"].policies or () for seen in (cache.snapshot(), cache.read_consistently(60)))
+        (first, other), again = (seen.policies or () for seen in (cache.snapshot(), cache.read_consistently(60)))
         assert [each is before for each, before in zip(again, (first, other), strict=True)] == [True, False]
 
 
@@ -127,7 +126,7 @@ def test_a_kind_that_is_gone_is_seen() -> None:
     cluster = Cluster()
     with observed(cluster) as cache:
         cluster.instead = lambda _line: refused(404)
-        assert cache.read_consistently(10 * PATIENCE)[GPU_OPERATOR.name].policies is None
+        assert cache.read_consistently(10 * PATIENCE).policies is None
 
 
 def test_all_pages_count() -> None:

@@ -11,15 +11,15 @@ from typing import Final
 
 import pytest
 
-from hook.decide.decide import Snapshots
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
-from hook.decide.state import Memory
 from hook.errors import LeaseLostError, UnreachableError
 from hook.kube import events
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import ObjectReference
 from hook.kube.requests import delete_pod
+from hook.objects.drivers import GPU_OPERATOR
+from hook.objects.views import Snapshot
 from hook.run import controller
 from hook.run.controller import Controller, Identity, Leader, StateReporter
 from hook.run.metrics import Telemetry
@@ -33,7 +33,7 @@ from tests.fixtures.limits import FOLLOWING
 
 ELECTION: Final = LeaderElectionConfig(NAMESPACE, NAME, "a")
 DELETE: Final = delete_pod("dra", "a", "uid", "7")
-DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
+DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well")
 OWNER: Final = ObjectReference("apps/v1", "Deployment", NAMESPACE, "post", "uid")
 PLUGIN: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")
 
@@ -69,7 +69,7 @@ def test_restarts_have_what_is_left_of_the_lease(led: Led, monkeypatch: pytest.M
     monkeypatch.setattr(leader.loop, "rest", lambda _seconds: None)
     for age in (0.0, 9.0):
         aged(lease, age)
-        leader._reconcile({"gpu": stale().seen()})
+        leader._reconcile(stale().seen())
         assert granted.pop() <= lease.config.lease_duration - age
 
 
@@ -78,14 +78,14 @@ def test_nothing_is_restarted_once_the_lease_is_lost(led: Led, monkeypatch: pyte
     _kept, server, lease, leader = led
     decided = leader.loop.decide
 
-    def slowly(seen: Snapshots) -> Decision:
+    def slowly(seen: Snapshot) -> Decision:
         aged(lease, lease.config.renew_deadline + 1)
         return decided(seen)
 
     monkeypatch.setattr(leader.loop, "decide", slowly)
     monkeypatch.setattr(leader.loop, "act", lambda *_: pytest.fail("it acts"))
     with pytest.raises(LeaseLostError):
-        leader._reconcile({"gpu": stale().seen()})
+        leader._reconcile(stale().seen())
     assert server.count("DELETE") == 0
 
 
@@ -148,13 +148,13 @@ def test_events_are_written_before_the_lease_is_released(monkeypatch: pytest.Mon
 
 def state(decision: Decision, restarted: int = 0) -> ControllerState:
     """Return the state after this decision."""
-    return ControllerState(decision, {"gpu": Memory(started=LATER)}, LATER, restarted=restarted)
+    return ControllerState(decision, LATER, restarted=restarted)
 
 
 def test_each_change_is_reported_once() -> None:
     """What fails, and what was refreshed; nothing of a fleet at rest."""
     recorder = Recorder()
-    reporter = StateReporter(ProgressReporter(recorder, OWNER))
+    reporter = StateReporter(ProgressReporter(recorder, OWNER), GPU_OPERATOR)
     failed = state(replace(DONE, phase=Phase.FAIL, reason=Reason.UPGRADE_FAILED))
     for each, expected in (
         (state(DONE), []),

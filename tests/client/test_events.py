@@ -23,8 +23,8 @@ from tests.fixtures.objects import at
 
 SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "plugin-uid")
 JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "job-uid")
-LATE: Final = Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up", stack="gpu")
-REFRESHED: Final = Decision(Phase.DONE, Reason.REFRESHED, "all is done", stack="gpu")
+LATE: Final = Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up")
+REFRESHED: Final = Decision(Phase.DONE, Reason.REFRESHED, "all is done")
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +100,7 @@ class Heard:
 def runner(server: Server, *, dry_run: bool = False) -> Runner:
     """Return a run that is about to end, with a plugin in sight."""
     settings = Settings(dry_run=dry_run)
-    cache = Cache(server.api, [], settings, retry.WRITE)
+    cache = Cache(server.api, settings, retry.WRITE)
     recorder = EventRecorder(server.api, JOB.uid, silent=settings.dry_run)
     found = Runner(server.api, cache, settings, recorder, Job(JOB, server.api.now()))
     found._loop.subjects = {SUBJECT.uid: SUBJECT}
@@ -141,7 +141,7 @@ def test_an_end_is_an_event_on_the_job_and_on_the_plugins() -> None:
 def test_a_node_that_fails_is_an_event_on_the_job_at_once() -> None:
     """Users who look why a release hangs find it, with the cause, long before the end."""
     heard = Heard()
-    status = NodeStatus("a", NodeState.FAILED, Reason.DRIVER_FAILING, "its image cannot be pulled", stack="gpu")
+    status = NodeStatus("a", NodeState.FAILED, Reason.DRIVER_FAILING, "its image cannot be pulled")
     with serving(GRANTED, heard.wrote) as server:
         run = runner(server)
         run._reporter.report_changes(replace(LATE, phase=Phase.WAIT, statuses=(status,)))

@@ -15,7 +15,6 @@ import pytest
 
 from hook import cli
 from hook.config import Duration, OnDeadline, Settings
-from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
 from hook.kube import cache as caches
@@ -23,7 +22,7 @@ from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
 from hook.kube.requests import NODES, ListOptions
-from hook.objects.drivers import STACKS
+from hook.objects.drivers import STACKS, StackName
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome, Runner
 from hook.run.report import next_step
 from hook.run.statusobject import StatusObject
@@ -34,9 +33,9 @@ from tests.fixtures.cluster import cluster, labelled, stale
 from tests.unit.decide import patches
 
 JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "uid")
-DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
-FAIL: Final = Decision(Phase.FAIL, Reason.DRIVER_FAILING, "it crashes", stack="gpu")
-LATE: Final = Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up", stack="gpu")
+DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well")
+FAIL: Final = Decision(Phase.FAIL, Reason.DRIVER_FAILING, "it crashes")
+LATE: Final = Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up")
 WAIT: Final = replace(LATE, phase=Phase.WAIT)
 PASSED: Final = Settings().timeout.total_seconds() + 1
 """Age of a Job whose time is up."""
@@ -46,7 +45,7 @@ def runner(server: Server, settings: Settings | None = None, ago: float = 0.0) -
     """Return a run whose Job started so many seconds ago, by the server's clock."""
     server.api.list_page(ListOptions(NODES).page())
     asked = settings or Settings()
-    cache = Cache(server.api, chosen(asked), asked, retry.starting(PATIENCE))
+    cache = Cache(server.api, asked, retry.starting(PATIENCE))
     own = Job(JOB, server.api.now() - timedelta(seconds=ago))
     return Runner(server.api, cache, asked, EventRecorder(server.api, "run", silent=True), own)
 
@@ -132,17 +131,17 @@ def test_the_time_counts_from_the_jobs_start() -> None:
     for settings, code in (
         (Settings(), EXIT_DEADLINE),
         (Settings(on_deadline=OnDeadline.REPORT), 0),
-        (Settings(drivers=("network",)), EXIT_DEADLINE),
+        (Settings(stack=StackName.NETWORK), EXIT_DEADLINE),
     ):
         with serving(Shown(cluster())) as server:
             run = runner(server, settings, ago=settings.timeout.total_seconds())
             outcome = ended(run)
             assert (outcome.decision.reason, outcome.exit_code) == (Reason.TIME_UP, code)
-            assert STACKS[settings.drivers[0]].upgrade.state in next_step(outcome.decision), settings.drivers
+            assert STACKS[settings.stack].upgrade.state in next_step(outcome.decision, STACKS[settings.stack]), settings
             assert run._deadline == run._started + settings.timeout - settings.margin
             assert run._cache.end < time.monotonic()  # its questions know the same end
     with serving(Shown(cluster())) as server:  # without a Job, from when this process connected
-        cache = Cache(server.api, [], Settings(), retry.starting(1))
+        cache = Cache(server.api, Settings(), retry.starting(1))
         run = Runner(server.api, cache, Settings(), EventRecorder(server.api, "", silent=True), None)
         until(lambda: server.api.now() > server.api.began, "time passes")
         assert run._started == server.api.began

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
+from hook.objects.drivers import GPU_OPERATOR
 from hook.run import lookup
 from hook.run.lookup import Lease, Lookup
 from tests.client.controller import NOW, lease, stale_pod
@@ -75,11 +76,9 @@ def test_of_several_controllers_the_one_that_renewed_last_counts() -> None:
         assert server.count("labelSelector=app.kubernetes.io%2Fname%3Dgpu-operator-post") == 1
 
 
-def node_status(
-    state: NodeState, reason: Reason = Reason.PLUGIN_STALE, node: str = "a", stack: str = "gpu"
-) -> NodeStatus:
+def node_status(state: NodeState, reason: Reason = Reason.PLUGIN_STALE, node: str = "a") -> NodeStatus:
     """Return a node's status."""
-    return NodeStatus(node, state, reason, "so it is", subject=f"ns/plugin-{node}", stack=stack)
+    return NodeStatus(node, state, reason, "so it is", subject=f"ns/plugin-{node}")
 
 
 STALE: Final = node_status(NodeState.STALE)
@@ -88,12 +87,12 @@ STALE: Final = node_status(NodeState.STALE)
 def pending(*statuses: NodeStatus) -> Decision:
     """Wait for nodes."""
     due = tuple(DeletePod(each.node, stale_pod()) for each in statuses if each.reason is Reason.PLUGIN_STALE)
-    return Decision(Phase.WAIT, Reason.NODES_PENDING, "so it is", statuses=statuses, actions=due, stack="gpu")
+    return Decision(Phase.WAIT, Reason.NODES_PENDING, "so it is", statuses=statuses, actions=due)
 
 
 def advice(*statuses: NodeStatus, seen: Lookup | None = None) -> str:
     """Return what one look advises."""
-    return "\n".join(lookup.advice(pending(*statuses), seen or Lookup(NOW)))
+    return "\n".join(lookup.advice(pending(*statuses), seen or Lookup(NOW), GPU_OPERATOR))
 
 
 def test_what_is_advised_for_stale_plugins() -> None:
@@ -120,4 +119,4 @@ def test_what_no_controller_restarts_is_reported_with_the_reason() -> None:
         told = advice(STALE, seen=seen)
         assert (words in told, NOTHING_RESTARTS in told) == (True, True), told
     told = advice(STALE, seen=found())  # nothing to delete by hand
-    assert ("restarts the plugin if its drivers include gpu" in told, "delete pod" in told) == (True, False)
+    assert ("restarts the plugin if its stack is gpu" in told, "delete pod" in told) == (True, False)

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from itertools import product
 from typing import Any, Final
 
 import pytest
 
 from hook.config import Settings
-from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, StalePod
 from hook.errors import PermissionDeniedError
@@ -21,7 +19,7 @@ from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.requests import Request
 from hook.run import loop
 from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
-from hook.run.report import ProgressReporter, RestartResult
+from hook.run.report import ProgressReporter
 from tests.client.fixtured import DISCOVERY, GROUP, Shown
 from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, refused, serving, told, until
 from tests.fixtures.cluster import cluster
@@ -42,7 +40,7 @@ def _not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
 def stale(*names: str) -> list[DeletePod]:
     """Ask for restarts of stale plugins, each on a node of its own."""
     pods = (StalePod("dra", name, f"uid-{name}", "7", "ds", because="it is stale", driver_run="run") for name in names)
-    return [DeletePod(f"gpu-{pod.name}", pod, "gpu") for pod in pods]
+    return [DeletePod(f"gpu-{pod.name}", pod) for pod in pods]
 
 
 def wave(count: int) -> list[DeletePod]:
@@ -58,10 +56,10 @@ def decided(*actions: DeletePod) -> Decision:
 A, B = stale("a", "b")
 
 
-def looping(server: Server, *drivers: str, silent: bool = True) -> tuple[ReconcileLoop, Cache, EventRecorder]:
+def looping(server: Server, *, silent: bool = True) -> tuple[ReconcileLoop, Cache, EventRecorder]:
     """Return a loop at its beginning."""
-    settings = Settings(drivers=drivers or ("gpu",))
-    cache = Cache(server.api, chosen(settings), settings, retry.starting(PATIENCE))
+    settings = Settings()
+    cache = Cache(server.api, settings, retry.starting(PATIENCE))
     recorder = EventRecorder(server.api, "run", silent=silent)
     reporter = ProgressReporter(recorder, SUBJECT)
     return ReconcileLoop(server.api, cache, settings, reporter, server.api.now()), cache, recorder
@@ -187,7 +185,7 @@ def test_nothing_is_decided_before_what_is_new_is_read() -> None:
         until(lambda: cache.synced, "the new pods are read")
         assert (found := looped.observe()) is not None
         cache.stop()
-    assert len(found["gpu"].plugin_pods) == 1
+    assert len(found.plugin_pods) == 1
 
 
 def test_a_wave_that_admission_refuses_is_answered_at_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -211,24 +209,4 @@ def test_a_missing_permission_ends_a_run() -> None:
         looped, _cache, _recorder = looping(server)
         with pytest.raises(PermissionDeniedError, match="permission missing: delete pods in namespace dra"):
             looped.act(decided(*wave(WAVE)), 60)
-        assert [("uid-p00", "")] == [
-            (record.pod_uid, record.refused) for record in looped.memories["gpu"].restarts.values()
-        ]
-
-
-def _delete(stack: str, *also: DeletePod) -> DeletePod:
-    return DeletePod("x", replace(A.pod, driver_run=f"{stack}-run"), stack, also)
-
-
-def test_each_driver_remembers_its_own_run() -> None:
-    """One restart serves both; recorded with one only, the other would ask for it again. Others record nothing."""
-    with serving(GRANTED) as server:
-        looped, _cache, _recorder = looping(server, "gpu", "network")
-        looped.remember(RestartResult(_delete("gpu", _delete("network"))))
-        runs = {driver: [record.driver_run for record in memory.restarts.values()]
-                for driver, memory in looped.memories.items()}  # fmt: skip
-        assert runs == {"gpu": ["gpu-run"], "network": ["network-run"]}
-        looped, _cache, _recorder = looping(server, "gpu", "network")
-        looped.remember(RestartResult(_delete("network"), refused="no"))
-        refusals = [[record.refused for record in memory.restarts.values()] for memory in looped.memories.values()]
-        assert refusals == [[], ["no"]]
+        assert [("uid-p00", "")] == [(record.pod_uid, record.refused) for record in looped.memory.restarts.values()]

@@ -12,7 +12,7 @@ import pytest
 
 from hook import __version__
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, NodeStatus
+from hook.decide.result import NodeState, NodeStatus
 from hook.decide.workloads import Affected, AffectedPod
 from hook.errors import NotFoundError
 from hook.kube.client import Counters
@@ -21,11 +21,9 @@ from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
 from hook.run.status import ControllerState
 from tests.client.controller import (
-    DRIVER,
     NOW,
     decision,
     later,
-    memories,
     restart,
     stale,
     stale_pod,
@@ -49,7 +47,7 @@ class Shown:
 
     def look(self, *statuses: NodeStatus, at: float = 0) -> None:
         """Finish a reconcile, so many seconds after the beginning."""
-        state = ControllerState(decision(statuses), memories(), later(at), affected=Affected())
+        state = ControllerState(decision(statuses), later(at), affected=Affected())
         self.telemetry.reconciled(state)
 
     def executed(self, at: datetime, *results: RestartResult) -> None:
@@ -58,16 +56,16 @@ class Shown:
             self.telemetry.executed(result, at)
 
     def of(self, *metrics: str) -> tuple[float | None, ...]:
-        """Return the samples of a driver."""
-        return tuple(self.value(name, driver=DRIVER) for name in metrics)
+        """Return samples without labels."""
+        return tuple(self.value(name) for name in metrics)
 
     def value(self, name: str, **labels: str) -> float | None:
         """Return a sample; None where there is none."""
         return self.telemetry.registry.get_sample_value(f"gpu_operator_post_{name}", labels)
 
-    def restarts(self, result: str, driver: str = DRIVER) -> float | None:
+    def restarts(self, result: str) -> float | None:
         """Return how many restarts had this result."""
-        return self.value("restarts_total", driver=driver, reason="Driver", result=result)
+        return self.value("restarts_total", reason="Driver", result=result)
 
     def nodes(self) -> dict[tuple[str, str], float]:
         """Return the counts of nodes, by state and reason."""
@@ -83,14 +81,14 @@ def shown() -> Shown:
 
 
 def test_nodes_by_state_and_reason(shown: Shown) -> None:
-    """Nodes count as they stand now, by the plugin that is worst off, for each driver by itself."""
+    """Nodes count as they stand now, by the plugin that is worst off."""
     shown.look(stale("gpu-1"), verified("gpu-2"), verified("gpu-3"), waiting("gpu-4"))
     expected = {("Stale", "PluginStale"): 1, ("Verified", "Verified"): 2, ("Waiting", "DriverNotReady"): 1}
     assert shown.nodes() == expected
     others = (
         standing(NodeState.VERIFYING, Reason.PLUGIN_STARTING, plugin="dra/exporter"),
         standing(NodeState.FAILED, Reason.PLUGIN_NOT_READY, plugin="dra/profiler"),
-        standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, stack="network"),
+        standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, "gpu-2", plugin=""),
     )
     shown.look(verified(), *others)
     assert shown.nodes() == {("Failed", "PluginNotReady"): 1, ("Excluded", "NodeSkipped"): 1}
@@ -139,15 +137,12 @@ def test_the_reaction_time(shown: Shown) -> None:
 
 
 def test_restarts_by_cause_and_result(shown: Shown) -> None:
-    """From zero on; what another driver asked of the same pod is no second one."""
+    """From zero on."""
     shown.look(stale())
     assert shown.restarts("restarted") == 0
     failed = (restart(stale_pod(), refused="no"), restart(stale_pod(), trouble="no answer"))
     shown.executed(NOW, restart(stale_pod()), restart(stale_pod()), *failed)
     assert [shown.restarts(result) for result in ("restarted", "refused", "failed")] == [2, 1, 1]
-    action = DeletePod("gpu-1", stale_pod(), DRIVER, also=(DeletePod("gpu-1", stale_pod(), "network"),))
-    shown.executed(NOW, RestartResult(action, note="restarted"))
-    assert (shown.restarts("restarted"), shown.restarts("restarted", "network")) == (3, None)
 
 
 def test_the_time_out_of_sync(shown: Shown) -> None:

@@ -18,7 +18,7 @@ from hook.run.statusobject import StatusObject, StatusPhase
 from tests.client.server import Said, refused, serving
 from tests.fixtures.cluster import cluster
 
-SNAPSHOTS: Final = {"gpu": cluster("gpu-0").seen()}
+SNAPSHOT: Final = cluster("gpu-0").seen()
 STATES: Final = {
     "a": [NodeState.VERIFIED],
     "b": [NodeState.VERIFIED, NodeState.STALE],
@@ -71,7 +71,7 @@ class Scene:
     def show(self, decision: Decision, after: float = 0, *, heartbeat: bool = False) -> dict[str, str]:
         """Show a decision after some seconds, and return what is there then."""
         self.clock[0] += after
-        self.writer.show(decision, SNAPSHOTS, Settings(), heartbeat=heartbeat)
+        self.writer.show(decision, SNAPSHOT, Settings(), heartbeat=heartbeat)
         return self.there.data
 
 

@@ -16,6 +16,7 @@ from hook.kube import requests, retry
 from hook.kube import workloads as informers
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.workloads import WorkloadCache
+from hook.objects.drivers import GPU_OPERATOR, StackName
 from hook.run import lookup, workloads
 from hook.run.controller import StateReporter
 from hook.run.report import ProgressReporter
@@ -142,13 +143,13 @@ def test_the_status_object_shows_no_pods_that_are_not_known(monkeypatch: pytest.
 
 
 def test_settings_that_read_no_workloads() -> None:
-    """It is turned off, or no driver prepares claims: no request, and the reason."""
+    """It is turned off, or nothing prepares claims: no request, and the reason."""
     with serving(Shown(cluster(), held)) as server:
         run = runner(server, Settings(affected_workloads=AffectedWorkloads(enabled=False)))
         assert ended(run).exit_code == 0
         assert "affectedWorkloads.enabled" in run.workloads.affected.unknown
         assert server.count("resourceclaims") == 0
-    assert "drivers" in workloads.why_not(Settings(drivers=("network",)))
+    assert "network" in workloads.why_not(Settings(stack=StackName.NETWORK))
 
 
 def test_table_and_json_are_bounded() -> None:
@@ -171,7 +172,7 @@ def test_a_controller_reports_affected_pods_when_there_is_one_more(caplog: pytes
     with serving(Said(200, b'{"kind": "Event"}'), heard.wrote) as server:
         recorder = EventRecorder(server.api, "leader", silent=False)
         owner = ObjectReference("apps/v1", "Deployment", "gpu-operator", "post-controller", "deployment-uid")
-        reporter = StateReporter(ProgressReporter(recorder, owner))
+        reporter = StateReporter(ProgressReporter(recorder, owner), GPU_OPERATOR)
         first, second = (replace(POD, name=name, uid=name) for name in ("first", "second"))
         for affected in (
             Affected(), Affected((first,)), Affected((first,)), Affected((first, second)), Affected((second,)),

@@ -22,9 +22,9 @@ RDMA: Final = "rdma-shared-dp-ds"
 SRIOV: Final = "network-operator-sriov-device-plugin"
 OWN: Final = "kube-sriov-device-plugin-amd64"
 """A device plugin that people deployed by themselves; no operator takes it off a node whose driver reloads."""
-FURTHER: Final = client("kube-system", OWN, "network")
+FURTHER: Final = client("kube-system", OWN)
 """As `--driver-client` has it."""
-FURTHER_VALUE: Final = {"driver": "network", "namespace": "kube-system", "name": OWN}
+FURTHER_VALUE: Final = {"namespace": "kube-system", "name": OWN}
 """The same as an entry of the value `driverClients`."""
 IMAGE: Final = "ghcr.io/k8snetworkplumbingwg/sriov-network-device-plugin"
 NIC: Final = "feature.node.kubernetes.io/pci-15b3.present"
@@ -72,7 +72,7 @@ class Net:
 
     def start(self, *args: str) -> Logged:
         """Start the program for this driver, with an account whose writes are in the audit log."""
-        served = ("--driver=network", FURTHER)
+        served = ("--stack=network", FURTHER)
         # An excluded node keeps this policy notReady for good, and a run waits for it.
         briefly = (*QUICK, "advanced.policyGrace=4s", "--timeout=140s")
         return self.lab.start("run", *served, *briefly, *args, kubeconfig=self.account)
@@ -83,7 +83,7 @@ class Net:
 
     def status(self, *args: str) -> Ended:
         """Ask how this stack stands."""
-        return self.lab.run("status", "--driver=network", *args, kubeconfig=self.account)
+        return self.lab.run("status", "--stack=network", *args, kubeconfig=self.account)
 
     def fault(self, node: str, value: str | None) -> None:
         """Let a node's network driver fail, or no longer."""

@@ -18,7 +18,7 @@ def test_a_parallel_upgrade_with_safe_load_that_the_operator_missed(boot: gpu.Bo
     net.fleet()
     safely = {"ofedDriver__upgradePolicy__safeLoad": True}
     net.operator(NEW, **PARALLEL, **MISSED, **safely)
-    lab.deploy(drivers=["network"], driverClients=[FURTHER_VALUE])
+    lab.deploy(stack="network", driverClients=[FURTHER_VALUE])
     asked = {each.node for each in net.truth.happenings if each.event == "safe-load-asked"}
     assert asked == set(THREE)
     assert set(net.states().values()) == {"upgrade-done"}

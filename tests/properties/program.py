@@ -13,7 +13,6 @@ from hook.errors import ConflictError, NotFoundError
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
-from hook.objects.drivers import GPU_OPERATOR
 from hook.run.job import Outcome, Runner
 from tests.fixtures.objects import at
 from tests.properties.observation import Watch, moment_of
@@ -82,7 +81,7 @@ class Eyes(Cache):
     """A cache without an API server: it shows what one run's watches show, and a second, consistent read."""
 
     def __init__(self, run: Run, door: Api) -> None:
-        super().__init__(door, [GPU_OPERATOR], run.settings, retry.JOB)
+        super().__init__(door, run.settings, retry.JOB)
         self._run = run
 
     @property
@@ -93,17 +92,17 @@ class Eyes(Cache):
     def watch_fleet(self) -> None:
         """All kinds are watched from the start."""
 
-    def watch_plugins(self) -> dict[str, tuple[DaemonSet, ...]]:
+    def watch_plugins(self) -> tuple[DaemonSet, ...]:
         """Return no DaemonSet: Events have no subject here."""
-        return {}
+        return ()
 
-    def snapshot(self) -> dict[str, Snapshot]:
+    def snapshot(self) -> Snapshot:
         """Return what the watches show."""
-        return {GPU_OPERATOR.name: self._run.watch.snapshot()}
+        return self._run.watch.snapshot()
 
-    def read_consistently(self, _left: float) -> dict[str, Snapshot]:
+    def read_consistently(self, _left: float) -> Snapshot:
         """Return what is there now."""
-        return {GPU_OPERATOR.name: Watch(self._run.observation).snapshot()}
+        return Watch(self._run.observation).snapshot()
 
     def wait(self, _seconds: float) -> None:
         """Hand over to the history."""

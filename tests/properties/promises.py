@@ -14,6 +14,7 @@ from typing import Final
 
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, NodeStatus, Phase, headline
+from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Snapshot
 from hook.run import report
 from hook.run.job import Outcome
@@ -219,7 +220,7 @@ def ending(run: Run, outcome: Outcome, started: float) -> None:
         raise WrongEndError(f"{decision.phase} ends with exit code {outcome.exit_code}")
     if not (decision.reason and decision.message and headline(decision)):
         raise WrongEndError(f"{decision.phase} without a reason")
-    if decision.unhappy and not report.advice(decision):
+    if decision.unhappy and not report.advice(decision, GPU_OPERATOR):
         raise WrongEndError(f"{decision.phase} has no advice")
     if decision.phase is Phase.DONE:
         done(world)

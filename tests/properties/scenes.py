@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Final
 
 from hook.config import DriverClient, Settings
-from hook.objects.views import Snapshot
+from hook.objects.drivers import StackName
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.modes import network, openshift, pooled, rdma_pod, with_exporter, with_toolkit
 from tests.fixtures.objects import Object, driver_pod, obj, plugin_pod, stamp
 
-EXPORTER: Final = DriverClient("gpu", "monitoring", "dcgm-exporter")
+EXPORTER: Final = DriverClient("monitoring", "dcgm-exporter")
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,6 @@ class Scene:
             objects = found.of(part)
             found.parts[part] = [*objects[:number], change(objects[number]), *objects[number + 1 :]]
         return found
-
-    def seen(self, found: Cluster) -> dict[str, Snapshot]:
-        """Return what is seen of each stack."""
-        return {found.stack.name: found.seen()}
 
 
 def loading() -> Cluster:
@@ -99,6 +95,6 @@ SCENES: Final = {
     "exporter": Scene(lambda: with_exporter(cluster("a", "b"), 5), frozenset({"exporter-a-uid", "exporter-b-uid"}),
                       unfinished=True, settings=Settings(driver_clients=(EXPORTER,))),
     "network": Scene(lambda: network("a", "b").put("plugin-pod", rdma_pod("b", started=-99)),
-                     frozenset({"rdma-b-uid"}), unfinished=True, settings=Settings(drivers=("network",))),
-    "network-done": Scene(lambda: network("a", "b"), settings=Settings(drivers=("network",))),
+                     frozenset({"rdma-b-uid"}), unfinished=True, settings=Settings(stack=StackName.NETWORK)),
+    "network-done": Scene(lambda: network("a", "b"), settings=Settings(stack=StackName.NETWORK)),
 }  # fmt: skip

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from hook.decide import memo as memo_module
-from hook.decide.decide import Memories
 from hook.decide.fleet import Context, Fleet
 from hook.decide.memo import Groups, Memo
-from hook.decide.result import Decision, DeletePod
+from hook.decide.result import Decision
 from hook.decide.state import Memory
 from hook.kube import requests, retry
 from hook.kube.cache import NODES, PLUGIN_PODS, Fields, assemble
@@ -89,33 +88,26 @@ class Course:
     def __init__(self, scene: Scene, settings: Any) -> None:  # noqa: ANN401 - of a Job or of a controller
         self.scene, self.settings, self.now = scene, settings, LATER
         self.found = scene.changed()
-        self.memories: Memories = {name: Memory(started=LATER) for name in settings.drivers}
-        self.before = [self.memories]
-        self.memos = {name: Memo() for name in settings.drivers}
-        self.seen: dict[str, Snapshot] = {}
+        self.memory, self.memo, self.seen = Memory(started=LATER), Memo(), Snapshot()
+        self.before = [self.memory]
 
     def decide(self) -> Decision:
         """Decide in both ways. Raises DifferentError."""
-        seen = self.scene.seen(self.found)
-        self.seen = {name: shared(self.seen.get(name, Snapshot()), snapshot) for name, snapshot in seen.items()}
+        self.seen = shared(self.seen, self.found.seen())
         decision: Decision
-        decision, self.memories = verified(self.seen, self.memories, self.settings, self.now, self.memos)
+        decision, self.memory = verified(self.seen, self.memory, self.settings, self.now, self.memo)
         self.actions = decision.actions
-        self.before.append(self.memories)
+        self.before.append(self.memory)
         return decision
 
     def remember(self, how: str) -> None:
         """Record a result of each restart."""
         for action in self.actions:
-            for each in (action, *action.also):
-                pods = ((each.node, each.pod),) if isinstance(each, DeletePod) else each.pods
-                for node, pod in pods:
-                    memory = self.memories[each.stack]
-                    done = {"asked": "", "refused": "a policy denies it"}
-                    if how in done:
-                        self.memories = {**self.memories, each.stack: memory.asked(node, pod, self.now, done[how])}
-                    elif how == "troubled":
-                        self.memories = {**self.memories, each.stack: memory.troubled(pod, "no answer")}
+            done = {"asked": "", "refused": "a policy denies it"}
+            if how in done:
+                self.memory = self.memory.asked(action.node, action.pod, self.now, done[how])
+            else:
+                self.memory = self.memory.troubled(action.pod, "no answer")
 
 
 def shared(before: Snapshot, after: Snapshot) -> Snapshot:
@@ -140,7 +132,7 @@ def befall(data: st.DataObject, course: Course) -> None:
     if what == "memory":
         course.remember(data.draw(st.sampled_from(("asked", "asked", "refused", "troubled"))))
     elif what == "earlier":
-        course.memories = data.draw(st.sampled_from(course.before))
+        course.memory = data.draw(st.sampled_from(course.before))
     elif what == "crash" and cluster.of("plugin-pod"):
         number = data.draw(st.integers(0, len(cluster.of("plugin-pod")) - 1))
         since = (course.now - D).total_seconds() - data.draw(st.sampled_from((-5, 3, 70, 70)))
@@ -225,7 +217,7 @@ def test_the_program_decides_as_a_full_evaluation(family: str) -> None:
 
 def live(history: History) -> None:
     """Let the program itself live through a history of the model. Raises DifferentError."""
-    with mock.patch.object(loop, "decide_all", verified):
+    with mock.patch.object(loop, "decide", verified):
         Story(history).tell()
 
 
@@ -343,7 +335,7 @@ def test_a_memo_that_ignores_the_memory_is_noticed() -> None:
         course.decide()
         course.found.change("driver-pod", {"status": {"conditions": conditions(3590)}})
         course.decide()
-        course.memories = course.before[0]
+        course.memory = course.before[0]
         return reasons(course.decide().statuses)
 
     assert ["PluginStale", "PluginStale"] == forgets()

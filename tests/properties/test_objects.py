@@ -8,7 +8,6 @@ what the cluster says, and is believed where nothing contradicts it (`LIES`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,12 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hook.decide.decide import chosen, decide_all, succeeded
+from hook.decide.decide import decide, succeeded
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.decide.state import Memory
 from hook.objects import policies, readers, views
 from hook.objects.decoding import Reader
+from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Snapshot
 from hook.plan import plan
 from hook.plan.plan import Options, make_plan
@@ -78,13 +78,12 @@ def _differs(was: Any, now: Any, part: str) -> bool:  # noqa: ANN401 - JSON
     return bool(was != now)
 
 
-def decided(scene: Scene, found: Cluster) -> tuple[Mapping[str, Snapshot], Decision, Decision]:
+def decided(scene: Scene, found: Cluster) -> tuple[Snapshot, Decision, Decision]:
     """Decide on a cluster in the middle of a run, and at the end of its time."""
-    seen = scene.seen(found)
-    decision, memories = decide_all(seen, {}, scene.settings, LATER)
-    late = LATER - scene.settings.timeout
-    over = {one.name: Memory(started=late, first_seen=memories[one.name].first_seen) for one in chosen(scene.settings)}
-    return seen, decision, decide_all(seen, over, scene.settings, LATER + timedelta(seconds=1))[0]
+    seen = found.seen()
+    decision, memory = decide(seen, Memory(started=LATER), scene.settings, LATER)
+    over = Memory(started=LATER - scene.settings.timeout, first_seen=memory.first_seen)
+    return seen, decision, decide(seen, over, scene.settings, LATER + timedelta(seconds=1))[0]
 
 
 def check(scene: Scene, found: Cluster, *, lie: bool = False) -> None:
@@ -92,8 +91,7 @@ def check(scene: Scene, found: Cluster, *, lie: bool = False) -> None:
     seen, decision, late = decided(scene, found)
     restarted = {action.pod.uid for one in (decision, late) for action in one.actions if hasattr(action, "pod")}
     restarted &= scene.plugins  # A UID that no pod has deletes none: it is a precondition of each deletion.
-    # Of the stack that must settle first, only as long as the policy asks for both.
-    malformed = [one for name in (seen if not lie else (found.stack.name,)) for one in seen[name].malformed]
+    malformed = seen.malformed
     for one in (decision, late):
         shown(one)
         success = one.phase in (Phase.DONE, Phase.SKIP)
@@ -110,18 +108,18 @@ def check(scene: Scene, found: Cluster, *, lie: bool = False) -> None:
 
 def shown(decision: Decision) -> None:
     """Put a decision into everything that users read: it fits, and no terminal obeys anything in it."""
-    lines = [*report.table(decision).splitlines(), *report.ending(decision)]
+    lines = [*report.table(decision).splitlines(), *report.ending(decision, report.advice(decision, GPU_OPERATOR))]
     assert all(line.isprintable() for line in lines)
     assert all(len(line) < 20_000 for line in lines)
     json.dumps(report.as_json(decision)).encode()
-    message = report.termination_message(decision, 124, 2**31)
+    message = report.termination_message(decision, 124, 2**31, GPU_OPERATOR)
     assert len(message.encode()) <= report.TERMINATION_LIMIT
     assert json.loads(message)["phase"] == decision.phase
 
 
 def planned(scene: Scene, found: Cluster) -> None:
     """Plan an upgrade of it: whatever the plan says, no terminal obeys anything in it."""
-    made = make_plan(scene.seen(found), scene.settings, LATER, Options(timedelta(hours=2)))
+    made = make_plan(found.seen(), scene.settings, LATER, Options(timedelta(hours=2)))
     assert all(line.isprintable() for line in plan.table(made))
     json.dumps(plan.as_json(made)).encode()
 

@@ -29,7 +29,7 @@ def planned(recording: Recording, until: float) -> PoolPlan:
         if change.at <= until:
             objects.apply(change)
     seen = replace(objects.seen(until), slices=())
-    (pool,) = make_plan({"gpu": seen}, Settings(), recording.moment(until), Options()).pools
+    (pool,) = make_plan(seen, Settings(), recording.moment(until), Options()).pools
     return pool
 
 

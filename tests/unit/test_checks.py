@@ -14,19 +14,20 @@ from hook.checks import bound, duration, settings_from
 from hook.config import ControllerSettings, Duration, Settings
 from hook.errors import SettingsError
 from hook.format import Bound
+from hook.objects.drivers import StackName
 from tests.fixtures.settings import EVERY_SETTING
 from tools.settings import settings
 
 AT_LEAST_ONE: Final = "^([1-9][0-9]{0,5}|[1-9][0-9]?%|100%)$"
 SECONDS: Final = [Duration(seconds=count) for count in range(1, 7)]
 READ: Final = Settings(
-    drivers=("network", "gpu"), timeout=Duration(hours=1, minutes=1, seconds=1),
+    stack=StackName.GPU, timeout=Duration(hours=1, minutes=1, seconds=1),
     plugin_timeout=Duration(minutes=3), max_parallel_restarts=1234567, refresh_after=("toolkit",), dry_run=True,
     on_deadline=config.OnDeadline.REPORT, on_manual_upgrade=config.OnManualUpgrade.WAIT,
     expect=config.Expect("v26.7.0", "580.126.20"),
-    plugin=config.Plugin("dra", ("one", config.PluginName(driver="gpu", name="two"), config.PluginName(name="three"))),
+    plugin=config.Plugin("dra", ("one", "two")),
     driver_clients=(config.DriverClient(namespace="dra", name="exporter"),
-                    config.DriverClient("gpu", labels={"example.com/app": "profiler", "empty": ""})),
+                    config.DriverClient(labels={"example.com/app": "profiler", "empty": ""})),
     affected_workloads=config.AffectedWorkloads(enabled=False),
     log_format=config.LogFormat.JSON, log_level=config.LogLevel.DEBUG, advanced=config.Advanced(*SECONDS),
     controller=config.ControllerLimits(Bound(3), Duration(minutes=2), Duration(hours=3)),
@@ -44,17 +45,18 @@ def test_every_setting_is_read() -> None:
     """Each setting has the name and path of the chart's value. Without any, the defaults apply."""
     assert READ == settings_from(EVERY_SETTING)
     assert Settings() == settings_from({})
+    assert Settings(stack=StackName.NETWORK) == settings_from({"stack": "network"})
     assert ControllerSettings() == settings_from({}, controller=True)
 
 
 def test_every_setting_has_a_description() -> None:
-    """The sample names every setting, with a value that is not the default."""
+    """The sample names every setting, with a value that is not the default (but `stack`)."""
     for path, setting in settings()[0].items():
         value: Any = EVERY_SETTING
         for name in path:
             value = value[name]
         assert setting.description, path
-        assert not setting.is_default(value), path
+        assert setting.is_default(value) is (path == ("stack",)), path
 
 
 def test_a_duration_has_units() -> None:
@@ -92,9 +94,8 @@ MISTAKES: Final[tuple[tuple[object, str], ...]] = (
      "driverClients[1].nam: no such setting; did you mean driverClients.name?"),
     ({"onDeadline": "x"}, 'onDeadline: "x" is unknown; choose fail or report'),
     ({"onManualUpgrade": 3}, "onManualUpgrade: 3 is not a text in quotes"),
-    ({"drivers": ["disk"]}, 'drivers[0]: "disk" is unknown; choose gpu or network'),
-    ({"drivers": []}, "drivers: [] is too short: at least 1 entry"),
-    ({"drivers": "gpu"}, 'drivers: "gpu" is not a list'),
+    ({"stack": "disk"}, 'stack: "disk" is unknown; choose gpu or network'),
+    ({"refreshAfter": "mig"}, 'refreshAfter: "mig" is not a list'),
     ({"maxParallelRestarts": -1}, "maxParallelRestarts: -1 is too small: at least 0"),
     ({"maxParallelRestarts": "3"}, 'maxParallelRestarts: "3" is not a whole number'),
     ({"dryRun": "yes"}, 'dryRun: "yes" is not true or false'),
@@ -104,8 +105,7 @@ MISTAKES: Final[tuple[tuple[object, str], ...]] = (
     ({"timeout": "1m\n"}, 'timeout: "1m\\n" has a character that cannot be printed'),
     ({"a\x1b": 1}, 'the settings: "a\\u001b" has a character that cannot be printed'),
     ({"plugin": {"names": ["Upper"]}}, f'plugin.names[0]: "Upper" {NAME}'),
-    ({"plugin": {"names": [3]}}, "plugin.names[0]: 3 is not a name, or a driver and a name"),
-    ({"plugin": {"names": [{"driver": "gpu"}]}}, "plugin.names[0]: name is missing"),
+    ({"plugin": {"names": [3]}}, "plugin.names[0]: 3 is not a text in quotes"),
     ({"plugin": {"namespace": "a.b"}}, f'plugin.namespace: "a.b" {NAMESPACE}'),
     ({"driverClients": [{"labels": {"-a": "b"}}]}, f"{CLIENT_LABELS} is not a valid key of a label"),
     ({"driverClients": [{"labels": {"a": "b c"}}]}, f"{CLIENT_LABELS} is not a valid value of a label"),
@@ -128,7 +128,7 @@ def test_what_no_json_has_is_refused_too() -> None:
         ({"expect": {"driverVersion": date(2026, 1, 1)}}, 'expect.driverVersion: "2026-01-01" is not a text in quotes'),
         ({"timeout": 10**30}, f"timeout: {10**30} is not a duration"),
         ({"timeout": "\ud800"}, 'timeout: "\\ud800" has a character that cannot be printed'),
-        ({"drivers": deep}, "the settings: blocks or lists are nested too deeply"),
+        ({"refreshAfter": deep}, "the settings: blocks or lists are nested too deeply"),
     ):
         assert refusal(values).startswith(words), words
     # A newer decoder may have other messages.
@@ -137,8 +137,8 @@ def test_what_no_json_has_is_refused_too() -> None:
 
 def test_what_is_too_long_is_cut_in_the_message() -> None:
     """A message stays one line of a terminal."""
-    message = refusal({"plugin": {"names": [{"name": "d" * 254}]}})
-    assert re.match(r"plugin\.names\[0\]\.name: .* is too long: at most 253 char", message), message
+    message = refusal({"plugin": {"names": ["d" * 254]}})
+    assert re.match(r"plugin\.names\[0\]: .* is too long: at most 253 char", message), message
     assert len(message) < 200, message
 
 
@@ -153,16 +153,12 @@ WITHOUT_EFFECT: Final[tuple[tuple[dict[str, Any], str], ...]] = (
     *(({"driverClients": [client]}, "driverClients[0]: set either namespace and name, or labels") for client in (
         {}, {"name": "a"}, {"namespace": "a"}, {"name": "a", "labels": {"a": "b"}},
         {"namespace": "a", "name": "b", "labels": {"a": "b"}})),
-    ({"plugin": {"names": ["a", {"driver": "network", "name": "a"}]}},
-     'plugin.names[1].driver: "network" is not among drivers'),
-    ({"driverClients": [{"driver": "disk", "namespace": "a", "name": "b"}]},
-     'driverClients[0].driver: "disk" is not among drivers'),
-    ({"drivers": ["network"], "refreshAfter": ["toolkit"]},
-     'refreshAfter[0]: "toolkit" does not belong to any driver in drivers'),
+    ({"stack": "network", "refreshAfter": ["toolkit"]},
+     'refreshAfter[0]: "toolkit" does not belong to the stack network'),
     ({"refreshAfter": ["disk"]},
-     'refreshAfter[0]: "disk" does not belong to any driver in drivers; choose from mig, toolkit'),
-    ({"drivers": ["network"], "expect": {"chartVersion": "v1"}},
-     "expect.chartVersion: no policy of the drivers in drivers names the chart that it comes from"),
+     'refreshAfter[0]: "disk" does not belong to the stack gpu; choose from mig, toolkit'),
+    ({"stack": "network", "expect": {"chartVersion": "v1"}},
+     "expect.chartVersion: a NicClusterPolicy does not name the chart that it comes from"),
 )  # fmt: skip
 
 
@@ -172,7 +168,7 @@ def test_what_cannot_work_or_has_no_effect_is_refused() -> None:
         for controller in (False, True):
             assert expected == refusal(values, controller=controller), values
     for values in ({"refreshAfter": ["toolkit"]}, {"expect": {"chartVersion": "v99"}}):
-        assert settings_from({"drivers": ["network", "gpu"], **values}), "an effect on one driver, not the first one"
+        assert settings_from(values), values
     several: dict[str, Any] = {"timeout": "0s", "pluginTimeout": "0s", "refreshAfter": ["disk"]}
     assert 3 == len(refusal(several).splitlines()), "all contradictions are reported at once"
     # A controller that never acts would look like one that does.

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from hook import config
 from hook.checks import settings_from
 from hook.config import ControllerSettings, Duration, Settings
 from hook.format import Bound
-from tests.fixtures.settings import EVERY_SETTING
 
 
 def test_the_defaults_are_those_that_are_documented() -> None:
@@ -26,13 +24,8 @@ def test_the_defaults_are_those_that_are_documented() -> None:
     )  # fmt: skip
 
 
-def test_plugins_and_clients_belong_to_a_driver() -> None:
-    """Those that name none belong to the first driver."""
-    found = settings_from(EVERY_SETTING)
-    assert (("one", "three"), ("two",)) == (found.plugin_names("network"), found.plugin_names("gpu"))
-    assert (config.DriverClient(namespace="dra", name="exporter"),) == found.clients_of("network")
-    assert ["example.com/app=profiler,empty="] == [str(client) for client in found.clients_of("gpu")]
-    # A Job refreshes each node as soon as it is settled: it has no limit of plugins that are down.
+def test_only_a_controller_limits_how_many_plugins_are_down() -> None:
+    """A Job refreshes each node as soon as it is settled."""
     values = {"controller": {"maxUnavailable": "10%"}}
     assert (False, None) == (settings_from(values).is_controller, settings_from(values).max_unavailable)
     assert Bound("10%") == settings_from(values, controller=True).max_unavailable

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.bench import atrest
 from hook.config import ControllerSettings
-from hook.decide.decide import decide_all
+from hook.decide.decide import decide
 from hook.decide.memo import Memo
 from hook.decide.state import Memory
 from hook.objects import readers
@@ -26,7 +26,6 @@ from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Snapshot
 
 if TYPE_CHECKING:
-    from hook.decide.decide import Memories, Snapshots
     from hook.decide.result import Decision
     from hook.objects.decoding import Reader
 
@@ -39,7 +38,6 @@ READERS: Final[dict[str, Reader[Any]]] = {
     "ControllerRevision": readers.revision,
     "ResourceSlice": readers.device_slice,
 }
-NAME: Final = GPU_OPERATOR.name
 SECOND: Final = timedelta(seconds=1)
 LATER: Final = atrest.BEGAN + timedelta(days=3)
 
@@ -57,18 +55,17 @@ def measured(nodes: int, changed: int) -> dict[str, Any]:
     """Return the CPU milliseconds of a decision in both variants. The median counts."""
     fleet = snapshot(nodes)
     fleets = [_changed(fleet, range(0, nodes, max(1, nodes // changed)), ready=ready) for ready in (False, True)]
-    memories: Memories = {NAME: Memory(started=LATER)}
-    memos = {NAME: Memo()}
+    memory, memo = Memory(started=LATER), Memo()
     times: dict[str, list[float]] = {"full": [], "incremental": []}
     for turn in range(TURNS):
         # Each has tuples of its own, as a cache has that built them anew.
-        seen = {NAME: replace(fleets[turn % 2], nodes=dict(fleet.nodes))}
-        found, full = _timed(seen, memories, turn), _timed(seen, memories, turn, memos)
+        seen = replace(fleets[turn % 2], nodes=dict(fleet.nodes))
+        found, full = _timed(seen, memory, turn), _timed(seen, memory, turn, memo)
         if found[1:] != full[1:]:
             raise SystemExit("incremental and full evaluation differ")
         times["full"].append(found[0])
         times["incremental"].append(full[0])
-        memories = full[2]
+        memory = full[2]
     middle = {variant: round(1000 * statistics.median(spent[4:]), 1) for variant, spent in times.items()}
     return {
         "full_ms": middle["full"],
@@ -77,11 +74,9 @@ def measured(nodes: int, changed: int) -> dict[str, Any]:
     }
 
 
-def _timed(
-    seen: Snapshots, memories: Memories, turn: int, memos: dict[str, Memo] | None = None
-) -> tuple[float, Decision, Memories]:
+def _timed(seen: Snapshot, memory: Memory, turn: int, memo: Memo | None = None) -> tuple[float, Decision, Memory]:
     settings, began = ControllerSettings(), time.process_time()
-    decision, after = decide_all(seen, memories, settings, LATER + turn * SECOND, memos)
+    decision, after = decide(seen, memory, settings, LATER + turn * SECOND, memo)
     return time.process_time() - began, decision, after
 
 

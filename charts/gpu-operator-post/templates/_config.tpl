@@ -6,7 +6,7 @@ component.
 {{- define "gpu-operator-post.config" -}}
 {{- $values := .root.Values -}}
 {{- $config := pick $values
-  "drivers" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "maxParallelRestarts" "onManualUpgrade"
+  "stack" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "maxParallelRestarts" "onManualUpgrade"
   "logFormat" "logLevel" "advanced" "affectedWorkloads" -}}
 {{- if eq .component "controller" -}}
 {{- $_ := set $config "controller" (pick $values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax") -}}

@@ -1,14 +1,11 @@
 {{/*
 Mistakes that deserve a sentence, and those between several values. All others are the schema's: each rule stands in one
-place. The program checks its settings in addition, such as names of drivers that belong together.
+place. The program checks its settings in addition, such as components that the stack does not have.
 */}}
 {{- define "gpu-operator-post.validate" -}}
 {{- $problems := list -}}
 {{- if not .Values.image.repository -}}
 {{- $problems = append $problems "image.repository is empty: this chart is from the sources, which name no image. Build the image (make image), push it where your nodes pull from, and set image.registry and image.repository; or install a released chart." -}}
-{{- end -}}
-{{- if kindIs "slice" .Values.driver -}}
-{{- $problems = append $problems "driver is a list: did you mean drivers? The value driver belongs to the chart of the GPU operator and has no effect here." -}}
 {{- end -}}
 {{- $durations := dict "timeout" .Values.timeout "pluginTimeout" .Values.pluginTimeout -}}
 {{- range $name, $value := .Values.advanced -}}

@@ -64,7 +64,7 @@ def journal(deleted_at: float = 110.0, **how: Any) -> Truth:  # noqa: ANN401 - t
     lines = [
         encode("driver-loaded", NODE, 50, stack="gpu", load=1, version="1"),
         encode("plugin-started", NODE, 60, load=1, **plugin),
-        encode("driver-unloaded", NODE, 104, stack="gpu"),
+        encode("driver-unloaded", NODE, 104),
         encode("driver-loaded", NODE, 105, stack="gpu", load=2, version="2"),
         encode("plugin-deleted", NODE, deleted_at, **plugin, **{**GOOD, **how}),
         encode("plugin-gone", NODE, deleted_at + 1, **plugin),

@@ -205,8 +205,8 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "selector": (selecting(CLIENT), JOB),
     "label that is not read": (selecting(ELSEWHERE).change("policy", EVICTING), JOB),
     "evicted by the driver manager": (cluster().change("policy", EVICTING).change("daemonset", ELSEWHERE, PLUGIN), JOB),
-    "clients not found": (cluster(), Settings(driver_clients=(EXPORTER, DriverClient("gpu", labels={"a": "b"})))),
-    "client that is a driver": (cluster(), Settings(driver_clients=(DriverClient("gpu", "gpu-operator", DRIVER),))),
+    "clients not found": (cluster(), Settings(driver_clients=(EXPORTER, DriverClient(labels={"a": "b"})))),
+    "client that is a driver": (cluster(), Settings(driver_clients=(DriverClient("gpu-operator", DRIVER),))),
     "no image": (openshift(), Settings(expect=Expect(driver_version="580.126.20"))),
     "image rewritten": (running_image("mirror:5000/nvidia/driver:580.126.20-ubuntu22.04"), JOB),
 }  # fmt: skip
@@ -252,7 +252,7 @@ def later() -> Iterator[tuple[str, Decision]]:
 
 def rendered() -> str:
     """Return the content of the file."""
-    decisions = {name: found.decide(structs.replace(settings, drivers=(found.stack.name,)))[0]
+    decisions = {name: found.decide(settings)[0]
                  for name, (found, settings) in STATES.items()}  # fmt: skip
     lines = ["# Written by python -m tests.unit.decide.messages"]
     for name, decision in (*decisions.items(), *later()):

@@ -18,7 +18,7 @@ from tests.unit.decide import patches
 
 PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 DRIVER: Final = "nvidia-driver-daemonset"
-EXPORTER: Final = DriverClient("gpu", "monitoring", "dcgm-exporter")
+EXPORTER: Final = DriverClient("monitoring", "dcgm-exporter")
 JOB: Final = Settings()
 TOOLKIT: Final = Settings(refresh_after=("toolkit",))
 MIG: Final = Settings(refresh_after=("mig",))

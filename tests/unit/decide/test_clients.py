@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hook.config import DriverClient, Plugin, PluginName, Settings
+from hook.config import DriverClient, Plugin, Settings
 from hook.decide import clients
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
@@ -15,7 +15,7 @@ from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, pods, unnamed
 
 OLD_NAME = "nvidia-dra-driver-gpu-kubelet-plugin"
 MANAGED = "nvidia-dra-driver-kubelet-plugin"
-BY_LABELS = DriverClient("gpu", labels={"app.kubernetes.io/name": "dcgm-exporter", "team": "telemetry"})
+BY_LABELS = DriverClient(labels={"app.kubernetes.io/name": "dcgm-exporter", "team": "telemetry"})
 
 
 def plugin(name: str, spec: str = "{}", labels: str = "{}", owner: str = "") -> Object:
@@ -60,26 +60,24 @@ def test_plugins_are_found_by_exact_name() -> None:
         ("ComputeDomain daemon of that name", plugin(PLUGIN, labels=cd_daemon), ([], [], [])),
         ("driver", obj("driver-daemonset"), ([], [], [])),
     ):  # fmt: skip
-        found = clients.find([readers.daemonset(daemonset)], GPU_OPERATOR, Settings())
+        found = clients.find([readers.daemonset(daemonset)], Settings())
         kinds = (found.named, found.unnamed, found.operator_managed)
         assert expected == tuple([one.name for one in kind] for kind in kinds), name
-    assert OTHER_PLUGIN == clients.find([], GPU_OPERATOR, Settings()).of_kind("unknown")
+    assert OTHER_PLUGIN == clients.find([], Settings()).of_kind("unknown")
 
 
 def test_namespace_and_names_confine_the_plugins() -> None:
-    """The namespace confines what is looked at, the names of a stack what is restarted of it."""
+    """The namespace confines what is looked at, the names what is restarted of it."""
     old = obj("plugin-daemonset", f"metadata: {{name: {OLD_NAME}, uid: old, namespace: old}}")
     views = [readers.daemonset(daemonset) for daemonset in (plugin(PLUGIN), old, plugin("mine-kubelet-plugin"))]
     for name, given, expected in (
         ("anywhere", Plugin(), (2, 1)),
         ("one namespace", Plugin(namespace="nvidia-dra-driver-gpu"), (1, 1)),
         ("another namespace", Plugin(namespace="elsewhere"), (0, 0)),
-        ("another name", Plugin(names=(PluginName(driver="gpu", name="mine-kubelet-plugin"),)), (1, 2)),
-        ("a name of another stack", Plugin(names=(PluginName(driver="network", name=MANAGED),)), (2, 1)),
+        ("another name", Plugin(names=("mine-kubelet-plugin",)), (1, 2)),
     ):
-        found = clients.find(views, GPU_OPERATOR, Settings(plugin=given))
+        found = clients.find(views, Settings(plugin=given))
         assert expected == (len(found.named), len(found.unnamed)), name
-    assert (MANAGED,) == clients.plugin_names(NETWORK_OPERATOR, Settings(plugin=given))
 
 
 def test_a_driver_client_is_added_to_the_plugins() -> None:
@@ -88,12 +86,11 @@ def test_a_driver_client_is_added_to_the_plugins() -> None:
     for wanted, expected in (
         (EXPORTER, True),
         (BY_LABELS, True),
-        (DriverClient("gpu", labels={"team": "telemetry"}), True),
-        (DriverClient("gpu", labels={"team": "telemetry", "tier": "x"}), False),
-        (DriverClient("gpu", "elsewhere", "dcgm-exporter"), False),
-        (DriverClient("network", "monitoring", "dcgm-exporter"), False),
+        (DriverClient(labels={"team": "telemetry"}), True),
+        (DriverClient(labels={"team": "telemetry", "tier": "x"}), False),
+        (DriverClient("elsewhere", "dcgm-exporter"), False),
     ):
-        named = clients.find(seen, GPU_OPERATOR, settings(wanted)).named
+        named = clients.find(seen, settings(wanted)).named
         assert [PLUGIN, *(["dcgm-exporter"] if expected else [])] == [one.name for one in named], wanted
     # The namespace of plugins does not confine driver clients.
     given = settings(EXPORTER, plugin=Plugin(namespace="nvidia-dra-driver-gpu"))
@@ -118,16 +115,16 @@ def test_a_driver_client_that_matches_nothing_or_may_not_be_restarted_is_reporte
     """A typing error must not look like success. Without a plugin the skip reports it."""
     nothing, _memory = cluster().drop("daemonset", PLUGIN).drop("plugin-pod").decide(settings(EXPORTER))
     assert (Reason.NO_PLUGIN, 1) == (nothing.reason, len(nothing.warnings))
-    given = settings(DriverClient("gpu", labels={"app.kubernetes.io/component": "nvidia-driver"}))
+    given = settings(DriverClient(labels={"app.kubernetes.io/component": "nvidia-driver"}))
     found = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
     decision, _memory = found.decide(given)
     assert (Phase.SKIP, Reason.NO_PLUGIN) == (decision.phase, decision.reason)
     assert any("gpu-operator/nvidia-driver-daemonset loads a driver" in one for one in decision.warnings)
     # A driver client that is a plugin is treated as one, also under another name.
-    again = DriverClient("gpu", "nvidia-dra-driver-gpu", PLUGIN)
+    again = DriverClient("nvidia-dra-driver-gpu", PLUGIN)
     assert stale().decide()[0] == stale().decide(settings(again))[0]
     found = cluster().change("daemonset", "metadata: {name: mine}", PLUGIN).drop("slice")
-    mine = DriverClient("gpu", "nvidia-dra-driver-gpu", "mine")
+    mine = DriverClient("nvidia-dra-driver-gpu", "mine")
     assert ["SliceMissing"] == reasons(found.decide(settings(mine))[0].statuses)
 
 
@@ -144,11 +141,11 @@ def test_some_are_never_restarted_although_the_settings_name_them() -> None:
         ("network driver", NETWORK_OPERATOR, obj("network/driver-daemonset"), {"nvidia.com/ofed-driver": ""}),
     ):  # fmt: skip
         view = readers.daemonset(daemonset)
-        for wanted in (DriverClient(stack.name, labels=labels), DriverClient(stack.name, view.namespace, view.name)):
-            assert () == clients.find([view], stack, settings(wanted)).named, name
+        for wanted in (DriverClient(labels=labels), DriverClient(view.namespace, view.name)):
+            assert () == clients.find([view], settings(wanted, stack=stack.name)).named, name
     found = cluster()
     found.put("plugin-pod", *found.of("driver-pod"))
-    decision, _memory = found.decide(settings(DriverClient("gpu", labels={"helm.sh/chart": "gpu-operator-v26.3.4"})))
+    decision, _memory = found.decide(settings(DriverClient(labels={"helm.sh/chart": "gpu-operator-v26.3.4"})))
     assert (Phase.DONE, ()) == (decision.phase, decision.actions)
 
 

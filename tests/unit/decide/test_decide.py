@@ -6,19 +6,17 @@ from datetime import timedelta
 
 from msgspec import structs
 
-from hook.config import DriverClient, Duration, OnDeadline, Settings
-from hook.decide import decide as decisions
-from hook.decide.decide import Memories, decide_all, succeeded
-from hook.decide.memo import Memo
+from hook.config import Duration, OnDeadline, Settings
+from hook.decide.decide import succeeded
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, headline, in_need
+from hook.decide.result import Decision, NodeState, NodeStatus, Phase, headline, in_need
 from hook.decide.state import Memory
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, without_operator
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, of
-from tests.fixtures.modes import network, rdma_pod, with_exporter
+from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import driver_pod, plugin_pod
-from tests.unit.decide.runs import EXPORTER, PLUGIN, pods
+from tests.unit.decide.runs import EXPORTER, PLUGIN
 
 TWO = ("a", "b")
 YEAR = 365 * 24 * 3600
@@ -157,104 +155,6 @@ def test_what_still_exists_is_not_forgotten() -> None:
     # Until its end, a Job remembers nodes that are gone: one that was refreshed may come back without its labels.
     memory = stale(*TWO).decide()[1]
     assert frozenset(TWO) == without(stale(*TWO), "b").decide(memory=memory)[1].eligible
-
-
-# Several stacks.
-
-BOTH = Settings(drivers=("gpu", "network"))
-SHARED = structs.replace(
-    BOTH, driver_clients=tuple(DriverClient(stack, "monitoring", "dcgm-exporter") for stack in BOTH.drivers)
-)
-GONE, GONE_NETWORK = without_operator(cluster()), without_operator(network())
-
-
-def decide(
-    gpu: Cluster, nic: Cluster, settings: Settings = BOTH, memories: Memories | None = None, seconds: float = 0
-) -> tuple[Decision, Memories]:
-    """Decide about both stacks."""
-    seen = {"gpu": gpu.seen(), "network": nic.seen()}
-    return decide_all(seen, memories or {}, settings, LATER + timedelta(seconds=seconds))
-
-
-def restarted(decision: Decision, memories: Memories) -> Memories:
-    """Return the memories after the restarts of a decision."""
-    for action in decision.actions:
-        for restart in (action, *action.also):
-            assert isinstance(restart, DeletePod)
-            memory = memories[restart.stack].asked(restart.node, restart.pod, LATER)
-            memories = {**memories, restart.stack: memory}
-    return memories
-
-
-def stale_network(*nodes: str) -> Cluster:
-    """Return a network stack with a stale plugin on each node."""
-    return network(*nodes).put("plugin-pod", *(rdma_pod(name, started=-99) for name in nodes or ("nic-0",)))
-
-
-def test_one_stack_decides_for_all() -> None:
-    """The one that may still make progress, then the one that failed. The message names each, the first one first."""
-    unnamed = cluster().change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
-    for gpu, nic, *expected in (
-        (cluster(), network(), DONE, Reason.NOTHING_STALE, "gpu"),
-        (cluster(), stale_network(), WAIT, Reason.NODES_PENDING, "network"),
-        (stale(), network(), WAIT, Reason.NODES_PENDING, "gpu"),
-        (cluster(), GONE_NETWORK, DONE, Reason.NOTHING_STALE, "gpu"),
-        (cluster().drop("daemonset", PLUGIN), network(), DONE, Reason.NOTHING_STALE, "network"),
-        (GONE, GONE_NETWORK, Phase.SKIP, Reason.NO_POLICY, "gpu"),
-        (unnamed, network(), FAIL, Reason.UNNAMED_PLUGIN, "gpu"),
-        (unnamed, stale_network(), WAIT, Reason.NODES_PENDING, "network"),
-    ):
-        decision, _memories = decide(gpu, nic)
-        assert expected == [decision.phase, decision.reason, decision.stack]
-        other = "network" if decision.stack == "gpu" else "gpu"
-        assert decision.message.startswith(f"{decision.stack}: ")
-        assert f"; {other}: " in decision.message
-    # A deadline is shared: both began with the Job.
-    memories = decide(stale(), network())[1]
-    late, _memories = decide(stale(), network(), memories=memories, seconds=25 * 60)
-    assert (DEADLINE, Reason.NODES_PENDING, "gpu") == (late.phase, late.cause, late.stack)
-
-
-def test_each_stack_restarts_its_own_plugins_at_once() -> None:
-    """Each status names its stack, and each memory records the restarts of its stack alone. That one reports done."""
-    decision, memories = decide(stale("a"), stale_network("b"))
-    assert [("a", "gpu"), ("b", "network")] == [(status.node, status.stack) for status in decision.statuses]
-    assert ["plugin-a", "rdma-b"] == pods(decision)
-    second = Decision(WAIT, Reason.NODES_PENDING, "", actions=decision.actions[1:])
-    memories = restarted(second, memories)
-    later, _memories = decide(stale("a"), stale_network("b"), memories=memories, seconds=1)
-    assert ["plugin-a"] == pods(later)
-    done, _memories = decide(cluster("a"), network("b"), memories=memories, seconds=60)
-    assert (DONE, Reason.REFRESHED, "network") == (done.phase, done.reason, done.stack)
-
-
-def test_a_stack_is_named_only_where_there_are_several() -> None:
-    """Each warning of several stacks begins with its stack. A stack that is chosen twice is decided once."""
-    warned = decide(cluster().change("policy", "spec: {driver: {version: null, image: null}}"), network())[0].warnings
-    assert warned
-    assert all(warning.startswith("gpu: ") for warning in warned)
-    memos = {"gpu": Memo()}
-    decision, memories = decide_all({"gpu": stale().seen()}, {}, Settings(), LATER, memos)
-    assert memos["gpu"].fleet is not None
-    assert (stale().decide()[0], {"gpu"}) == (decision, set(memories))
-    chosen = decisions.chosen(Settings(drivers=("network", "gpu", "network")))
-    assert ["network", "gpu"] == [stack.name for stack in chosen]
-
-
-def test_a_driver_client_of_both_stacks_is_restarted_once_and_recorded_by_both() -> None:
-    """What comes after the second restart is fresh for both, however old it looks."""
-    gpu, nic = with_exporter(cluster("x"), -9), with_exporter(network("x"), -9)
-    memories: Memories = {}
-    rounds = []
-    for number in range(4):
-        for found in (gpu, nic):
-            found.change("plugin-pod", {"metadata": {"uid": f"exporter-{number}"}}, "exporter-x")
-        decision, memories = decide(gpu, nic, SHARED, memories, seconds=40 * number)
-        rounds.append((decision.phase, len(decision.actions)))
-        memories = restarted(decision, memories)
-    assert [(WAIT, 1), (WAIT, 1), *[(DONE, 0)] * 2] == rounds
-    (action,) = decide(gpu, nic, SHARED)[0].actions
-    assert (("gpu",), ("network",)) == ((action.stack,), tuple(other.stack for other in action.also))
 
 
 # Results: what reports and summaries read from them.

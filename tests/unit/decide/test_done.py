@@ -218,15 +218,6 @@ def test_a_skip_that_is_certain_is_reported_at_once() -> None:
         assert reason is decisions[1].reason
 
 
-def test_every_decision_names_its_stack_and_its_nodes() -> None:
-    """Done, pending, skipped, or on the way to one of them: reports and metrics are by stack."""
-    gone, disabled = cluster().drop("policy"), cluster().change("policy", DISABLED)
-    late = replace(cluster().decide()[1], first_seen={}, started=LATER - timedelta(hours=1))
-    decisions = timeline((0, cluster()), (0, gone), (3600, gone))
-    for decision in (*decisions, stale().decide()[0], disabled.decide()[0], gone.decide(memory=late)[0]):
-        assert ("gpu", ["gpu"]) == (decision.stack, [status.stack for status in decision.statuses]), decision
-
-
 # The operator is quiet.
 
 

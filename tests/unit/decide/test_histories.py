@@ -5,6 +5,7 @@ from __future__ import annotations
 from hook.config import Expect, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
+from hook.objects.drivers import StackName
 from hook.objects.names import MERGED_MANAGER
 from tests.fixtures.cluster import (
     Cluster,
@@ -172,13 +173,13 @@ def test_a_deletion_that_fails_every_time_has_a_reason_of_its_own() -> None:
 
 def test_a_driver_that_is_disabled_for_a_moment_ends_no_run() -> None:
     """As with a policy that is gone: the run waits out the grace period, then for each node that is not done."""
-    for name, there, disabled in (
-        ("gpu", cluster, "spec: {driver: {enabled: false}}"), ("network", network, "spec: {ofedDriver: null}")
-    ):  # fmt: skip
-        node = {"gpu": "driver", "network": "mofed"}[name]
+    for name, there, node, disabled in (
+        (StackName.GPU, cluster, "driver", "spec: {driver: {enabled: false}}"),
+        (StackName.NETWORK, network, "mofed", "spec: {ofedDriver: null}"),
+    ):
         for before in (True, False):
             found = there("a", "b").change("driver-pod", patches.NOT_READY, f"{node}-b")
-            run = Run(found, Settings(drivers=(name,)))
+            run = Run(found, Settings(stack=name))
             if before:
                 run.look(0)
             found.change("policy", disabled)

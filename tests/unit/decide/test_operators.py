@@ -235,18 +235,16 @@ def test_done_waits_for_the_network_operator() -> None:
     })  # fmt: skip
 
 
-def test_expected_versions_apply_to_the_stack_that_they_are_of() -> None:
-    """The driver version to the first one, and to some pool of it; the chart version to the GPU operator."""
+def test_an_expected_driver_version_is_that_of_the_policy_or_of_a_pool() -> None:
+    """If pools ask for different drivers, it must be among them."""
     new = "doca3.4.0-26.04-0.8.6.0-0"
-    for found, drivers, expect, reason in (
-        (network(), ("gpu", "network"), Expect("v26.3.4", "580.126.20"), Reason.NOTHING_STALE),
-        (network(), ("network",), Expect(driver_version=new), Reason.EXPECTATION_UNMET),
-        (network(), ("network",), Expect(chart_version="1"), Reason.NOTHING_STALE),
-        (pooled(A, B), ("gpu",), Expect(driver_version="580.126.20"), Reason.NOTHING_STALE),
-        (pooled(A, B), ("gpu",), Expect(driver_version="570.124.06"), Reason.NOTHING_STALE),
-        (pooled(A, B), ("gpu",), Expect(driver_version="590"), Reason.EXPECTATION_UNMET),
+    for found, version, reason in (
+        (network(), new, Reason.EXPECTATION_UNMET),
+        (pooled(A, B), "580.126.20", Reason.NOTHING_STALE),
+        (pooled(A, B), "570.124.06", Reason.NOTHING_STALE),
+        (pooled(A, B), "590", Reason.EXPECTATION_UNMET),
     ):
-        assert reason is found.decide(Settings(drivers=drivers, expect=expect))[0].reason, (drivers, expect)
+        assert reason is found.decide(Settings(expect=Expect(driver_version=version)))[0].reason, version
 
 
 def test_drivers_of_node_policies_are_evaluated_without_the_policy() -> None:

@@ -56,7 +56,6 @@ def test_a_status_names_the_plugin_and_its_pod() -> None:
     ):  # fmt: skip
         status = found.judge()
         assert (reason, plugin, subject) == (status.reason, status.plugin, status.subject)
-        assert found.stack.name == status.stack
 
 
 def test_a_stale_pod_has_all_that_a_restart_needs() -> None:

@@ -29,7 +29,7 @@ def affected(found: Cluster, *pods: Object) -> list[str]:
     read = claim_reader(GPU_OPERATOR.plugin.claim_drivers)
     claims = [workloads.claim(f"{pod['metadata']['name']}-gpu", pod["metadata"]["name"]) for pod in pods]
     holders = joined(filter(None, map(read, claims)), filter(None, map(claim_pod, pods)))
-    plugins = clients.find(snapshot.daemonsets, GPU_OPERATOR, Settings())
+    plugins = clients.find(snapshot.daemonsets, Settings())
     found_pods = affected_pods(holders, snapshot, plugins, GPU_OPERATOR)
     assert all(pod.claims == (f"{pod.name}-gpu",) and str(pod) == f"team/{pod.name}" for pod in found_pods)
     return [pod.name for pod in found_pods]

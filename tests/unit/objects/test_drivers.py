@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import hook
-from hook.config import Settings
 from hook.objects import drivers, names
-from hook.objects.drivers import STACKS
+from hook.objects.drivers import STACKS, StackName
 
 HOOK: Final = Path(hook.__file__).parent
 TABLE: Final = Path(drivers.__file__)
 ROWS: Final = {name for name, value in vars(drivers).items() if value in STACKS.values()}
-DEFAULT: Final = Path(inspect.getfile(Settings))
-"""Names the stack that is chosen where the settings name none."""
 
 
 def test_each_row_is_complete() -> None:
@@ -56,13 +52,12 @@ def test_an_object_belongs_to_one_stack() -> None:
 
 
 def test_no_other_module_names_a_stack() -> None:
-    """Neither by its name in a text, but for the default, nor by its row, but as a default argument."""
+    """Neither by its name in a text, nor by its row, but as a default argument."""
     for module in sorted(set(HOOK.rglob("*.py")) - {TABLE}):
         tree = ast.parse(module.read_text(encoding="utf-8"))
         docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in docstrings]
-        allowed = list(Settings().drivers) if module == DEFAULT else []
-        assert allowed == [node.value for node in constants if node.value in STACKS], module
+        assert [] == [node.value for node in constants if node.value in set(StackName)], module
         rows = {node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in ROWS}
         assert not rows - set(fallbacks(tree)), module
 

@@ -44,8 +44,7 @@ def test_where_there_is_nothing_to_plan_the_reason_is_given() -> None:
         ("no node", cluster().drop("node").drop("driver-pod").drop("plugin-pod"), Reason.NO_ELIGIBLE_NODE),
     ):  # fmt: skip
         made = planned(found)
-        nothing = [(one.stack, one.reason) for one in made.nothing]
-        assert ((), [("gpu", reason)], None) == (made.pools, nothing, made.window), name
+        assert ((), reason, None) == (made.pools, made.nothing and made.nothing.reason, made.window), name
 
 
 def test_what_makes_no_difference_is_noted() -> None:
@@ -54,18 +53,6 @@ def test_what_makes_no_difference_is_noted() -> None:
     assert (2, True) == (len(pool.nodes), Obstacle.NO_PLUGIN in obstacles(pool))
     pool = only(fleet(2).change("node", {"metadata": {"labels": "none"}}, "gpu-1"))
     assert "gpu-1" in obstacles(pool)[Obstacle.MALFORMED_OBJECT].message
-
-
-def test_both_stacks_are_planned_side_by_side() -> None:
-    """Each by its own policy; the longer one is the window, and a stack with nothing to plan delays nothing."""
-    seen = {"gpu": fleet(3).seen(), "network": network("a", "b").seen()}
-    both = Settings(drivers=("gpu", "network"))
-    made = make_plan(seen, both, LATER, Options())
-    assert [("gpu", 3), ("network", 2)] == [(pool.stack, pool.turns) for pool in made.pools]
-    assert 360 == (made.window.slow if made.window else None)
-    without = make_plan(seen | {"network": network().drop("policy").seen()}, both, LATER, Options())
-    nothing = [(one.stack, one.reason) for one in without.nothing]
-    assert ([("network", Reason.NO_POLICY)], made.window) == (nothing, without.window)
 
 
 # The answer about a window.
@@ -134,8 +121,8 @@ def table(found: Cluster, asked: Options = TWO_HOURS) -> str:
 
 def as_json(found: Cluster, settings: Settings | None = None) -> dict[str, Any]:
     """Return what programs see, as they see it."""
-    given = settings or Settings(drivers=(found.stack.name,))
-    made = make_plan({found.stack.name: found.seen()}, given, LATER, TWO_HOURS)
+    given = settings or Settings(stack=found.stack.name)
+    made = make_plan(found.seen(), given, LATER, TWO_HOURS)
     written: dict[str, Any] = json.loads(json.dumps(plan.as_json(made)))
     return written
 
@@ -171,10 +158,10 @@ def test_the_table_names_every_pool_obstacle_and_remedy() -> None:
     for name, found in SCENES.items():
         made, shown = planned(found, TWO_HOURS), table(found)
         for pool in made.pools:
-            assert f"{pool.stack}: {pool.name}" in shown, name
+            assert pool.name in shown.splitlines(), name
             for one in pool.obstacles:
                 assert all(words in shown for words in (one.obstacle, one.message, one.remedy)), (name, one)
-        assert all(one.reason in shown and one.message in shown for one in made.nothing), name
+        assert not made.nothing or (made.nothing.reason in shown and made.nothing.message in shown), name
         assert ("Timeouts:" in shown) is (made.window is not None), name
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from hook.config import Duration, Expect, OnManualUpgrade, Settings
-from hook.decide.decide import chosen, decide_all
-from hook.decide.fleet import Fleet
 from hook.decide.memo import index
-from hook.objects.views import Snapshot
 from hook.plan.result import Obstacle, Reloads, Spread, Step
 from hook.plan.timing import remaining_seconds, spread, step
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
@@ -132,16 +128,11 @@ def test_an_assumed_step_ends_when_the_controller_looks() -> None:
 # Remaining time.
 
 
-def indexed(seen: Mapping[str, Snapshot], settings: Settings) -> dict[str, Fleet]:
-    """Return the indexed snapshot of each stack."""
-    return {stack.name: index(seen[stack.name], settings, stack) for stack in chosen(settings)}
-
-
 def remaining(found: Cluster, settings: Settings | None = None) -> int | None:
     """Estimate the remaining time of a cluster as it stands."""
-    asked = settings or Settings(drivers=(found.stack.name,))
+    asked = settings or Settings(stack=found.stack.name)
     decision, _memory = found.decide(asked)
-    return remaining_seconds(indexed({found.stack.name: found.seen()}, asked), decision, asked, LATER)
+    return remaining_seconds(index(found.seen(), asked), decision, LATER)
 
 
 def outdated(*nodes: str, at_once: str = "") -> Cluster:
@@ -233,18 +224,3 @@ def test_the_label_of_a_verified_node_takes_its_time() -> None:
         ("its times are no measurement", trailing(2 * HOUR, ready=HOUR - 1), 120),
     ):
         assert expected == remaining(found), name
-
-
-def test_drivers_take_their_time_side_by_side() -> None:
-    """The longest of them counts, and each waits for its own nodes alone, not for a manual upgrade of another's."""
-    settings = Settings(drivers=("gpu", "network"))
-    manual = network("a").change("policy", "spec: {ofedDriver: {upgradePolicy: {autoUpgrade: false}}}")
-    reloading = network("a").change("driver-pod", OLD)
-    for name, gpu, nic, expected in (
-        ("one", outdated("a", "b"), network("a"), 280),
-        ("both", outdated("a", "b"), reloading, 280),
-        ("next to a manual one", cluster("a").change("driver-pod", OLD), manual, 160),
-    ):
-        seen = {"gpu": gpu.seen(), "network": nic.seen()}
-        decision, _memories = decide_all(seen, {}, settings, LATER)
-        assert expected == remaining_seconds(indexed(seen, settings), decision, settings, LATER), name
