@@ -66,7 +66,9 @@ def _setting(flag: str, **options: Any) -> Callable[[Any], Any]:  # noqa: ANN401
 
 WHERE: Final = (
     click.option(
-        "--kubeconfig", default="", help="Kubeconfig file; default: the pod's ServiceAccount, else like kubectl."
+        "--kubeconfig",
+        default="",
+        help="Kubeconfig file; default: KUBECONFIG, else the pod's ServiceAccount, else ~/.kube/config.",
     ),
     click.option("--context", default="", help="Context in the kubeconfig."),
     click.option(

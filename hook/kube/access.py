@@ -30,9 +30,9 @@ class Access:
     headers: account.Headers
 
 
-def by_kubeconfig(file: str, context: str) -> Access | None:
-    """Read the kubeconfig, or return None if there is none. Raises OSError or ValueError."""
-    files = kubeconfig.paths(file)
+def by_kubeconfig(file: str, listed: str, context: str) -> Access | None:
+    """Read one file, else those of a list, or return None if there is none. Raises OSError or ValueError."""
+    files = kubeconfig.paths(file, listed)
     if not files:
         return None
     chosen = kubeconfig.choose(files, context)

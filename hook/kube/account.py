@@ -30,8 +30,9 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 def reader(chosen: Chosen, authority: bytes) -> Callable[[], Credential]:
     """Return a function that reads the credential of a user. It raises OSError or ValueError, as this does."""
     user = chosen.user
-    if user.token and (user.username or user.password):
-        raise ValueError("token and username: only one of them can be used")
+    for given, name in ((user.token, "token"), (user.token_file, "tokenFile")):
+        if given and (user.username or user.password):
+            raise ValueError(f"{name} and username: only one of them can be used")
     static = _static(user)
     if static.authorization or (user.exec is None and user.auth_provider is None):
         return lambda: _static(user)
@@ -39,8 +40,10 @@ def reader(chosen: Chosen, authority: bytes) -> Callable[[], Credential]:
         return lambda: _by_provider(user)
     if user.auth_provider is not None:
         raise ValueError("exec and auth-provider: only one of them can be used")
-    plugin = execplugin.prepared(user.exec, chosen.cluster, authority)
-    return lambda: _by_plugin(plugin, user)
+    if static.certificate:
+        # As with kubectl, no plugin runs then.
+        return lambda: _static(user)
+    return execplugin.prepared(user.exec, chosen.cluster, authority)
 
 
 def impersonation(user: User) -> Headers:
@@ -87,15 +90,6 @@ def _authorization(user: User) -> str:
     if user.username or user.password:
         return f"Basic {b64encode(f'{user.username}:{user.password}'.encode()).decode()}"
     return ""
-
-
-def _by_plugin(plugin: execplugin.Plugin, user: User) -> Credential:
-    """Run a plugin. A certificate that stands in the kubeconfig counts before its own."""
-    printed, static = plugin(), _static(user)
-    if not static.certificate:
-        return printed
-    until = min(printed.until, static.until)
-    return replace(printed, certificate=static.certificate, key=static.key, until=until)
 
 
 def _by_provider(user: User) -> Credential:

@@ -10,6 +10,7 @@ import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from hook.errors import SettingsError
 from hook.kube import proxies, tls, transport
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     import urllib3
 
+KUBECONFIG: Final = "KUBECONFIG"
+"""Environment variable with the files that kubectl reads."""
 HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 """Environment variables that the kubelet sets in every pod."""
 ANONYMOUS: Final = "system:anonymous"
@@ -40,6 +43,8 @@ class Connection:
     ) -> None:
         self.host = host
         """Address with scheme."""
+        self.way = f"{host} through the proxy {urlsplit(proxy).hostname}" if proxy else host
+        """The same, with the proxy on the way to it."""
         self.headers = headers
         """Headers of all requests."""
         self.impersonates_anonymous = ("Impersonate-User", ANONYMOUS) in headers
@@ -84,7 +89,7 @@ class Connection:
 def connect(kubeconfig: str, context: str, service_account_dir: str) -> Connection:
     """Connect by kubeconfig if one is set or there is no ServiceAccount token, else as the ServiceAccount."""
     folder = Path(service_account_dir)
-    in_cluster = not (kubeconfig or context) and (folder / "token").is_file()
+    in_cluster = not (kubeconfig or context or os.environ.get(KUBECONFIG)) and (folder / "token").is_file()
     what = f"the ServiceAccount in {folder}" if in_cluster else "the kubeconfig"
     try:
         return _in_cluster(folder) if in_cluster else _by_kubeconfig(kubeconfig, context, folder)
@@ -111,8 +116,11 @@ def _by_kubeconfig(kubeconfig: str, context: str, folder: Path) -> Connection:
     # A pod does not load YAML.
     from hook.kube import access  # noqa: PLC0415
 
-    found = access.by_kubeconfig(kubeconfig, context)
+    named = os.environ.get(KUBECONFIG, "")
+    found = access.by_kubeconfig(kubeconfig, named, context)
     if found is None:
+        if named:
+            raise ValueError(f"{KUBECONFIG} names no file that exists: {named}")
         raise ValueError(f"there is none, and no ServiceAccount in {folder}; name one with --kubeconfig or KUBECONFIG")
     made = Connection(found.server, found.read, found.trust, found.proxy, found.headers)
     with blaming(found.where):

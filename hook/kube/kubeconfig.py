@@ -18,9 +18,8 @@ from msgspec import field
 from hook.kube.credentials import blaming
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-ENVIRONMENT: Final = "KUBECONFIG"
 DEFAULT: Final = "~/.kube/config"
 _EXTENSION: Final = "extension"
 """Key of content that is not ours to read."""
@@ -132,12 +131,12 @@ class Chosen:
     user: User
 
 
-def paths(kubeconfig: str) -> list[Path]:
-    """Return the files to read: the one that is given, else those of KUBECONFIG that exist, else the default."""
-    if kubeconfig:
-        return [_expanded(kubeconfig)]
-    listed = [_expanded(each) for each in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if each]
-    return [each for each in listed or [_expanded(DEFAULT)] if each.exists()]
+def paths(file: str, listed: str) -> list[Path]:
+    """Return the files to read: the one that is given, else those of a list that exist, else the default."""
+    if file:
+        return [_expanded(file)]
+    several = [_expanded(each) for each in listed.split(os.pathsep) if each]
+    return [each for each in several or [_expanded(DEFAULT)] if each.exists()]
 
 
 def choose(files: Sequence[Path], context: str) -> Chosen:
@@ -149,9 +148,10 @@ def choose(files: Sequence[Path], context: str) -> Chosen:
     for file in files:
         with blaming(str(file)):
             read = _read(file)
-        clusters = {each.name: _located(each.cluster, file) for each in read.clusters} | clusters
-        users = {each.name: _located_user(each.user, file) for each in read.users} | users
-        contexts = {each.name: each.context for each in read.contexts} | contexts
+            more_clusters = _by_name("clusters", ((each.name, _located(each.cluster, file)) for each in read.clusters))
+            more_users = _by_name("users", ((each.name, _located_user(each.user, file)) for each in read.users))
+            more_contexts = _by_name("contexts", ((each.name, each.context) for each in read.contexts))
+        clusters, users, contexts = more_clusters | clusters, more_users | users, more_contexts | contexts
         current = current or read.current_context
     where = ":".join(map(str, files))
     if not current:
@@ -174,6 +174,16 @@ def content(data: str, file: str, name: str) -> bytes:
 Item = TypeVar("Item")
 
 
+def _by_name(field_name: str, pairs: Iterable[tuple[str, Item]]) -> dict[str, Item]:
+    """Return the items of one file by name. Raises ValueError if one name stands for two of them."""
+    found: dict[str, Item] = {}
+    for name, item in pairs:
+        if name in found:
+            raise ValueError(f"{field_name}: two of them have the name {name!r}")
+        found[name] = item
+    return found
+
+
 def _named(items: dict[str, Item], kind: str, name: str) -> Item:
     if not name:
         raise ValueError(f"it names no {kind}")
@@ -193,9 +203,14 @@ def _read(file: Path) -> _File:
         return msgspec.convert(_without_nulls(found or {}), _File)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from error
+    except yaml.MarkedYAMLError as error:
+        # Only the place: the library's sentence quotes the line, which may have a password in it.
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
+        raise ValueError(f"it is not valid YAML: {where}") from error
     except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         # The library raises all of these for a tag that does not fit its value.
-        raise ValueError(f"it is not valid YAML: {error}") from error
+        raise ValueError("it is not valid YAML: a tag or a character cannot be used") from error
     except RecursionError as error:
         raise ValueError("it is not valid YAML: it is nested too deeply") from error
 

@@ -28,6 +28,7 @@ def connected(file: Path) -> Api:
 
 def account(folder: Path, authority: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make the ServiceAccount of a pod, with its variables."""
+    monkeypatch.delenv(connection.KUBECONFIG, raising=False)
     (folder / "token").write_text("token")
     (folder / "ca.crt").write_bytes(authority.read_bytes())
     monkeypatch.setenv(connection.HOST, "127.0.0.1")

@@ -79,6 +79,15 @@ def test_each_kind_of_credentials_is_sent(tmp_path: Path, authority: Authority) 
     assert (heard.headers["authorization"], heard.subject) == (None, "me")
 
 
+def test_no_plugin_runs_where_a_certificate_is(tmp_path: Path, authority: Authority) -> None:
+    """As with kubectl: its token would name another user."""
+    pair = authority.sign(subject="me")
+    plugin = "exec: {command: gone, apiVersion: client.authentication.k8s.io/v1}"
+    user = f"client-certificate: {pair.certificate}, client-key: {pair.key}, {plugin}"
+    (heard,) = asked_as(tmp_path, authority, user).heard
+    assert (heard.headers["authorization"], heard.subject) == (None, "me")
+
+
 def test_no_secret_is_sent_in_plain_text(tmp_path: Path) -> None:
     """Like kubectl. Whom to act as is no secret."""
     with serving(GRANTED) as server:
@@ -96,6 +105,7 @@ REFUSED: Final = {
     'as: a, as-uid: "\\r"': "as-uid: it contains a control character",
     'as: a, as-user-extra: {k: ["\\n"]}': "as-user-extra: it contains a control character",
     "token: secret, username: me": "token and username: only one of them",
+    "tokenFile: KEY, username: me": "tokenFile and username: only one of them",
     'token: "secret\\nwith: more"': "token: the token contains a character",
     "token: sécret": "token: the token contains a character",
     "tokenFile: gone": "tokenFile: No such file or directory",

@@ -53,6 +53,16 @@ def test_a_pod_finds_its_api_server(mount: Path, monkeypatch: pytest.MonkeyPatch
         assert transport.KEEP_ALIVE == pool.connection_pool_kw["socket_options"]
 
 
+def test_kubeconfig_counts_before_the_service_account(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with kubectl: a job of a pipeline that runs in a pod may have another cluster in mind than the pod's own."""
+    assert connection.connect("", "", str(mount)).host == "https://127.0.0.1:443"
+    monkeypatch.setenv(connection.KUBECONFIG, str(kubeconfig(mount, "http://127.0.0.1:1")))
+    assert connection.connect("", "", str(mount)).host == "http://127.0.0.1:1"
+    monkeypatch.setenv(connection.KUBECONFIG, str(mount / "gone"))
+    with pytest.raises(SettingsError, match="gone"):
+        connection.connect("", "", str(mount))
+
+
 def test_a_token_that_was_replaced_is_used(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within a minute; and one that is gone is trouble with credentials, not a request without any."""
     lasting = client.connect("", "", str(mount)).connection

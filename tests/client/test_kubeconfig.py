@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from hook.errors import SettingsError
-from hook.kube import client, kubeconfig
+from hook.kube import client, connection
 from hook.kube.requests import NODES, Request
 from tests.client import access
 from tests.client.access import connected
@@ -39,6 +39,15 @@ CONTENTS: Final[dict[str | bytes, str]] = {
     "users: [{name: u, user: {token: !!float x}}]": "it is not valid YAML",
     "users: [{name: u, user: {token: !!python/none x}}]": "it is not valid YAML",
     "? [a]\n: b": "it is not valid YAML",
+    "a: b\npassword: @secret": "it is not valid YAML: line 2, column 11",
+    "password: *secret": "it is not valid YAML: line 1, column 11",
+    "password: !secret": "it is not valid YAML: line 1, column 11",
+    "token: secret: x": "it is not valid YAML: line 1, column 14",
+    'token: "secret': "it is not valid YAML: line 1, column 15",
+    "token: !!int secret": "it is not valid YAML: a tag or a character",
+    "users: [{name: u}, {name: u}]": "users: two of them have the name 'u'",
+    "clusters: [{name: k}, {name: k}]": "clusters: two of them have the name 'k'",
+    "contexts: [{name: c}, {name: d}, {name: c}]": "contexts: two of them have the name 'c'",
     "users: [{name: u, user: {token: 5}}]": "Expected `str`, got `int` - at `$.users[0].user.token`",
     "users: [{name: u, user: {as-groups: [null]}}]": "Expected `str`, got `null` - at `$.users[0].user.as-groups[0]`",
     "users: {}": "at `$.users`",
@@ -78,7 +87,7 @@ def test_what_is_wrong_with_a_file_is_a_sentence(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is named must exist; a folder is no file; and no home is needed to say so."""
-    monkeypatch.delenv(kubeconfig.ENVIRONMENT, raising=False)
+    monkeypatch.delenv(connection.KUBECONFIG, raising=False)
     for home in ("/nonexistent", None):
         if home is None:
             monkeypatch.delenv("HOME")
@@ -93,6 +102,9 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path: Path, monkeypatch: p
             with pytest.raises(SettingsError) as caught:
                 client.connect(named, "", "/nonexistent")
             assert problem in str(caught.value), (home, named)
+    monkeypatch.setenv(connection.KUBECONFIG, f"{tmp_path}/gone:{tmp_path}/lost")
+    with pytest.raises(SettingsError, match=r"KUBECONFIG names no file that exists: .*/gone:.*/lost"):
+        client.connect("", "", "/nonexistent")
 
 
 def test_commands_end_with_the_sentence(tmp_path: Path) -> None:
@@ -113,12 +125,12 @@ def test_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         file.write("preferences: {}\n")
     third = tmp_path / "third"
     third.write_text("clusters: [{name: e, cluster: {server: 'http://127.0.0.1:3'}}]\n")
-    monkeypatch.setenv(kubeconfig.ENVIRONMENT, f"{tmp_path}/gone:{first}::{second}:{third}")
+    monkeypatch.setenv(connection.KUBECONFIG, f"{tmp_path}/gone:{first}::{second}:{third}")
     assert client.connect("", "", "/nonexistent").host == "http://127.0.0.1:3"
     assert client.connect("", "c", "/nonexistent").host == "http://127.0.0.1:2"
     assert client.connect(str(second), "c", "/nonexistent").host == "http://127.0.0.1:1"
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv(kubeconfig.ENVIRONMENT)
+    monkeypatch.delenv(connection.KUBECONFIG)
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube" / "config").write_text(WHOLE)
     assert client.connect("", "", "/nonexistent").host == "http://127.0.0.1:1"
@@ -137,7 +149,7 @@ def test_paths_are_relative_to_their_file(tmp_path: Path, monkeypatch: pytest.Mo
         user = f"client-certificate: {pair.certificate.name}, client-key: ../{tmp_path.name}/{pair.key.name}"
         file = access.kubeconfig(tmp_path, f"https://127.0.0.1:{server.port}", cluster, user)
         (inner / "other").write_text("current-context: c\n")
-        monkeypatch.setenv(kubeconfig.ENVIRONMENT, f"other:../{file.name}")
+        monkeypatch.setenv(connection.KUBECONFIG, f"other:../{file.name}")
         client.connect("", "", "/nonexistent").send(ONE)
         assert [each.subject for each in server.heard] == ["someone"]
 
