@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import threading
 import time
 from collections import Counter, deque
@@ -277,8 +278,8 @@ class Api:
             if problem := tls.refusal(error):
                 whose = "the proxy" if isinstance(error, urllib3.exceptions.ProxyError) else self.host
                 raise UntrustedError(f"the certificate of {whose} is refused: {problem}") from error
-            raise UnreachableError(f"cannot reach the API server at {self.host}: {_short(error)}") from error
-        if response.status >= 400:  # noqa: PLR2004 - HTTP: errors
+            raise UnreachableError(f"cannot reach the API server at {self.connection.way}: {_short(error)}") from error
+        if response.status >= 300:  # noqa: PLR2004 - HTTP: errors, and redirects, which no API server sends
             refused = self._meant(_refusal(request, response))
             if isinstance(refused, UnauthorizedError):
                 self.connection.refused(credential)
@@ -380,9 +381,10 @@ def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after:
             return RejectedError(f"refused by admission: {message}")
         what = request.path or request.resource.group_resource
         return PermissionDeniedError(request.verb, what, request.namespace, message)
-    if status >= 500:  # noqa: PLR2004 - HTTP: server errors
-        return UnreachableError(f"the API server answered {status}: {message}", retry_after)
-    return _BY_STATUS.get(status, RejectedError)(message, retry_after)
+    if status in PLAIN or status >= 500:  # noqa: PLR2004 - HTTP: server errors
+        message = f"the API server answered {status}: {message}"
+    kind = UnreachableError if status >= 500 else RejectedError  # noqa: PLR2004 - HTTP: server errors
+    return _BY_STATUS.get(status, kind)(message, retry_after)
 
 
 def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ClusterError:
@@ -408,6 +410,11 @@ def _seconds(retry_after: str) -> float | None:
     return min(float(retry_after), LONGEST_RETRY_AFTER) if re.fullmatch("[0-9]+", retry_after) else None
 
 
-def _short(error: Exception) -> str:
-    """Return the last clause of an error. urllib3 puts its own objects before it."""
-    return str(error).rsplit(": ", 1)[-1][:200]
+def _short(error: BaseException) -> str:
+    """Return the last clause of the error that caused another one. urllib3 puts its own objects before it."""
+    cause = next((each for each in error.args if isinstance(each, BaseException)), None)
+    if cause is not None:
+        return _short(cause)
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {tls.reason(error)}"
+    return told(error).rsplit(": ", 1)[-1][:200]

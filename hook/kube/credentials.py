@@ -79,7 +79,7 @@ def blaming(what: str) -> Iterator[None]:
         raise ValueError(f"{what}: {told(error)}") from error
 
 
-def told(error: Exception) -> str:
+def told(error: BaseException) -> str:
     """Return an error in one line."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.strerror}: {error.filename}"

@@ -37,9 +37,8 @@ def of_environment(server: str) -> str:
 
 
 def checked(proxy: str) -> str:
-    """Return a proxy's URL. Raises ValueError, without the URL, which may contain a password."""
-    parsed(proxy, SCHEMES)
-    return proxy
+    """Return a proxy's URL, its scheme in small letters. Raises ValueError without it: it may have a password."""
+    return f"{parsed(proxy, SCHEMES).scheme}:{proxy.partition(':')[2]}"
 
 
 def parsed(url: str, schemes: Sequence[str]) -> SplitResult:

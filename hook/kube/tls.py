@@ -55,7 +55,7 @@ def authority(pem: bytes) -> str:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=found)
     except ssl.SSLError as error:
-        raise ValueError(f"it contains a certificate that cannot be read: {_reason(error)}") from error
+        raise ValueError(f"it contains a certificate that cannot be read: {reason(error)}") from error
     return found
 
 
@@ -76,8 +76,9 @@ def _present(made: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
             # With a password, so that the library asks for none.
             made.load_cert_chain(file, password="")
         except ssl.SSLError as error:
-            raise ValueError(f"certificate and key cannot be used together: {_reason(error)}") from error
+            raise ValueError(f"certificate and key cannot be used together: {reason(error)}") from error
 
 
-def _reason(error: ssl.SSLError) -> str:
+def reason(error: ssl.SSLError) -> str:
+    """Return the reason of an error in plain words."""
     return (error.reason or error.args[-1]).lower().replace("_", " ")

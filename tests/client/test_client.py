@@ -26,7 +26,7 @@ from hook.kube import requests
 from hook.kube.client import Api
 from hook.kube.connection import Connection
 from hook.kube.requests import NODES, ListOptions, Request
-from tests.client.server import HTML, JSON, Said, Trickle, refused, serving
+from tests.client.server import GRANTED, HTML, JSON, Said, Trickle, refused, serving
 
 PAGE: Final = b"<html>default backend - 404</html>"
 PLAIN: Final = {"content-type": "text/plain; charset=utf-8"}
@@ -99,6 +99,25 @@ def test_a_403_to_a_write_is_of_rbac_or_of_admission() -> None:
             # Admission does not see reads.
             with pytest.raises(PermissionDeniedError):
                 server.api.send(ONE)
+
+
+def test_what_is_wrong_is_told_in_words() -> None:
+    """Of the server and of the connection, without names of classes, brackets or lines of code."""
+    cases = {
+        "the response 301 is not from an API server": Said(301, b"", {"location": "/", "content-length": "0"}),
+        "the response 302 is not from an API server": Said(302, b'{"kind": "Node"}', {**JSON, "location": "/"}),
+        "the API server answered 401: Unauthorized": refused(401, "Unauthorized"),
+        "the API server answered 429: HTTP 429": Said(429, b"Too many requests", PLAIN),
+        ": Remote end closed connection without response": Said(),
+        ": incorrect header check": Said(200, b"text", {**JSON, "content-encoding": "gzip"}),
+    }
+    for words, said in cases.items():
+        with serving(said) as server:
+            with pytest.raises(ClusterError) as caught:
+                server.api.send(ONE)
+            assert str(caught.value).endswith(words), str(caught.value)
+    with serving(GRANTED) as server, pytest.raises(UnreachableError, match=r": TLS: wrong version number$"):
+        Api(Connection(f"https://127.0.0.1:{server.port}")).send(ONE)
 
 
 def test_how_long_a_server_asks_to_wait() -> None:

@@ -180,7 +180,7 @@ def proxying(greet: Greeting, target: int, tls: ssl.SSLContext | None = None) ->
             each.close()
 
 
-@pytest.mark.parametrize("scheme", ["http", "socks5", "socks5h"])
+@pytest.mark.parametrize("scheme", ["http", "socks5", "socks5h", "SOCKS5"])
 def test_requests_go_through_a_proxy(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks up the server's name, gets the account in its URL, and the server's certificate is verified as ever."""
     authority = Authority(tmp_path)
@@ -237,11 +237,11 @@ def test_a_proxy_may_speak_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "socks5"])
 def test_a_proxy_that_is_down_is_an_outage(scheme: str, tmp_path: Path) -> None:
-    """Another try may help."""
+    """Another try may help. The proxy is named, without its password."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        cluster = f"proxy-url: '{scheme}://127.0.0.1:{taken.getsockname()[1]}'"
-        with pytest.raises(UnreachableError):
+        cluster = f"proxy-url: '{scheme}://me:secret@127.0.0.1:{taken.getsockname()[1]}'"
+        with pytest.raises(UnreachableError, match=f"{NAME} through the proxy 127.0.0.1: [^@]*refused$"):
             connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send(ONE)
 
 
