@@ -89,17 +89,17 @@ class Lab:
 
     def post(self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object) -> Deployed:
         """Install or upgrade our chart and wait for its hook, as a deployment tool does."""
-        return self.deployed(self.start_post(args=args, helm=helm, **values))
+        return self.deployed(self.start_post(args=args, helm=helm, release=RELEASE, **values))
 
     def start_post(
-        self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object
+        self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), release: str = RELEASE, **values: object
     ) -> subprocess.Popen[str]:
         """Start the same without waiting; `args` are settings as words, `helm` goes to Helm, values to the chart."""
         chosen: dict[str, object] = {
             "image__repository": IMAGE, "timeout": "3m", **dict(word.split("=") for word in args), **values
         }  # fmt: skip
         return self.cluster.start_helm(
-            "upgrade", "--install", RELEASE, CHART, "-n", NAMESPACE, "--create-namespace",
+            "upgrade", "--install", release, CHART, "-n", NAMESPACE, "--create-namespace",
             "--reset-values", "--timeout", "4m", UNCHECKED, *helm, *_sets(chosen), version=self.helm,
         )  # fmt: skip
 

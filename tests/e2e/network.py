@@ -33,6 +33,8 @@ PARALLEL: Final[dict[str, Any]] = {"ofedDriver__upgradePolicy__maxParallelUpgrad
 MISSED: Final[dict[str, Any]] = {"simulate__waitLabelSeconds": 600}
 """The operator does not notice a reload, as one that is down meanwhile: its plugins stay, and turn stale."""
 ACCOUNT: Final = "network-post"
+SECOND: Final = "network"
+"""The second release of the chart, next to that of the GPU stack."""
 
 
 class Net:
@@ -135,7 +137,8 @@ class Net:
 
     def deleted(self) -> set[str]:
         """Name the pods that the program deleted, from a shell or as the chart's Job."""
-        ours = {f"system:serviceaccount:default:{ACCOUNT}", f"system:serviceaccount:{HOOKS}:{RELEASE}"}
+        accounts = {f"default:{ACCOUNT}", f"{HOOKS}:{RELEASE}", f"{HOOKS}:{SECOND}-{RELEASE}"}
+        ours = {f"system:serviceaccount:{account}" for account in accounts}
         return {
             str(each["objectRef"]["name"])
             for each in self.cluster.audit()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.e2e import lab as gpu
-from tests.e2e.network import FURTHER_VALUE, MISSED, NEW, OWN, PARALLEL, RDMA, SRIOV, Net, nodes_of
+from tests.e2e.network import FURTHER_VALUE, MISSED, NEW, OWN, PARALLEL, RDMA, SECOND, SRIOV, Net, nodes_of
 
 THREE = ["gpu-0", "gpu-1", "gpu-2"]
 
@@ -45,3 +45,23 @@ def test_a_driver_that_is_rotated_by_hand(boot: gpu.Boot) -> None:
     assert done.code == 0, done.said
     net.until_loaded(NEW)
     net.assert_clean({RDMA: net.names, SRIOV: net.names, OWN: net.names})
+
+
+def test_two_releases_on_the_same_nodes(boot: gpu.Boot) -> None:
+    """Both operators upgrade at once. Each release refreshes the plugins of its own stack, and writes its own state."""
+    lab = boot(2)
+    net = Net(lab, 2)
+    net.fleet()
+    lab.stale_fleet(nodes=2)
+    net.operator(NEW, **PARALLEL, **MISSED)
+    releases = [lab.start_post(), lab.start_post(release=SECOND, stack="network", driverClients=[FURTHER_VALUE])]
+    for release in releases:
+        lab.succeeded(release)
+    lab.assert_clean(net.names)
+    net.assert_clean({RDMA: net.names, SRIOV: net.names, OWN: net.names})
+    assert (lab.writes(), lab.writes(f"{SECOND}-{gpu.RELEASE}")) == (["delete pods"] * 2, ["delete pods"] * 6)
+    states = lab.cluster.list(
+        f"/api/v1/namespaces/{gpu.NAMESPACE}/configmaps", labelSelector="gpu-operator-post/object=status"
+    )
+    versions = {each["metadata"]["name"]: each["data"]["driverVersion"] for each in states}
+    assert versions == {f"{gpu.RELEASE}-status": gpu.NEW, f"{SECOND}-{gpu.RELEASE}-status": NEW}
