@@ -226,7 +226,8 @@ def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     from hook.run.controller import begin, identity  # noqa: PLC0415
 
     namespace = values["lease_namespace"] or _pod_namespace(values)
-    who = identity(namespace, values["lease_name"], values["identity"], values["workload_name"], values["status_name"])
+    lease, wanted, workload = values["lease_name"], values["identity"], values["workload_name"]
+    who = identity(namespace, lease, wanted, workload, values["status_name"], settings.stack)
     started: Controller | None = None
     try:
         started = begin(api, settings, who, values["listen"])

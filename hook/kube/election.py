@@ -26,6 +26,7 @@ from hook.kube.requests import LEASES, Request, merge_patch
 from hook.kube.retry import CHANCE
 from hook.objects import decoding, names
 from hook.objects.decoding import Count, MalformedObjectError, Name, Part, Text
+from hook.objects.drivers import StackName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,6 +58,12 @@ class LeaderElectionConfig:
     renew_deadline: float = 10
     """A leader that has not renewed for this time stops leading."""
     retry_period: float = 2
+    stack: StackName = StackName.GPU
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return the labels by which `status` finds the Lease."""
+        return {**names.OWN_LABELS, names.OWN_STACK_LABEL: self.stack}
 
 
 class _Lease(Part):
@@ -212,7 +219,7 @@ class LeaderElector:
         try:
             found = self._send("get")
         except NotFoundError:
-            metadata = {"name": self.config.name, "namespace": self.config.namespace, "labels": names.OWN_LABELS}
+            metadata = {"name": self.config.name, "namespace": self.config.namespace, "labels": self.config.labels}
             return self._renew("create", metadata, transitions=0)
         if found != self._observed:
             self._observed, self._observed_at = found, self._clock()
@@ -221,8 +228,7 @@ class LeaderElector:
             return self._renew("patch", metadata)
         if found.holder and self._clock() - self._observed_at < found.lease_duration:
             return False
-        # The label by which `status` finds the Lease.
-        return self._renew("patch", {**metadata, "labels": names.OWN_LABELS}, transitions=found.transitions + 1)
+        return self._renew("patch", {**metadata, "labels": self.config.labels}, transitions=found.transitions + 1)
 
     def _renew(self, verb: str, metadata: Mapping[str, Any], transitions: int | None = None) -> bool:
         """Write a renewal. With `transitions` it is also an acquisition."""

@@ -186,3 +186,5 @@ DRIVER_VERSION_ATTRIBUTE: Final = "driverVersion"
 OWN_NAME: Final = "gpu-operator-post"
 OWN_LABELS: Final = {"app.kubernetes.io/name": OWN_NAME}
 """Labels of the chart's objects, and of the Lease, which the program creates."""
+OWN_STACK_LABEL: Final = f"{OWN_NAME}/stack"
+"""Label of the Lease: the driver stack whose plugins its holder restarts."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hook.decide.workloads import Affected
     from hook.kube.client import Api
     from hook.kube.events import ObjectReference
-    from hook.objects.drivers import Stack
+    from hook.objects.drivers import Stack, StackName
     from hook.objects.views import Snapshot
     from hook.run.report import RestartResult
 
@@ -73,14 +73,16 @@ class Identity:
     """Name of the status object; empty without one."""
 
 
-def identity(namespace: str, lease: str, wanted: str, workload: str, status_name: str) -> Identity:
+def identity(  # noqa: PLR0913, PLR0917 - one value for each flag, and the stack
+    namespace: str, lease: str, wanted: str, workload: str, status_name: str, stack: StackName
+) -> Identity:
     """Return the leader election identity: `wanted`, or <hostname>_<random>.
 
     The host name alone is not unique: pods may share it, and a restarted container has the same. The other process may
     still act as leader.
     """
     host = os.environ.get("HOSTNAME") or socket.gethostname()
-    election = LeaderElectionConfig(namespace, lease, wanted or f"{host}_{secrets.token_hex(4)}")
+    election = LeaderElectionConfig(namespace, lease, wanted or f"{host}_{secrets.token_hex(4)}", stack=stack)
     return Identity(election, workload, status_name)
 
 

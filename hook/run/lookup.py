@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hook.decide.result import Decision, NodeStatus
     from hook.kube.client import Api
     from hook.objects.decoding import Raw, Reader
-    from hook.objects.drivers import Stack
+    from hook.objects.drivers import Stack, StackName
     from hook.objects.views import Snapshot
     from hook.plan.eviction import Workload
 
@@ -160,9 +160,12 @@ def _listed(api: Api, selection: ListOptions, read: Reader[View]) -> list[View]:
 # The controller.
 
 
-def find_controller(api: Api) -> Lookup:
-    """Find the controller: of several, the one that renewed its Lease last. A missing permission is not an error."""
-    labels = ",".join(f"{key}={value}" for key, value in names.OWN_LABELS.items())
+def find_controller(api: Api, stack: StackName) -> Lookup:
+    """Find the controller of a stack: of several, the one that renewed its Lease last.
+
+    A missing permission is not an error.
+    """
+    labels = ",".join(f"{key}={value}" for key, value in {**names.OWN_LABELS, names.OWN_STACK_LABEL: stack}.items())
     try:
         _meta, found = api.list_page(ListOptions(requests.LEASES, labels=labels).page(), PATIENCE_SECONDS)
     except ClusterError as error:
@@ -210,10 +213,7 @@ def _on_stale(stale: Sequence[NodeStatus], found: Lookup, stack: Stack) -> Itera
     if lease is None:
         yield _advice(stale, _restart_by_hand(stale[0], found.problem, stack))
     else:
-        meaning = (
-            f"The controller ({lease}) restarts the plugin if its stack is {stack.name}. Its log shows what "
-            "delays a restart."
-        )
+        meaning = f"The controller ({lease}) restarts the plugin. Its log shows what delays a restart."
         yield _advice(stale, Explanation(meaning, look=LOG.format(namespace=lease.namespace)))
 
 

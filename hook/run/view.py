@@ -96,7 +96,7 @@ class Viewer:
     def look(self) -> View:
         """Evaluate the fleet as it is now."""
         self._cache.watch_plugins()
-        found = lookup.find_controller(self._api)
+        found = lookup.find_controller(self._api, self._settings.stack)
         snapshot, now, lost = self._cache.snapshot(), self._api.now(), self._cache.out_of_sync
         decision, _memory = decide(snapshot, Memory(started=now), self._settings, now)
         affected = workloads.evaluate(self._cache, self._settings, snapshot)

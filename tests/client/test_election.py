@@ -97,7 +97,7 @@ def test_a_lease_is_created_and_renewed(scene: Scene, monkeypatch: pytest.Monkey
     for stamp in (first["acquireTime"], first["renewTime"]):
         assert abs(datetime.fromisoformat(stamp) - datetime.now(UTC) - ahead) < timedelta(minutes=10)
     assert scene.kept.lease is not None
-    assert scene.kept.lease["metadata"]["labels"] == names.OWN_LABELS
+    assert scene.kept.lease["metadata"]["labels"] == {**names.OWN_LABELS, names.OWN_STACK_LABEL: "gpu"}
     scene.kept.change({"metadata": {"annotations": {"of": "others"}}, "spec": {"strategy": "new"}})
     assert elector._try()
     assert scene.spec == {**first, "strategy": "new", "renewTime": scene.spec["renewTime"]}

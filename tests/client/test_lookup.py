@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
-from hook.objects.drivers import GPU_OPERATOR
+from hook.objects.drivers import GPU_OPERATOR, StackName
 from hook.run import lookup
 from hook.run.lookup import Lease, Lookup
 from tests.client.controller import NOW, lease, stale_pod
@@ -58,11 +58,11 @@ def test_a_lease_that_cannot_be_understood_is_shown() -> None:
 
 
 def test_of_several_controllers_the_one_that_renewed_last_counts() -> None:
-    """They are found by their label. A missing permission is no error."""
+    """They are found by their labels: one of another stack restarts nothing here. A missing permission is no error."""
     with serving(listed(lease())) as server:
-        assert NAME in lookup.as_lines(lookup.find_controller(server.api))[0]
+        assert NAME in lookup.as_lines(lookup.find_controller(server.api, StackName.GPU))[0]
     with serving(refused(403)) as server:
-        seen = lookup.find_controller(server.api)
+        seen = lookup.find_controller(server.api, StackName.GPU)
     assert ("permission missing" in lookup.as_lines(seen)[0], as_json(seen)["alive"]) == (True, None)
     leases = [
         lease(holderIdentity="old", renewTime="2026-03-01T11:00:00.000000Z"),
@@ -70,10 +70,11 @@ def test_of_several_controllers_the_one_that_renewed_last_counts() -> None:
         {"kind": "Lease", "metadata": {"name": 7}},
     ]
     with serving(listed(*leases)) as server:
-        seen = lookup.find_controller(server.api)
+        seen = lookup.find_controller(server.api, StackName.GPU)
         assert seen.lease is not None
         assert seen.lease.holder == "new"
-        assert server.count("labelSelector=app.kubernetes.io%2Fname%3Dgpu-operator-post") == 1
+        labels = "app.kubernetes.io%2Fname%3Dgpu-operator-post%2Cgpu-operator-post%2Fstack%3Dgpu"
+        assert server.count(f"labelSelector={labels}") == 1
 
 
 def node_status(state: NodeState, reason: Reason = Reason.PLUGIN_STALE, node: str = "a") -> NodeStatus:
@@ -119,4 +120,4 @@ def test_what_no_controller_restarts_is_reported_with_the_reason() -> None:
         told = advice(STALE, seen=seen)
         assert (words in told, NOTHING_RESTARTS in told) == (True, True), told
     told = advice(STALE, seen=found())  # nothing to delete by hand
-    assert ("restarts the plugin if its stack is gpu" in told, "delete pod" in told) == (True, False)
+    assert ("restarts the plugin. Its log" in told, "delete pod" in told) == (True, False)
