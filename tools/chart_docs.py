@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from hook.config import LABEL_KEY, LABEL_VALUE, LONGEST, NAME_OR_NONE
 from hook.errors import SettingsError
 from tools.parent_values import NESTS, ROOT_KEYS
 from tools.settings import settings
@@ -42,6 +43,12 @@ DEFINITIONS: Final = {
         "type": "string",
         "pattern": "^({0})(, ?({0}))*$".format("before-hook-creation|hook-succeeded|hook-failed"),
     },
+    "labels": {
+        "type": "object",
+        "patternProperties": {LABEL_KEY: {"type": "string", "pattern": LABEL_VALUE}},
+        "additionalProperties": False,
+    },
+    "objectName": {"type": "string", "pattern": NAME_OR_NONE, "maxLength": LONGEST},
     "registry": {"type": "string", "pattern": f"^(({HOST})(:[0-9]+)?(/{PART})*/?)?$"},
     "repository": {"type": "string", "pattern": f"^((({HOST})(:[0-9]+)?/)?{PART}(/{PART})*)?$"},
     "secretReference": {

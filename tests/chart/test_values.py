@@ -21,7 +21,9 @@ OPERATOR_VALUES: Final[Values] = {
     "_bundlerNote": "v26.7.0",
 }
 DIGEST: Final = "0123456789abcdef" * 4
-NAMELESS: Final[Values] = {"extraEnv": [{"value": "a"}, {"name": 5}]}
+NAMELESS: Final[Values] = {"extraEnv": [{"value": "a"}, {"name": 5}, {"name": "a", "value": 5}]}
+OVERRIDES: Final = ("nameOverride", "fullnameOverride")
+LABELS: Final = ("podLabels", "commonLabels", "nodeSelector")
 SCHEMA: Final[tuple[tuple[Values, str, str], ...]] = (
     ({"tiemout": "5m"}, "at ''", "'tiemout' not allowed"),
     ({"hook.enbaled": True}, "at '/hook'", "'enbaled' not allowed"),
@@ -34,6 +36,11 @@ SCHEMA: Final[tuple[tuple[Values, str, str], ...]] = (
     ({"controller.podMonitor.interval": "121s"}, "/interval'", "pattern"),
     (NAMELESS, "at '/extraEnv/0'", "missing property 'name'"),
     (NAMELESS, "at '/extraEnv/1/name'", "want string"),
+    (NAMELESS, "at '/extraEnv/2/value'", "got number, want string"),
+    *(({key: name}, f"at '/{key}'", "pattern") for key in OVERRIDES for name in ("Mine", "a_b", "-a", "a.")),
+    ({"serviceAccount.name": "Mine"}, "at '/serviceAccount/name'", "pattern"),
+    *(({key: {"a": "b c"}}, f"at '/{key}/a'", "pattern") for key in LABELS),
+    ({"jobLabels": {"a b": "c"}}, "at '/jobLabels'", "'a b' not allowed"),
     ({"global.imageRegistry": "http://x"}, "at '/global/imageRegistry'", "pattern"),
     *(({"image.tag": tag}, "at '/image/tag'", "pattern") for tag in ("a+b", f"x@sha256:{'a' * 64}")),
     *(({"image.digest": f"sha256:{hexa}"}, "at '/image/digest'", "pattern") for hexa in ("a" * 63, "A" * 64)),
