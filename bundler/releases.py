@@ -27,6 +27,10 @@ ALLOWANCE_SECONDS: Final = 120
 """Time to pull the image, start the pod and delete the Job of the last run. The chart's NOTES name it, too."""
 DEFAULT_TIMEOUT: Final = "25m"
 """The default of the chart."""
+GPU_STACK: Final = "gpu"
+"""The same. The versions that a bundle derives are those of this stack."""
+NETWORK_OPERATOR: Final = "network-operator"
+"""Component of a recipe whose plugins a second release refreshes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,8 @@ def make(recipe: Recipe, request: Request) -> Bundle:
     hook = request.hook and look_up(own, ("hook", "enabled"), bool, place) is not False
     values: dict[str, Mapping] = {DRA: derived.trigger(recipe, request.key)}
     if POST in given:
+        if look_up(own, ("stack",), str, place) not in {None, GPU_STACK}:
+            raise InputError(f"{place}: stack: a bundle has the release of the stack {GPU_STACK} alone")
         plain: Mapping = {} if hook else {"hook": {"enabled": False}}
         run = derived.run_values(derived.trigger_version(recipe), charts, given)
         values[POST] = {"timeout": timeout, **run, **plain}
@@ -132,6 +138,11 @@ def make(recipe: Recipe, request: Request) -> Bundle:
     notes = [note for component in components.values() for note in _notes(component, request, charts, names)]
     unused = sorted({name for name, _ in (*request.values, *request.charts)} - given.keys())
     notes += [f"the flags for {name} have no effect, because it is not in the bundle" for name in unused]
+    if recipe.find(NETWORK_OPERATOR) is not None and POST in given:
+        notes.append(
+            f"the recipe has {NETWORK_OPERATOR}: to refresh its device plugins, install the chart {POST} a second time "
+            "after it, with the value stack: network"
+        )
     return Bundle(recipe.name, releases, seconds(timeout), hook, request.git, tuple(notes))
 
 

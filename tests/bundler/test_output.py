@@ -84,6 +84,7 @@ def test_nothing_is_written_on_error(tmp_path: Path) -> None:
     broken = changed(tmp_path / "broken.yaml", OPERATOR, version=26.7)
     values = write(tmp_path / "values.yaml", {"timeout": 25})
     trigger = write(tmp_path / "trigger.yaml", {"trigger": 7})
+    network = write(tmp_path / "network.yaml", {"stack": "network"})
     outside = changed(tmp_path / "outside.yaml", OPERATOR, valuesFile="../values.yaml")
     (tmp_path / "data").mkdir()
     for tool in TOOLS:
@@ -93,6 +94,7 @@ def test_nothing_is_written_on_error(tmp_path: Path) -> None:
             ("valuesFile: '../values.yaml' leads out of", "--data", tmp_path / "data", "--recipe", outside),
             ("timeout", "--values", f"{POST}={values}"),
             ("trigger", "--values", f"{POST}={trigger}"),
+            ("stack: a bundle has the release of the stack gpu alone", "--values", f"{POST}={network}"),
             ("cannot read", "--values", f"{POST}={tmp_path / 'none'}"),
             ("Error: ", "--chart", f"{POST}={tmp_path}"),
             ("timeout: '1d' is not a duration", "--timeout=1d"),

@@ -89,6 +89,22 @@ def test_other_components_are_not_judged(tmp_path: Path) -> None:
     bundle("helm", tmp_path / "bundle", recipe=write(tmp_path / "r.yaml", document))
 
 
+def test_the_plugins_of_the_network_operator_need_a_release_of_their_own(tmp_path: Path) -> None:
+    """A note says so, with its value. The derived versions are those of the GPU operator."""
+    document = recipe()
+    document["componentRefs"].append({"name": "network-operator"})
+    file = write(tmp_path / "r.yaml", document)
+    target = tmp_path / "bundle"
+    done = run("bundle", "--recipe", file, "--deployer=helm", "--output", target)
+    said = "note: the recipe has network-operator: to refresh its device plugins, install the chart gpu-operator-post a"
+    assert (0, True) == (done.code, said in done.out)
+    assert "stack: network" in (target / "README.md").read_text()
+    other = run(
+        "bundle", "--recipe", write(tmp_path / "o.yaml", recipe()), "--deployer=helm", "--output", tmp_path / "o"
+    )
+    assert "network-operator" not in other.out
+
+
 def test_what_a_bundle_has_no_room_for(tmp_path: Path) -> None:
     """Files that AICR installs next to a chart are named with their place, on the page of the bundle too."""
     parts = {"manifestFiles": ["m/nvidia-driver.yaml"], "preManifestFiles": ["m/a.yaml"], "patches": [{"path": "p"}]}
