@@ -90,7 +90,7 @@ def test_other_components_are_not_judged(tmp_path: Path) -> None:
 
 
 def test_the_plugins_of_the_network_operator_need_a_release_of_their_own(tmp_path: Path) -> None:
-    """A note says so, with its value. The derived versions are those of the GPU operator."""
+    """A note names it, with its value. The derived versions are those of the GPU operator."""
     document = recipe()
     document["componentRefs"].append({"name": "network-operator"})
     file = write(tmp_path / "r.yaml", document)
