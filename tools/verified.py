@@ -26,9 +26,9 @@ class DifferentError(AssertionError):
     """An incremental decision is not that of a full evaluation."""
 
 
-def verified(snapshot: Any, memory: Any, settings: Any, now: Any, memo: Any = None) -> Any:  # noqa: ANN401 - as decide
+def verified(snapshot: Any, memory: Any, settings: Any, now: Any, changed: Any = None) -> Any:  # noqa: ANN401 - as decide
     """Decide as `decide` does. Raises DifferentError if a full evaluation decides otherwise."""
-    found = decide(snapshot, memory, settings, now, memo)
+    found = decide(snapshot, memory, settings, now, changed)
     full = decide(snapshot, memory, settings, now)
     if found != full:
         raise DifferentError("; ".join(_differences(found, full)))

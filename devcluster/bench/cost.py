@@ -151,7 +151,7 @@ def _play(measure: Measure, name: str, rest: Rest, given: argparse.Namespace) ->
 
 
 def _decision(out: Path) -> None:
-    """Measure one decision on a fleet of which some nodes changed, with what the program keeps and without it."""
+    """Measure one decision on a fleet of which some nodes changed, evaluating those nodes and all."""
     began, given = time.monotonic(), {"nodes": _nodes(DECISION), "changed": CHANGED}
     options = [f"--{name}={number}" for name, number in given.items()]
     command = [sys.executable, "-m", "tools.profiling.decision", *options]

@@ -109,7 +109,7 @@ def _stale(named: Named) -> float:
 
 
 _READS: Final = "this program reads each object at its start and at its end, and each change of it"
-_COMPARE: Final = "each decision compares the objects of all nodes with those before, and counts all statuses again"
+_COMPARE: Final = "each decision groups the objects of the nodes that changed, and counts all statuses again"
 _EVENTS: Final = "the API server sends each change of a node or pod as the whole object"
 _ONE_OBJECT: Final = "the shell Job watches one object, and restarts plugins too early or too late"
 GOALS: Final = (

@@ -143,9 +143,8 @@ transfers up to twice as much, takes half of the CPU time again, and 5 MiB more 
 
 The CPU time of one decision of the controller on a fleet at rest, of which some drivers changed since the last one:
 once with every node evaluated, and once with only those that changed ([how](dev/architecture.md#one-decision)). Both
-take turns in one process, and must decide the same; "ratio" is of that one run. Only nodes are evaluated
-incrementally: the counts, the queue of restarts and the conditions for the end are computed again from the statuses of
-all nodes, which takes most of this time. They are not maintained from one decision to the next, so nothing can drift:
+take turns in one process, and must decide the same; "ratio" is of that one run. The counts, the queue of restarts and
+the conditions for the end are computed again from the statuses of all nodes, which takes most of the time:
 """,
     "waiting": """
 ## Waiting

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from hook.config import OnDeadline
 from hook.decide import done, nodes, restarts, warnings
+from hook.decide.evaluation import evaluate
 from hook.decide.explain import Trait
-from hook.decide.memo import Memo
 from hook.decide.reasons import Reason
 from hook.decide.result import (
     Decision,
@@ -26,12 +26,13 @@ from hook.decide.result import (
 from hook.decide.state import Memory, Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime, timedelta
 
     from hook.config import Settings
     from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.result import Blocker
+    from hook.decide.state import Evaluation
     from hook.objects.views import Snapshot
 
 
@@ -43,30 +44,37 @@ def succeeded(decision: Decision, settings: Settings) -> bool:
 
 
 def decide(
-    snapshot: Snapshot, memory: Memory, settings: Settings, now: datetime, memo: Memo | None = None
+    snapshot: Snapshot, memory: Memory, settings: Settings, now: datetime, changed: Collection[str] | None = None
 ) -> tuple[Decision, Memory]:
-    """Evaluate every node, choose the restarts for now, and return the decision with the next memory.
+    """Evaluate the nodes, choose the restarts for now, and return the decision with the next memory.
 
-    With the memo of the last decision, only nodes are evaluated about which something changed.
+    Only `changed` nodes are evaluated again, if they are given: those whose objects changed since the decision that the
+    memory is of.
     """
-    memo = memo or Memo()
-    fleet = memo.index(snapshot, settings, memory)
-    timers = Timers(memory, now)
+    evaluation = evaluate(snapshot, memory, settings, now, changed)
+    decision, after = _decided(evaluation, memory, Timers(memory, now))
+    return decision, replace(after, evaluation=evaluation)
+
+
+def _decided(evaluation: Evaluation, memory: Memory, timers: Timers) -> tuple[Decision, Memory]:
+    fleet = evaluation.fleet
+    context, settings = fleet.context, fleet.context.settings
     # Evaluated in every decision, so that the quiet time of the operator runs while other conditions hold.
     operator = done.operator_blocker(fleet, timers)
-    evaluated = _without_joined_nodes(_with_lost_nodes(list(memo.evaluate(fleet, now)), fleet, memory), fleet, memory)
+    evaluated = list(chain.from_iterable(evaluation.statuses.values()))
+    evaluated = _without_joined_nodes(_with_lost_nodes(evaluated, fleet, memory), fleet, memory)
     statuses = _patient(evaluated, settings, timers)
-    withdrawn = done.policy_withdrawn(fleet.context, statuses, timers)
-    skip = withdrawn or done.nothing_to_protect(fleet.context) or done.no_eligible_node(fleet, evaluated, operator)
+    withdrawn = done.policy_withdrawn(context, statuses, timers)
+    skip = withdrawn or done.nothing_to_protect(context) or done.no_eligible_node(fleet, evaluated, operator)
     if skip is None:
-        decision, remembered = _of_nodes(statuses, operator, memory, fleet, timers)
-        return decision, memo.recorded(remembered)
+        decision, after = _of_nodes(statuses, operator, memory, fleet, timers)
+        return decision, after.with_fresh(evaluated, {pod.uid for pod in fleet.snapshot.plugin_pods})
     # Otherwise the missing object may be replaced, or the labels may come back.
-    reloads = fleet.context.deployed and any(status.state not in done.TERMINAL for status in statuses)
+    reloads = context.deployed and any(status.state not in done.TERMINAL for status in statuses)
     sure = withdrawn is not None or not (memory.saw_fleet or reloads)
     if timers.held(f"skip/{skip[0]}") >= settings.advanced.not_ready_grace or sure:
         return _skip(skip, evaluated, memory, fleet, timers)
-    return _wait_to_skip(skip, evaluated, memory, fleet.context, timers)
+    return _wait_to_skip(skip, evaluated, memory, context, timers)
 
 
 def _with_lost_nodes(statuses: list[NodeStatus], fleet: Fleet, memory: Memory) -> list[NodeStatus]:
@@ -78,9 +86,7 @@ def _with_lost_nodes(statuses: list[NodeStatus], fleet: Fleet, memory: Memory) -
     excluded = {status.node for status in except_verified(statuses) if status.state is NodeState.EXCLUDED}
     away = (memory.eligible - fleet.nodes.keys()) | (memory.eligible & excluded)
     lost = {
-        name
-        for name in away & nodes.keys()
-        if nodes[name].labels.get(label) != "true" and not fleet.driver_pods.get(name)
+        name for name in away & nodes.keys() if nodes[name].labels.get(label) != "true" and not fleet.drivers_on(name)
     }
     if not lost or all(status.state is NodeState.EXCLUDED for status in statuses):
         return statuses

@@ -137,7 +137,8 @@ def no_eligible_node(fleet: Fleet, statuses: Sequence[NodeStatus], operator: Blo
     reloadable = any(Trait.DRIVER_NOT_MANAGED not in status.reason.traits for status in statuses)
     if reloadable or policy is None or _malformed_blocker(context, statuses) is not None:
         return None
-    if context.unmet or "" in fleet.driver_pods or context.plugins.unnamed:
+    unassigned = any(not pod.node for pod in fleet.snapshot.driver_pods)
+    if context.unmet or unassigned or context.plugins.unnamed:
         return None
     if any(status.subject for status in statuses) and (operator is not None or not policy.state):
         return None

@@ -1,13 +1,13 @@
 """Take a snapshot apart: what applies to all nodes of a driver stack, and per node the objects on that node.
 
-A node is evaluated from its ``NodeView`` and the ``Context`` alone.
+A node is evaluated from its ``NodeView``, the ``Context``, the memory of its plugins and the time alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -16,14 +16,20 @@ from hook.objects import names
 from hook.objects.drivers import STACKS, is_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from typing import TypeVar
 
     from hook.config import Settings
     from hook.decide.clients import Plugins
-    from hook.decide.state import RestartRecord
     from hook.objects.drivers import Prerequisite, Stack
     from hook.objects.policies import Policy
     from hook.objects.views import DaemonSet, DeviceSlice, Malformed, Node, Pod, Revision, Snapshot
+
+    OnNode = TypeVar("OnNode", Pod, DeviceSlice)
+
+NONE: Final[frozenset[str]] = frozenset()
+"""Most nodes share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +114,8 @@ def _as_nodes_read_it(policy: Policy) -> Policy:
     return replace(policy, state="", generation=0, ready_since=None, changed=None, spec={}, last_applied="")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """The objects on one node, and what earlier decisions recorded about them."""
+class NodeView(msgspec.Struct, frozen=True):
+    """The objects on one node."""
 
     name: str
     node: Node | None
@@ -120,19 +125,13 @@ class NodeView:
     unnamed_pods: Sequence[Pod] = ()
     """Pods of DaemonSets that look like a plugin but are not in plugin.names. They are never restarted."""
     prerequisite_pods: Sequence[Pod] = ()
-    outdated: frozenset[str] = frozenset()
+    outdated: frozenset[str] = NONE
     """UIDs of driver and prerequisite pods that are not of the newest revision, or whose newest revision is unknown."""
     slices: Sequence[DeviceSlice] = ()
     malformed: Sequence[Malformed] = ()
     """Malformed objects on this node, and malformed pods whose node is unknown."""
-    orphans: frozenset[str] = frozenset()
+    orphans: frozenset[str] = NONE
     """UIDs of plugin pods that no DaemonSet controls."""
-    restarts: Mapping[str, RestartRecord] = field(default_factory=dict)
-    """Last restart that was issued on this node, by UID of the DaemonSet."""
-    changes: int = 0
-    """How many decisions have seen its devices being changed."""
-    proven: Collection[tuple[str, str]] = ()
-    """UIDs of plugin pods that were proven fresh in an earlier decision, each with the driver run."""
 
     def label(self, key: str) -> str:
         """Return the value of a node label, or ""."""
@@ -154,8 +153,6 @@ class Fleet:
     context: Context
     nodes: Mapping[str, NodeView]
     """Nodes with a device, or with a driver or plugin pod, sorted by name."""
-    driver_pods: Mapping[str, Sequence[Pod]]
-    """Driver pods by node. Those without a node are under ""."""
     snapshot: Snapshot
 
     @property
@@ -167,6 +164,93 @@ class Fleet:
     def policy(self) -> Policy | None:
         """Return the active policy."""
         return self.context.policy
+
+    def drivers_on(self, node: str) -> Sequence[Pod]:
+        """Return the driver pods on a node."""
+        return self.nodes[node].driver_pods if node in self.nodes else ()
+
+
+def index(snapshot: Snapshot, settings: Settings) -> Fleet:
+    """Take a snapshot apart."""
+    context = context_of(snapshot, settings)
+    return Fleet(context, views_of(snapshot, context), snapshot)
+
+
+def views_of(snapshot: Snapshot, context: Context, names: AbstractSet[str] | None = None) -> dict[str, NodeView]:
+    """Build the views of all nodes, or of some: of those that have a device, or a driver or plugin pod."""
+    nodes, label = snapshot.nodes, context.stack.nodes.present
+    drivers, pods = _pods_by_node(snapshot.driver_pods, names), _pods_by_node(snapshot.plugin_pods, names)
+    required, slices = _pods_by_node(snapshot.prerequisite_pods, names), _by_node(snapshot.slices or (), names)
+    views: dict[str, NodeView] = {}
+    for name in sorted({*nodes, *drivers, *pods} if names is None else names):
+        node, raw, found = nodes.get(name), pods.get(name, ()), drivers.get(name, ())
+        plugins = tuple(plugin_pods(raw, context.plugins.named))
+        labelled = node is not None and node.labels.get(label) == "true"
+        if not name or not (labelled or found or plugins):
+            continue
+        views[name] = NodeView(
+            name,
+            node,
+            driver_pods=found,
+            plugin_pods=plugins,
+            unnamed_pods=_of(context.plugins.unnamed, raw),
+            prerequisite_pods=required.get(name, ()),
+            outdated=_outdated((*found, *required.get(name, ())), context),
+            slices=_newest_slices(slices.get(name, ())),
+            malformed=_malformed_on(name, context.malformed),
+            orphans=_orphans(raw),
+        )
+    return views
+
+
+def _by_node(objects: Iterable[OnNode], names: AbstractSet[str] | None) -> dict[str, tuple[OnNode, ...]]:
+    """Group objects by their node."""
+    found: dict[str, list[OnNode]] = {}
+    for each in objects:
+        if names is None or each.node in names:
+            found.setdefault(each.node, []).append(each)
+    return {name: tuple(group) for name, group in found.items()}
+
+
+def _pods_by_node(pods: Iterable[Pod], names: AbstractSet[str] | None) -> dict[str, tuple[Pod, ...]]:
+    """Group pods by their node, sorted by name: their order in the cache depends on when they came."""
+    found = _by_node(pods, names)
+    return {name: tuple(sorted(group, key=str)) if len(group) > 1 else group for name, group in found.items()}
+
+
+def _of(owners: Iterable[DaemonSet], pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """Return the pods of some DaemonSets."""
+    return tuple(pod for ds in owners for pod in pods if pod.owner_uid == ds.uid)
+
+
+def _orphans(pods: Iterable[Pod]) -> frozenset[str]:
+    """Return the UIDs of pods that no DaemonSet controls."""
+    uids = [pod.uid for pod in pods if not pod.owner_uid]
+    return frozenset(uids) if uids else NONE
+
+
+def _outdated(pods: Iterable[Pod], context: Context) -> frozenset[str]:
+    """Return the UIDs of pods that are not of the newest revision, or whose newest revision is unknown."""
+    newest = context.newest
+    uids = [pod.uid for pod in pods if pod.owner_uid not in newest or pod.hash != newest[pod.owner_uid].hash]
+    return frozenset(uids) if uids else NONE
+
+
+def _newest_slices(slices: Sequence[DeviceSlice]) -> Sequence[DeviceSlice]:
+    """Drop older generations of a pool, as the scheduler does. A pool of a kubelet plugin is on one node."""
+    if len(slices) < 2:  # noqa: PLR2004 - the only one
+        return slices
+    newest: dict[str, int] = {}
+    for each in slices:
+        newest[each.pool] = max(each.generation, newest.get(each.pool, 0))
+    return tuple(each for each in slices if each.generation == newest[each.pool])
+
+
+def _malformed_on(name: str, malformed: Sequence[Malformed]) -> tuple[Malformed, ...]:
+    """Return the malformed objects on a node, and the pods whose node is unknown."""
+    return tuple(
+        found for found in malformed if name in (found.node, found.name) or (found.kind == "Pod" and not found.node)
+    )
 
 
 def context_of(snapshot: Snapshot, settings: Settings) -> Context:

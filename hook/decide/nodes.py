@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.decide.fleet import Context, NodeView
+    from hook.decide.state import Memory
     from hook.objects.drivers import NodeChange, Stack
     from hook.objects.views import Node, Pod
 
@@ -56,13 +57,13 @@ class NodeBlocker:
     patience: Patience | None = None
 
 
-def evaluate_node(view: NodeView, context: Context, now: datetime) -> tuple[NodeStatus, ...]:
+def evaluate_node(view: NodeView, context: Context, memory: Memory, now: datetime) -> tuple[NodeStatus, ...]:
     """Return one status for each plugin on the node, or a single one if the node is excluded or not settled."""
     label = label_meaning(view, context)
     ineligible = excluded(view, context)
     if blocker := _malformed(view, ineligible) or ineligible or _unsettled(view, context):
         return (_upgrade_failed(_status(view, blocker), label, view),)
-    statuses = _plugin_statuses(view, context, now)
+    statuses = _plugin_statuses(SettledNode.of(view, context, memory), now)
     if manual := manual_upgrade(live_pods(view.driver_pods)[0], view, context):
         return _with_outdated_driver(statuses, _status(view, manual))
     if label is Label.QUIET:
@@ -70,9 +71,9 @@ def evaluate_node(view: NodeView, context: Context, now: datetime) -> tuple[Node
     return tuple(_upgrade_failed(replace(status, label_pending=True), label, view) for status in statuses)
 
 
-def _plugin_statuses(view: NodeView, context: Context, now: datetime) -> list[NodeStatus]:
+def _plugin_statuses(settled: SettledNode, now: datetime) -> list[NodeStatus]:
     """Return the status of each plugin on a node whose driver is settled, and of each stale pod of unnamed plugins."""
-    settled = SettledNode.of(view, context)
+    view, context = settled.view, settled.context
     statuses = [evaluate_plugin(daemonset, settled, now) for daemonset in context.plugins.named]
     if not statuses:
         message = f"no {context.stack.plugin.noun} is installed"

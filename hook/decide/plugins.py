@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from hook.decide import freshness, rollout
 from hook.decide.fleet import live_pods
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from hook.decide.fleet import Context, NodeView
     from hook.decide.freshness import Evidence
+    from hook.decide.state import Memory
     from hook.objects.drivers import PluginKind
     from hook.objects.views import DaemonSet, Pod
 
@@ -32,12 +35,12 @@ STEADY_AFTER_CRASHES: Final = timedelta(seconds=60)
 """Time that a container must run after a further restart: longer than most crash loops run."""
 
 
-@dataclass(frozen=True, slots=True)
-class SettledNode:
+class SettledNode(msgspec.Struct, frozen=True):
     """A node whose driver is settled, with the load of the driver that its plugins must start after."""
 
     view: NodeView
     context: Context
+    memory: Memory
     driver: Pod
     moments: Sequence[Moment]
     """What plugins must start after in addition to the driver."""
@@ -45,12 +48,12 @@ class SettledNode:
     """Identifier of the load of the driver, and of those of the prerequisites."""
 
     @classmethod
-    def of(cls, view: NodeView, context: Context) -> SettledNode:
+    def of(cls, view: NodeView, context: Context, memory: Memory) -> SettledNode:
         """Return the settled node with its live driver pod."""
-        driver, after = live_pods(view.driver_pods)[0], list(moments(view, context))
+        driver, after = live_pods(view.driver_pods)[0], list(moments(view, context, memory))
         runs = (f"/{moment.run}" for moment in after)
         run = f"{freshness.driver_run(driver, context.stack)}{''.join(runs)}"
-        return cls(view, context, driver, after, run)
+        return cls(view, context, memory, driver, after, run)
 
     @property
     def name(self) -> str:
@@ -58,7 +61,7 @@ class SettledNode:
         return self.view.name
 
 
-def moments(view: NodeView, context: Context) -> Iterator[Moment]:
+def moments(view: NodeView, context: Context, memory: Memory) -> Iterator[Moment]:
     """Yield what the plugins of a node must start after in addition to the driver."""
     for prerequisite, owners in context.prerequisites.items():
         change = prerequisite.change
@@ -71,7 +74,7 @@ def moments(view: NodeView, context: Context) -> Iterator[Moment]:
             at, merged = view.node.written.get(change.label, (None, False))
             event = f"the {change.title} of its node ended"
             event = f"the latest moment at which {event}" if merged else event
-            yield Moment(event, at, f"{change.label}/{f'merged/{view.changes}' if merged else at}")
+            yield Moment(event, at, f"{change.label}/{f'merged/{memory.changes.get(view.name, 0)}' if merged else at}")
 
 
 def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> NodeStatus:
@@ -136,14 +139,17 @@ def _evaluate_live(plugin: DaemonSet, live: list[Pod], node: SettledNode, now: d
     for pod, evidence in evaluated:
         if evidence.freshness is Freshness.STARTING:
             return _verifying(plugin, pod, node, Reason.PLUGIN_STARTING, f"{_title(pod, node)}: {evidence.because}")
-    statuses = [_verify(plugin, pod, node, now) for pod in live]
-    least = next((status for status in statuses if status.state is not NodeState.VERIFIED), statuses[0])
-    return replace(least, fresh=tuple((pod.uid, node.run) for pod in live))
+    fresh = tuple((pod.uid, node.run) for pod in live)
+    for pod in live:
+        if unverified := _not_ready(pod, now) or _unproven(pod, node):
+            reason, message = unverified
+            return replace(_verifying(plugin, pod, node, reason, f"{_title(pod, node)}{message}"), fresh=fresh)
+    return _verified(plugin, live[0], node, fresh)
 
 
 def _evidence(pod: Pod, kind: PluginKind, node: SettledNode) -> Evidence:
     """Return whether a pod is fresh, with the observation. A proof without times counts for one load of the driver."""
-    if (pod.uid, node.run) in node.view.proven:
+    if node.memory.fresh.get(pod.uid) == node.run:
         return freshness.running(pod, "it was proven to run on this driver before")
     if _is_successor(pod, node):
         return freshness.running(pod, "it came after a restart by this program, on this driver")
@@ -157,7 +163,7 @@ def _is_successor(pod: Pod, node: SettledNode) -> bool:
     that was there all along, if the watch of plugins was behind. So one that started before the driver was ready then
     is no successor, once: after another restart under this load, times do not count.
     """
-    restart = node.view.restarts.get(pod.owner_uid)
+    restart = node.memory.restart_of(pod.owner_uid, node.name)
     if restart is None or restart.refused:
         return False
     if not restart.repeated and freshness.started_before(pod, restart.driver_ready):
@@ -208,16 +214,13 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
     )  # fmt: skip
 
 
-def _verify(plugin: DaemonSet, pod: Pod, node: SettledNode, now: datetime) -> NodeStatus:
-    """Evaluate a fresh pod. It is verified once it is Ready and publishes devices of the expected driver."""
-    if unverified := _not_ready(pod, now) or _unproven(pod, node):
-        reason, message = unverified
-        return _verifying(plugin, pod, node, reason, f"{_title(pod, node)}{message}")
+def _verified(plugin: DaemonSet, pod: Pod, node: SettledNode, fresh: tuple[tuple[str, str], ...]) -> NodeStatus:
+    """Return the status of a plugin whose pods are fresh and Ready, and publish devices of the expected driver."""
     kind = node.context.plugins.of_kind(pod.owner_uid)
     proof = f" ({UNPUBLISHED})" if kind.publisher and not _publishes(pod, kind) else ""
     return NodeStatus(
         node.name, NodeState.VERIFIED, Reason.VERIFIED, f"{_title(pod, node)} runs on the loaded driver{proof}",
-        subject=str(pod), plugin=str(plugin), daemonset_uid=plugin.uid,
+        subject=str(pod), plugin=str(plugin), daemonset_uid=plugin.uid, fresh=fresh,
     )  # fmt: skip
 
 
@@ -278,7 +281,7 @@ def _unproven(pod: Pod, node: SettledNode) -> tuple[Reason, str] | None:
     if driver.uid in node.view.outdated:  # loaded until an administrator replaces it: the policy names another version
         return None
     wanted = rollout.wanted_version(context.intents.get(driver.owner_uid), context.expected)
-    for version in sorted(frozenset[str]().union(*(device_slice.driver_versions for device_slice in slices))):
+    for version in sorted({version for device_slice in slices for version in device_slice.driver_versions}):
         if not rollout.same_driver(version, wanted):
             message = f": its node's ResourceSlice shows driver {version}, expected {wanted}"
             return Reason.SLICE_OUTDATED, message

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from datetime import datetime, timedelta
 
+    from hook.decide.fleet import Context, Fleet
     from hook.decide.result import NodeStatus, StalePod
 
 
@@ -57,6 +58,24 @@ class RestartRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A fleet with the statuses of its nodes, as of one decision."""
+
+    fleet: Fleet
+    statuses: Mapping[str, tuple[NodeStatus, ...]]
+    """By node, sorted by name."""
+    passing: frozenset[str]
+    """Nodes whose statuses may change with the time alone."""
+    now: datetime
+    restarts: Mapping[str, RestartRecord]
+    """The restarts that were known."""
+
+    def holds(self, context: Context, now: datetime) -> bool:
+        """Return whether the statuses of nodes about which nothing changed are still true."""
+        return self.now <= now and self.fleet.context.lasting == context.lasting
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """Since when conditions hold, which restarts were issued, and which nodes this run has seen."""
 
@@ -76,6 +95,8 @@ class Memory:
     """Nodes that were eligible at some time of this run."""
     saw_fleet: bool = False
     """Some node was eligible. If the fleet is gone after that, it may come back."""
+    evaluation: Evaluation | None = field(default=None, compare=False, repr=False)
+    """The evaluation of all nodes in the last decision. It saves work, and changes no decision."""
 
     @property
     def restarted(self) -> int:

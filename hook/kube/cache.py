@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from itertools import chain
-from operator import is_
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from hook.decide import rollout
 from hook.decide.clients import find
@@ -20,7 +18,7 @@ from hook.kube.requests import ListOptions
 from hook.kube.workloads import WorkloadCache
 from hook.objects import names, readers
 from hook.objects.drivers import STACKS, is_driver, selector
-from hook.objects.views import Malformed, Snapshot
+from hook.objects.views import Malformed, Snapshot, node_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,46 +55,19 @@ Lists = dict[ListWatch, tuple[tuple[Any, ...], bool]]
 """The views of each ListWatch, and whether the API server does not know the kind."""
 
 
-class Field(NamedTuple):
-    """One field of a snapshot."""
-
-    good: tuple[Any, ...]
-    malformed: tuple[Malformed, ...]
-
-    @classmethod
-    def of(cls, views: list[Any], *, unique: bool) -> Field:
-        """Separate malformed objects from the others."""
-        good = tuple([view for view in views if type(view) is not Malformed])
-        malformed = tuple(view for view in views if type(view) is Malformed) if len(good) < len(views) else ()
-        return cls(_unique(good) if unique else good, malformed)
-
-
-Fields = dict[str, tuple[list[tuple[Any, ...]], Field]]
-"""Fields of a snapshot, each with the lists that it was built from."""
-
-
-def assemble(fields: Mapping[ListWatch, str], lists: Lists, known: Fields | None = None) -> Snapshot:
-    """Build a snapshot, in which each ListWatch fills a field.
-
-    A field whose lists did not change is the same object as in `known`, the fields of the last snapshot.
-    """
-    known = {} if known is None else known
-    found: dict[str, list[tuple[Any, ...]]] = {}
+def assemble(fields: Mapping[ListWatch, str], lists: Lists) -> Snapshot:
+    """Build a snapshot, in which each ListWatch fills a field."""
+    found: dict[str, list[Any]] = {}
     unknown: set[str] = set()
     for list_watch, field in fields.items():
         if list_watch not in lists:
             continue
         views, absent = lists[list_watch]
-        found.setdefault(field, []).append(views)
+        found.setdefault(field, []).extend(views)
         if absent:
             unknown.add(field)
-    for field, parts in found.items():
-        before = known[field][0] if field in known else []
-        if len(before) != len(parts) or not all(map(is_, before, parts)):
-            known[field] = parts, Field.of(list(chain.from_iterable(parts)), unique=field in OVERLAPPING)
-    for field in known.keys() - found.keys():
-        del known[field]
-    good = {field: known[field][1].good for field in found}
+    malformed = [view for views in found.values() for view in views if type(view) is Malformed]
+    good = {field: _good(views, unique=field in OVERLAPPING) for field, views in found.items()}
     return Snapshot(
         policies=None if POLICIES in unknown else good.get(POLICIES, ()),
         pools=good.get(POOLS, ()),
@@ -110,13 +81,17 @@ def assemble(fields: Mapping[ListWatch, str], lists: Lists, known: Fields | None
         deployments=good.get(DEPLOYMENTS, ()),
         replicasets=good.get(REPLICA_SETS, ()),
         leases=good.get(LEASES, ()),
-        malformed=tuple(chain.from_iterable(known[field][1].malformed for field in found)),
+        malformed=tuple(malformed),
     )
 
 
-def _unique(views: Iterable[Any]) -> tuple[Any, ...]:
-    """Return each object once. Selectors may overlap: pods of v0.4.0 have the labels of both charts."""
-    return tuple({getattr(view, "uid", view): view for view in views}.values())
+def _good(views: Iterable[Any], *, unique: bool) -> tuple[Any, ...]:
+    """Return the objects that are not malformed.
+
+    Return each once if selectors may overlap: pods of v0.4.0 have the labels of both charts.
+    """
+    good = [view for view in views if type(view) is not Malformed]
+    return tuple({getattr(view, "uid", view): view for view in good}.values()) if unique else tuple(good)
 
 
 def _timed_labels(stack: Stack, settings: Settings) -> tuple[str, ...]:
@@ -146,13 +121,14 @@ class Cache:
         self._informers: dict[ListWatch, Informer] = {}
         self._fields: dict[ListWatch, str] = {}
         """The field of the snapshot that a ListWatch fills."""
-        self._known: Fields = {}
-        """The fields of the last snapshot."""
         self._unused_since: dict[ListWatch, float] = {}
         """By the monotonic clock."""
         self._condition = threading.Condition()
+        """Guards the views of all informers, and what follows."""
         self._changed = False
-        """Whether a view has changed since the last wait. The condition guards it."""
+        """Whether a view has changed since the last wait."""
+        self._changed_nodes: set[str] = set()
+        """Nodes whose objects have changed since the last call of `observe`."""
         self.end = retry.FOREVER
         """Deadline of the run, by the monotonic clock. After it, the cache requests no versions."""
         self._slices: requests.GroupVersionResource | None = None
@@ -231,7 +207,14 @@ class Cache:
 
     def snapshot(self) -> Snapshot:
         """Return the current snapshot."""
-        return assemble(self._fields, self._lists(self._informers), self._known)
+        return assemble(self._fields, self._lists(self._informers))
+
+    def observe(self) -> tuple[Snapshot, set[str]]:
+        """Return the current snapshot, and the nodes whose objects have changed since the last call."""
+        with self._condition:
+            lists = self._lists(self._informers)
+            changed, self._changed_nodes = self._changed_nodes, set()
+        return assemble(self._fields, lists), changed
 
     def read_consistently(self, seconds: float) -> Snapshot:
         """Return the snapshot as of this call or later, also if a watch is behind.
@@ -346,7 +329,7 @@ class Cache:
         for list_watch in list_watches:
             self._fields[list_watch] = field
             if list_watch not in self._informers:
-                informer = Informer(self._api, list_watch, self._note_change, self._policy)
+                informer = Informer(self._api, list_watch, self._note_change, self._policy, self._condition)
                 self._informers[list_watch] = informer
                 informer.start()
 
@@ -363,9 +346,14 @@ class Cache:
     def _drop(self, list_watch: ListWatch) -> None:
         """Drop a ListWatch from the snapshot, and stop its informer."""
         del self._fields[list_watch], self._unused_since[list_watch]
-        self._informers.pop(list_watch).stop()
+        informer = self._informers.pop(list_watch)
+        informer.stop()
+        for view in informer.views():
+            self._note_change(view, None)
 
-    def _note_change(self) -> None:
+    def _note_change(self, before: Any, after: Any) -> None:  # noqa: ANN401 - the views of any kind
+        """Note the nodes that an object belonged to before and after a change."""
         with self._condition:
             self._changed = True
+            self._changed_nodes |= {node_of(before), node_of(after)}
             self._condition.notify_all()

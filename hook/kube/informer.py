@@ -29,6 +29,7 @@ from hook.objects import readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     import urllib3
 
@@ -87,7 +88,18 @@ class _StoppedError(Exception):
 class Informer:
     """The current views of the objects of one ListWatch. Its thread writes them, and other threads read copies."""
 
-    def __init__(self, api: Api, list_watch: ListWatch, changed: Callable[[], None], policy: retry.RetryPolicy) -> None:
+    def __init__(
+        self,
+        api: Api,
+        list_watch: ListWatch,
+        changed: Callable[[Any, Any], None],
+        policy: retry.RetryPolicy,
+        lock: AbstractContextManager[Any] | None = None,
+    ) -> None:
+        """Call `changed` with the view before and after each change, and with None twice if the state changes.
+
+        It is called within the lock, which several informers may share. Its holder sees a whole change, or none.
+        """
         self.list_watch = list_watch
         self.absent = False
         """Whether the API server does not know the kind."""
@@ -100,11 +112,9 @@ class Informer:
         self._api, self._changed = api, changed
         self._options, self._plural = list_watch.options, list_watch.options.resource.plural
         self._before_sync, self._after_sync = policy, retry.synced(policy)
-        self._lock = threading.Lock()
+        self._lock = lock if lock is not None else threading.RLock()
         """Guards the attributes that follow, which change together."""
         self._views: dict[Key, Any] = {}
-        self._current: tuple[Any, ...] | None = None
-        """The views as `views` returned them last; None once one has changed."""
         self._version = ""
         """Version up to which the watch has delivered; empty if there is nothing to watch."""
         self._short_watches = 0
@@ -120,11 +130,9 @@ class Informer:
         self._stopping.set()
 
     def views(self) -> tuple[Any, ...]:
-        """Return the current views: the same tuple until one changes."""
+        """Return the current views."""
         with self._lock:
-            if self._current is None:
-                self._current = tuple(self._views.values())
-            return self._current
+            return tuple(self._views.values())
 
     def view(self, key: Key) -> Any | None:  # noqa: ANN401 - the views of any kind
         """Return the current view of one object, or None."""
@@ -148,7 +156,7 @@ class Informer:
         except Exception as error:
             log.debug("the informer of %s failed", self._plural, exc_info=True)
             self.problem = RejectedError(f"cannot watch {self._plural}: {error!r}")
-        self._changed()
+        self._changed(None, None)
 
     def _list(self) -> None:
         policy = self._after_sync if self.synced else self._before_sync
@@ -219,11 +227,11 @@ class Informer:
         if kind == "BOOKMARK":
             with self._lock:
                 self._version = version_of(obj) or self._version
-        elif self._apply(kind, obj):
-            self._changed()
+        else:
+            self._apply(kind, obj)
 
-    def _apply(self, kind: str, obj: Raw) -> bool:
-        """Apply an event. Return whether the view has changed: most events of a large fleet change none."""
+    def _apply(self, kind: str, obj: Raw) -> None:
+        """Apply an event. Most events of a large fleet change no view."""
         key, version, view = readers.entry(self.list_watch.read, self._options.resource.kind, obj)
         if kind == "DELETED":
             view = None
@@ -234,17 +242,19 @@ class Informer:
             else:
                 self._views[key] = before if view == before else view
             self._version = version or self._version
-            changed = bool(view != before)
-            self._current = None if changed else self._current
-        return changed
+            if view != before:
+                self._changed(before, view)
 
     def _replace(self, views: dict[Key, Any], version: str, *, absent: bool) -> None:
         with self._lock:
-            self._views, self._version = views, version
-            self._current = None
+            before, self._views = self._views, views
+            self._version = version
             self.absent, self.synced = absent, True
+            for key in before.keys() | views.keys():
+                if before.get(key) is not views.get(key):
+                    self._changed(before.get(key), views.get(key))
         self.out_of_sync = None
-        self._changed()
+        self._changed(None, None)
 
     def _note_failure(self, error: Exception) -> None:
         """Set `out_of_sync`, with the time of the first failure and the reason of the last one."""

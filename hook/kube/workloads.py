@@ -125,5 +125,5 @@ class WorkloadCache:
         return (view for view in informer.views() if isinstance(view, kind))
 
 
-def _ignore() -> None:
+def _ignore(_before: object, _after: object) -> None:
     """Ignore a change: it makes no decision due."""

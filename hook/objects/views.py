@@ -295,6 +295,11 @@ class Malformed(View, frozen=True):
     problem: str
 
 
+def node_of(view: View | None) -> str:
+    """Return the name of the node that an object is or belongs to, or ""."""
+    return view.name if isinstance(view, Node) else getattr(view, "node", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything that a decision about one driver stack is based on, read together."""

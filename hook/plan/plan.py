@@ -12,7 +12,7 @@ from msgspec.structs import replace as updated
 
 from hook import __version__
 from hook.decide import done
-from hook.decide.memo import index
+from hook.decide.fleet import index
 from hook.decide.reasons import Reason
 from hook.format import aligned, as_text, escaped
 from hook.plan import pools, timing

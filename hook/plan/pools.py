@@ -63,12 +63,12 @@ class Pool:
     @property
     def pods(self) -> list[Pod]:
         """Return the driver pods of all nodes."""
-        return [pod for name in self.all_nodes for pod in self.fleet.driver_pods.get(name, ())]
+        return [pod for name in self.all_nodes for pod in self.fleet.drivers_on(name)]
 
     @property
     def managed(self) -> list[str]:
         """Return the nodes that the upgrade controller knows: those with a driver pod."""
-        return [name for name in self.all_nodes if self.fleet.driver_pods.get(name)]
+        return [name for name in self.all_nodes if self.fleet.drivers_on(name)]
 
     @property
     def moving(self) -> list[str]:
@@ -96,7 +96,7 @@ class Pool:
     @property
     def to_come(self) -> list[str]:
         """Return the nodes that an upgrade in progress has not finished."""
-        live = ((name, pod) for name in self.nodes for pod in live_pods(self.fleet.driver_pods.get(name, ())))
+        live = ((name, pod) for name in self.nodes for pod in live_pods(self.fleet.drivers_on(name)))
         return sorted({*self.moving, *(name for name, pod in live if pod.uid in self.fleet.nodes[name].outdated)})
 
     def budget(self, waiting: int) -> Budget:
@@ -191,7 +191,7 @@ def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
 
 def _owner(name: str, fleet: Fleet) -> str:
     """Return the UID of a node's pool: the object that its driver is rendered from, or that its label names."""
-    for pod in live_pods(fleet.driver_pods.get(name, ())):
+    for pod in live_pods(fleet.drivers_on(name)):
         if pod.owner_uid in fleet.context.intents:
             return fleet.context.intents[pod.owner_uid].uid
     node = fleet.snapshot.nodes.get(name)

@@ -241,7 +241,7 @@ def _label_lag(node: str, pool: Pool, step: Step, now: datetime) -> float:
 
     Nothing wakes the controller when a driver is Ready. If the step is over, it checks again after a while.
     """
-    found = (_last_reload(pod, pool.fleet.stack) for pod in live_pods(pool.fleet.driver_pods.get(node, ())))
+    found = (_last_reload(pod, pool.fleet.stack) for pod in live_pods(pool.fleet.drivers_on(node)))
     began = max((reload.began for reload in found if reload is not None), default=now)
     elapsed = max(0.0, (now - began).total_seconds())
     return step.typical - elapsed if elapsed < step.typical else _until_next_check(elapsed) - elapsed

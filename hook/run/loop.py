@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from hook.decide.decide import decide
 from hook.decide.history import ASK_AGAIN
-from hook.decide.memo import Memo
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
 from hook.decide.state import Memory
@@ -221,7 +220,9 @@ class ReconcileLoop:
         self._api, self._cache, self._settings, self._reporter = api, cache, settings, reporter
         self._pause_ends = 0.0
         self.restarter = Restarter(api, lasting=settings.is_controller)
-        self.memory, self._memo = Memory(started=started), Memo()
+        self.memory = Memory(started=started)
+        self._changed: set[str] = set()
+        """Nodes whose objects changed since the last decision."""
         self.subjects: dict[str, events.ObjectReference] = {}
         """The plugins' DaemonSets as targets of Events, by UID."""
         self.last = Decision(Phase.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
@@ -233,12 +234,16 @@ class ReconcileLoop:
         plugins = self._cache.watch_plugins()
         self.subjects = {ds.uid: events.daemonset_reference(ds) for ds in plugins}
         # A new DaemonSet may need a watch of its pods that is not synced yet.
-        return self._cache.snapshot() if self._cache.synced else None
+        if not self._cache.synced:
+            return None
+        snapshot, changed = self._cache.observe()
+        self._changed |= changed
+        return snapshot
 
     @property
     def fleet(self) -> Fleet | None:
         """Return the indexed snapshot, as of the last decision."""
-        return self._memo.fleet
+        return self.memory.evaluation.fleet if self.memory.evaluation is not None else None
 
     def begin(self, started: datetime) -> None:
         """Set the start time of the run. The API server's clock is known only after its first response."""
@@ -255,16 +260,16 @@ class ReconcileLoop:
             live = {pod.uid for pod in snapshot.plugin_pods if pod.live}
             self._account(self.restarter.settle(live, current=self._cache.out_of_sync is None))
         started = time.monotonic()
-        self.last, self.memory = decide(snapshot, self.memory, self._settings, self._api.now(), self._memo)
+        self.last, self.memory = decide(snapshot, self.memory, self._settings, self._api.now(), self._changed)
+        self._changed = set()
         ended = time.monotonic()
         self._pause_ends = ended + min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * (ended - started))
         self._reporter.report_sync(self._cache.out_of_sync)
         return self.last
 
     def decide_in_full(self, snapshot: Snapshot) -> Decision:
-        """Evaluate all nodes of a second read. The views of the last decision are freed first: a fleet has many."""
-        self._memo = self._memo.renewed()
-        return decide(snapshot, self.memory, self._settings, self._api.now(), self._memo)[0]
+        """Evaluate all nodes of a second read."""
+        return decide(snapshot, self.memory, self._settings, self._api.now())[0]
 
     def act(self, decision: Decision, left: float) -> list[RestartResult]:
         """Execute the restarts, unless the cache is out of sync. Return their results."""

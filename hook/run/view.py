@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hook.decide import freshness
 from hook.decide.decide import decide
-from hook.decide.fleet import NodeView, live_pods
-from hook.decide.memo import index
+from hook.decide.fleet import NodeView, index, live_pods
 from hook.decide.result import NodeState, headline
 from hook.decide.state import Memory
 from hook.format import shortened

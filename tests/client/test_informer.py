@@ -28,7 +28,9 @@ def node(name: str, version: str, state: str = "upgrade-done") -> dict[str, Any]
 
 
 def informer_of(
-    server: Server, policy: retry.RetryPolicy | None = None, changed: Callable[[], object] = lambda: None
+    server: Server,
+    policy: retry.RetryPolicy | None = None,
+    changed: Callable[[Any, Any], object] = lambda *_views: None,
 ) -> Informer:
     """Start an informer of the nodes."""
     patience = policy or retry.starting(PATIENCE)
@@ -126,7 +128,9 @@ def test_watches_that_bring_nothing_become_rare(monkeypatch: pytest.MonkeyPatch)
     """A server that ends each one at once is not asked five times a second, by a dozen watches, for hours."""
     pauses: list[float] = []
     with serving(lambda line: Said(200) if "watch" in line else EMPTY) as server:
-        informer = Informer(server.api, ListWatch(ListOptions(NODES), readers.node), lambda: None, retry.CONTROLLER)
+        informer = Informer(
+            server.api, ListWatch(ListOptions(NODES), readers.node), lambda *_views: None, retry.CONTROLLER
+        )
 
         def wait(seconds: float) -> bool:
             pauses.append(seconds)

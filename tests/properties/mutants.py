@@ -86,8 +86,9 @@ def _without_restarts(pod: Pod) -> Pod:
 
 
 def _without_others(node: SettledNode) -> SettledNode:
-    restarts = {uid: replace(record, others=frozenset(), repeated=True) for uid, record in node.view.restarts.items()}
-    return replace(node, view=replace(node.view, restarts=restarts))
+    records = node.memory.restarts.items()
+    restarts = {key: replace(record, others=frozenset(), repeated=True) for key, record in records}
+    return replace(node, memory=replace(node.memory, restarts=restarts))
 
 
 def _of_newest_revision(node: SettledNode) -> SettledNode:
@@ -186,7 +187,7 @@ MUTANTS: Final = (
            lambda original, pod, _container: original(pod, "")),
     Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", plugins._evidence,
            lambda original, pod, kind, node: original(
-               pod, kind, replace(node, view=replace(node.view, proven={})))),
+               pod, kind, replace(node, memory=replace(node.memory, fresh={})))),
     Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", rollout.rewritten, always("")),
     Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", rollout._tag, always(".*")),
     Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", done._quiet_blocker,

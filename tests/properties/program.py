@@ -13,6 +13,7 @@ from hook.errors import ConflictError, NotFoundError
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
+from hook.objects.views import node_of
 from hook.run.job import Outcome, Runner
 from tests.fixtures.objects import at
 from tests.properties.observation import Watch, moment_of
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from hook.decide.result import Decision
     from hook.kube.client import Api
     from hook.kube.requests import Request
-    from hook.objects.views import DaemonSet, Snapshot
+    from hook.objects.views import DaemonSet, Snapshot, View
     from tests.properties.machine import Machine
     from tests.properties.observation import Observation
     from tests.properties.pods import PluginPod
@@ -83,6 +84,8 @@ class Eyes(Cache):
     def __init__(self, run: Run, door: Api) -> None:
         super().__init__(door, run.settings, retry.JOB)
         self._run = run
+        self._seen: dict[int, View] = {}
+        """Every view of an object of a node that was shown last, by its identity."""
 
     @property
     def synced(self) -> bool:
@@ -99,6 +102,14 @@ class Eyes(Cache):
     def snapshot(self) -> Snapshot:
         """Return what the watches show."""
         return self._run.watch.snapshot()
+
+    def observe(self) -> tuple[Snapshot, set[str]]:
+        """Return what the watches show, and the nodes whose objects are not those of the last call."""
+        found = self._run.watch.snapshot()
+        pods = (*found.driver_pods, *found.plugin_pods)
+        seen = {id(view): view for view in (*found.nodes.values(), *pods, *(found.slices or ()))}
+        before, self._seen = self._seen, seen
+        return found, {node_of((seen if key in seen else before)[key]) for key in seen.keys() ^ before.keys()}
 
     def read_consistently(self, _left: float) -> Snapshot:
         """Return what is there now."""

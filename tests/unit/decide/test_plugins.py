@@ -257,7 +257,7 @@ def test_a_pod_that_replaced_a_restarted_one_is_fresh_by_cause() -> None:
 
 def test_a_pod_that_ran_next_to_a_restarted_one_did_not_replace_it() -> None:
     """Its equal second stays in doubt; the pod that did replace the other one stays fresh."""
-    next_to = named(plugin_pod(waited=-9, started=R), "orphan", ownerReferences=[])
+    next_to = named(plugin_pod(waited=-9, started=R), "stray", ownerReferences=[])
     run = Run(stale().put("plugin-pod", next_to))
     assert "plugin-gpu-0" == run.restart()[0]
     assert ["PluginStale"] == reasons(run.then(cluster().only("plugin-pod", next_to)).look().statuses)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hook.config import Duration, Expect, OnManualUpgrade, Settings
-from hook.decide.memo import index
+from hook.decide.fleet import index
 from hook.plan.result import Obstacle, Reloads, Spread, Step
 from hook.plan.timing import remaining_seconds, spread, step
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
