@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from itertools import product
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -210,3 +211,16 @@ def test_a_missing_permission_ends_a_run() -> None:
         with pytest.raises(PermissionDeniedError, match="permission missing: delete pods in namespace dra"):
             looped.act(decided(*wave(WAVE)), 60)
         assert [("uid-p00", "")] == [(record.pod_uid, record.refused) for record in looped.memory.restarts.values()]
+
+
+def test_two_decisions_are_a_second_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much changes meanwhile. What changes later is decided about at once."""
+    moments, slept = [10.0, 10.25, 17.0], list[float]()
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: moments.pop(0), sleep=slept.append))
+    with serving(EMPTY) as server:
+        rounds, cache, _recorder = looping(server)
+        rounds.decide(cluster().seen())
+        for _time in range(2):
+            cache._note_change(None, None)
+            rounds.rest(PATIENCE)
+    assert slept == [0.75, 0.0]
