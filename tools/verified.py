@@ -38,7 +38,7 @@ def verified(snapshot: Any, memory: Any, settings: Any, now: Any, changed: Any =
 def _differences(found: Any, full: Any) -> Iterator[str]:  # noqa: ANN401 - as decide
     """Yield where two decisions and memories differ."""
     for name, ours, theirs in zip(("decision", "memory"), found, full, strict=True):
-        for field in fields(ours):
+        for field in filter(lambda each: each.compare, fields(ours)):
             values = getattr(ours, field.name), getattr(theirs, field.name)
             if values[0] != values[1]:
                 yield f"{name}.{field.name}: {values[0]!r:.2000} instead of {values[1]!r:.2000}"
