@@ -265,7 +265,8 @@ class ReconcileLoop:
         return self.last
 
     def decide_in_full(self, snapshot: Snapshot) -> Decision:
-        """Evaluate all nodes of a second read."""
+        """Evaluate all nodes of a second read. The views of the last decision are freed first: a fleet has many."""
+        self.memory = replace(self.memory, evaluation=None)
         return decide(snapshot, self.memory, self._settings, self._api.now())[0]
 
     def act(self, decision: Decision, left: float) -> list[RestartResult]:
