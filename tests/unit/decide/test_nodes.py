@@ -93,7 +93,6 @@ SIDES = {
         container="mofed-container", driver_at=ofed_pod, stale=lambda node: rdma_pod(node, started=-99),
     ),
 }  # fmt: skip
-both_sides = pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
 
 
 def lost(seconds: float, status: str = "Unknown") -> Object:
@@ -101,7 +100,7 @@ def lost(seconds: float, status: str = "Unknown") -> Object:
     return not_ready_since(3600 - seconds, status)
 
 
-@both_sides
+@pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
 def test_each_condition_of_a_node_has_its_reason(side: Side) -> None:
     """On that node alone: nothing that is wrong with one node delays the plugin of another one."""
     for name, found, expected in (
@@ -135,51 +134,48 @@ def test_each_condition_of_a_node_has_its_reason(side: Side) -> None:
     assert {"DriverOrphaned"} == set(reasons(recreated.decide()[0].statuses))
 
 
-@both_sides
-def test_a_failed_upgrade_fails_the_run_after_all_others_are_refreshed(side: Side) -> None:
+def test_a_failed_upgrade_fails_the_run_after_all_others_are_refreshed() -> None:
     """Not at once, for it may clear by itself; not before the others, which can be refreshed."""
-    run = Run(side.make("a", "b").change("node", side.failed_upgrade, "b"))
+    run = Run(cluster("a", "b").change("node", labelled("b", state="upgrade-failed"), "b"))
     phases = run.phases(0)
-    run.found.put("plugin-pod", merged(side.stale("a"), {"metadata": {"uid": "another"}}))
+    run.found.put("plugin-pod", merged(stale_plugin("a"), {"metadata": {"uid": "another"}}))
     busy = run.look(360)
     assert ["a"] == deleted(busy)
-    run.found.put("plugin-pod", *side.make("a").of("plugin-pod"))
+    run.found.put("plugin-pod", *cluster("a").of("plugin-pod"))
     end = run.look(420)
     assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == [*phases, busy.phase, end.phase]
-    run.found.change("node", {"metadata": {"labels": {side.state: "upgrade-done"}}})
+    run.found.change("node", labelled("b", state="upgrade-done"), "b")
     assert Phase.DONE is run.look(540).phase
 
 
-@both_sides
-def test_a_node_that_is_lost_is_waited_for_then_excluded_then_evaluated_again(side: Side) -> None:
+def test_a_node_that_is_lost_is_waited_for_then_excluded_then_evaluated_again() -> None:
     """The run is not done while a node is silent for a moment, also if all were verified a moment ago."""
-    run = Run(side.make("a", "b"))
+    run = Run(cluster("a", "b"))
     assert [Phase.DONE] == run.phases(0)
-    assert Phase.WAIT is run.then(side.make("a", "b").change("node", lost(0, "False"), "b")).look().phase
-    silent, back = (side.make("a", "b").put("plugin-pod", side.stale("b")).change("node", patch, "b")
+    assert Phase.WAIT is run.then(cluster("a", "b").change("node", lost(0, "False"), "b")).look().phase
+    silent, back = (cluster("a", "b").put("plugin-pod", stale_plugin("b")).change("node", patch, "b")
                     for patch in (lost(0), lost(-399, "True")))  # fmt: skip
     seen = Run(silent).through((10, silent), (311, silent), (400, back))
     assert [Phase.WAIT, Phase.DONE, Phase.WAIT] == [decision.phase for decision in seen]
     assert ["NodeNotReadyBriefly", "NodeNotReady", "PluginStale"] == [reasons(one.statuses)[1] for one in seen]
     # A node that never reported has no time of its own, so that of this program counts.
-    run = Run(side.make("a", "b").change("node", "status: {conditions: []}", "b"))
+    run = Run(cluster("a", "b").change("node", "status: {conditions: []}", "b"))
     assert [Phase.WAIT, Phase.DONE] == run.phases(0, 300)
     assert ["Verified", "NodeNotReady"] == reasons(run.look(300).statuses)
 
 
-@both_sides
-def test_a_fleet_that_changes_during_the_run_is_waited_for(side: Side) -> None:
+def test_a_fleet_that_changes_during_the_run_is_waited_for() -> None:
     """It is scaled to zero and back, a node is added, or its labels vanish."""
-    gone = side.make("a").drop("node").drop("driver-pod").drop("plugin-pod").drop("slice")
+    gone = cluster("a").drop("node").drop("driver-pod").drop("plugin-pod").drop("slice")
     gone.change("daemonset", wants(0))
-    there, wait = side.cluster(), (Phase.WAIT, 0)
+    there, wait = stale("a", "b"), (Phase.WAIT, 0)
     seen = Run(there).through((0, there), (20, gone), (200, there), (300, gone), (601, gone))
     expected = [(Phase.WAIT, 2), wait, (Phase.WAIT, 2), wait, (Phase.SKIP, 0)]
     assert expected == [(decision.phase, len(decision.actions)) for decision in seen]
-    added, _memory = side.make("a").put("node", *side.make("a", "b").of("node")).change("daemonset", wants(2)).decide()
+    added, _memory = cluster("a").put("node", *cluster("a", "b").of("node")).change("daemonset", wants(2)).decide()
     assert (Phase.WAIT, ["Verified", "DriverMissing"]) == (added.phase, reasons(added.statuses))
-    no_label = side.make("a").change("node", {"metadata": {"labels": {side.present: None}}}).drop("driver-pod")
-    decision, _memory = no_label.change("daemonset", wants(0), side.driver_daemonset).decide()
+    no_label = cluster("a").change("node", labelled("a", present=None)).drop("driver-pod")
+    decision, _memory = no_label.change("daemonset", wants(0), DRIVER).decide()
     assert (Phase.WAIT, Reason.NODES_PENDING) == (decision.phase, decision.reason)
     assert ["LabelsMissing"] == reasons(decision.statuses)
 
