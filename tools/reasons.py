@@ -94,7 +94,7 @@ def _in_general(text: str, stacks: Sequence[Stack]) -> str:
 
 def _commands(reason: Reason, stacks: Sequence[Stack], kind: str) -> str:
     """Return one command where all stacks agree, else one per stack."""
-    texts = {stack.name: getattr(explained(reason, stack=stack), kind) for stack in stacks}
+    texts = {stack.name: getattr(explained(reason, stack), kind) for stack in stacks}
     if len(set(texts.values())) > 1:
         return "<br>".join(f"*{name}*: `{text}`" for name, text in texts.items())
     return f"`{text}`" if (text := texts[stacks[0].name]) else ""

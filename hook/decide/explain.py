@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING
 
-from hook.objects.drivers import GPU_OPERATOR, selector
+from hook.objects.drivers import selector
 
 if TYPE_CHECKING:
     from typing import Self
@@ -97,12 +97,12 @@ def row(
     return code, Explanation(meaning, look, fix, precondition), frozenset(traits)
 
 
-def remedy(reason: Row, node: str = "", subject: str = "", stack: Stack = GPU_OPERATOR) -> str:
+def remedy(reason: Row, stack: Stack, node: str = "", subject: str = "") -> str:
     """Return the explanation of a reason as one text."""
-    return str(explained(reason, node, subject, stack))
+    return str(explained(reason, stack, node, subject))
 
 
-def explained(reason: Row, node: str = "", subject: str = "", stack: Stack = GPU_OPERATOR) -> Explanation:
+def explained(reason: Row, stack: Stack, node: str = "", subject: str = "") -> Explanation:
     """Return the explanation of a reason with the names of its node and pod. Unknown names are in capitals."""
     namespace, _, name = subject.partition("/")
     about = {"node": node or "NODE", "namespace": namespace or "NAMESPACE", "name": name or "NAME"}

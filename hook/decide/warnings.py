@@ -94,7 +94,7 @@ def _about_manual_upgrades(statuses: Sequence[NodeStatus], context: Context) -> 
         status for status in statuses if status.reason is Reason.MANUAL_UPGRADE and status.state is NodeState.EXCLUDED
     ]
     if excluded:
-        what = remedy(Reason.MANUAL_UPGRADE, excluded[0].node, excluded[0].subject, context.stack)
+        what = remedy(Reason.MANUAL_UPGRADE, context.stack, excluded[0].node, excluded[0].subject)
         yield f"excluded, with an outdated driver: {some([status.node for status in excluded])}. {what}"
 
 

@@ -105,7 +105,7 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Finding]:
             Obstacle.UPGRADE_FAILED,
             BLOCKS,
             f"the last upgrade failed on {some(budget.stuck)}: not upgraded, and each one keeps a place",
-            explained(Reason.UPGRADE_FAILED, budget.stuck[0], stack=stack).steps,
+            explained(Reason.UPGRADE_FAILED, stack, budget.stuck[0]).steps,
             budget.stuck,
         )
     silent = tuple(name for name in pool.managed if (node := pool.node(name)) is not None and not node.ready)

@@ -225,7 +225,7 @@ def _restart_by_hand(status: NodeStatus, unsure: str, stack: Stack) -> Explanati
         "upgrade, or your deployment tool), enable the controller (controller.enabled), or restart the "
         "plugin yourself.",
         look=RUNS,
-        fix=explained(Reason.PLUGIN_STALE, status.node, status.subject, stack).fix,
+        fix=explained(Reason.PLUGIN_STALE, stack, status.node, status.subject).fix,
         precondition=f"if no run is in progress and the driver pod of node {status.node} is Ready",
     )
 

@@ -200,7 +200,7 @@ def advice(decision: Decision, stack: Stack) -> list[str]:
     """Return for each kind of trouble what it means, where to look and what may fix it, once each."""
     of_nodes = _advice_on_nodes(decision, stack)
     general = [reason for reason in (decision.reason, decision.cause) if reason and reason not in of_nodes]
-    return [*(f"{reason}: {remedy(reason, stack=stack)}" for reason in general), *of_nodes.values()]
+    return [*(f"{reason}: {remedy(reason, stack)}" for reason in general), *of_nodes.values()]
 
 
 def next_step(decision: Decision, stack: Stack) -> str:
@@ -220,7 +220,7 @@ def advice_on(statuses: Iterable[NodeStatus], stack: Stack) -> dict[Reason, str]
     """Return the advice for each reason, with the first node that has it."""
     lines: dict[Reason, str] = {}
     for status in statuses:
-        fix = remedy(status.reason, status.node, status.subject, stack)
+        fix = remedy(status.reason, stack, status.node, status.subject)
         lines.setdefault(status.reason, f"{status.reason} ({status.node}): {fix}")
     return lines
 

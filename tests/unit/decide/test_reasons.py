@@ -10,7 +10,7 @@ import pytest
 
 from hook.decide.explain import Explanation, Row, Trait, explained, remedy, row
 from hook.decide.reasons import EventReason, Reason
-from hook.objects.drivers import STACKS, selector
+from hook.objects.drivers import GPU_OPERATOR, STACKS, selector
 from tests.unit.decide import messages
 from tools import reasons
 
@@ -48,10 +48,10 @@ def test_every_explanation_is_complete() -> None:
     """For each reason and stack, with the pod that it is about and without: no placeholder is left."""
     for reason, stack in EVERYWHERE:
         for subject in ("ns/pod", ""):
-            text = remedy(reason, "node-0", subject, stack)
+            text = remedy(reason, stack, "node-0", subject)
             assert LEFTOVER.search(text) is None, text
             assert re.search(r"[.a-z0-9AET/-]$", text), text
-        meaning = explained(reason, stack=stack).meaning
+        meaning = explained(reason, stack).meaning
         assert meaning.endswith("."), meaning
         assert "kubectl" not in meaning, f"a command without its precondition: {meaning}"
     # A remedy can be pasted. Unknown names are in capitals, and a name is never taken for a placeholder.
@@ -60,9 +60,11 @@ def test_every_explanation_is_complete() -> None:
         ("", "kubectl -n NAMESPACE describe pod NAME"),
         ("{node}/{odd", "kubectl -n {node} describe pod {odd"),
     ):
-        assert remedy(Reason.DRIVER_FAILING, "gpu-0", subject).endswith(expected), subject
+        assert remedy(Reason.DRIVER_FAILING, GPU_OPERATOR, "gpu-0", subject).endswith(expected), subject
     assert ("Code", Explanation("It is done."), frozenset()) == row("Code", "It is done."), "only the meaning is needed"
-    assert Reason.REFRESHED.explanation.meaning == remedy(Reason.REFRESHED, "gpu-0", "ns/pod"), "no work is left"
+    assert Reason.REFRESHED.explanation.meaning == remedy(Reason.REFRESHED, GPU_OPERATOR, "gpu-0", "ns/pod"), (
+        "no work is left"
+    )
 
 
 def identifiers(stack: Stack) -> set[str]:
@@ -76,15 +78,15 @@ def test_a_text_names_nothing_of_another_stack() -> None:
     """A cluster that has only one operator has no label or annotation of the other one to look for."""
     for reason, stack in EVERYWHERE:
         others = {each for other in STACKS.values() if other is not stack for each in identifiers(other)}
-        text = remedy(reason, "node-0", "ns/pod", stack)
+        text = remedy(reason, stack, "node-0", "ns/pod")
         found = {each for each in others if re.search(rf"(?<![a-z]){re.escape(each)}", text)}
         assert not found, f"{stack.name}: {text}"
     for stack in STACKS.values():
-        failed = remedy(Reason.UPGRADE_FAILED, stack=stack)
+        failed = remedy(Reason.UPGRADE_FAILED, stack)
         assert (stack.nodes.safe_load in failed, "annotation" in failed) == (True, bool(stack.nodes.safe_load)), failed
         limited = stack.upgrade.counts_unavailable
-        assert ("maxUnavailable" in remedy(Reason.DRIVER_OUTDATED, stack=stack)) is limited, stack.name
-        assert stack.plugin.tolerations in remedy(Reason.TAINT_NOT_TOLERATED, stack=stack), stack.name
+        assert ("maxUnavailable" in remedy(Reason.DRIVER_OUTDATED, stack)) is limited, stack.name
+        assert stack.plugin.tolerations in remedy(Reason.TAINT_NOT_TOLERATED, stack), stack.name
 
 
 def test_a_look_changes_nothing() -> None:
@@ -99,11 +101,11 @@ def test_a_look_changes_nothing() -> None:
     }.items():
         assert only_looks(command) is expected, command
     for reason, stack in EVERYWHERE:
-        look = explained(reason, "gpu-0", "ns/pod", stack).look
+        look = explained(reason, stack, "gpu-0", "ns/pod").look
         assert not look or only_looks(look), look
     # A new reason with work left needs such a command, or a line in the list above.
     for stack in STACKS.values():
-        assert {reason for reason in Reason if not explained(reason, stack=stack).look} == NOTHING_LEFT, stack.name
+        assert {reason for reason in Reason if not explained(reason, stack).look} == NOTHING_LEFT, stack.name
 
 
 def test_a_fix_has_a_precondition() -> None:
@@ -111,7 +113,7 @@ def test_a_fix_has_a_precondition() -> None:
     with pytest.raises(ValueError, match="precondition"):
         Explanation("It is broken.", fix="kubectl delete pod x")
     for reason, stack in EVERYWHERE:
-        found = explained(reason, "gpu-0", "ns/pod", stack)
+        found = explained(reason, stack, "gpu-0", "ns/pod")
         text = str(found)
         assert not found.fix or text.endswith(f"To fix, {found.precondition}: {found.fix}"), text
         assert not found.fix or not only_looks(found.fix), found.fix
@@ -162,7 +164,7 @@ def test_the_page_explains_every_reason_as_the_code_does() -> None:
     for reason in Reason:
         assert f"\n### `{reason}`\n" in page, reason
     for stack in STACKS.values():
-        assert explained(Reason.UPGRADE_FAILED, stack=stack).fix in page, stack.name
+        assert explained(Reason.UPGRADE_FAILED, stack).fix in page, stack.name
     for event in EventReason:
         assert f"| `{event}` | {event.explanation.meaning} |" in page, event
     assert next(iter(Reason)) in reasons.CHAPTERS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -52,20 +51,10 @@ def test_an_object_belongs_to_one_stack() -> None:
 
 
 def test_no_other_module_names_a_stack() -> None:
-    """Neither by its name in a text, nor by its row, but as a default argument."""
+    """Neither by its name in a text, nor by its row: the settings choose it."""
     for module in sorted(set(HOOK.rglob("*.py")) - {TABLE}):
         tree = ast.parse(module.read_text(encoding="utf-8"))
         docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in docstrings]
         assert [] == [node.value for node in constants if node.value in set(StackName)], module
-        rows = {node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in ROWS}
-        assert not rows - set(fallbacks(tree)), module
-
-
-def fallbacks(tree: ast.AST) -> Iterator[ast.expr | None]:
-    """Yield default arguments, and what a look-up in a table returns where it finds nothing."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            yield from (*node.args.defaults, *node.args.kw_defaults)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-            yield from node.args[1:]
+        assert [] == [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in ROWS], module
