@@ -171,6 +171,8 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     except HookError as error:
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(_exit_code(error))
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
     if values["output"] == "json":
         click.echo(json.dumps(planreport.as_json(made), indent=2))
     else:

@@ -18,6 +18,7 @@ EXEC: Final = f"kubectl -n {NAMESPACE} exec deploy/{RELEASE}-controller -- {PROG
 CONTENTS: Final[tuple[tuple[Values, list[str], list[str]], ...]] = (
     ({}, ["--timeout 1620s\n", "timeout: 1620\n"], ["Caution"]),
     ({}, ["spec.timeout: 1620s", "Argo CD has no limit", EVENTS, STATUS], ["kubectl run", "exec"]),
+    ({"stack": "network"}, [f"{STATUS.rstrip()} --stack network\n"], []),
     ({"timeout": "1h30m"}, ["--timeout 5520s", "It gets 1h30m"], []),
     ({"hook.enabled": False}, ["--timeout 1620s --wait --wait-for-jobs", "wait: true, waitForJobs: true"], []),
     ({"dryRun": True, **OPEN}, ["restarts none (dryRun)", STATUS], ["Caution", EVENTS]),

@@ -81,6 +81,18 @@ def test_a_file_gets_a_table_whenever_the_fleet_changes(tmp_path: Path) -> None:
     assert (code, "\x1b" in log.read_text()) == (INTERRUPTED, False), log.read_text()
 
 
+@pytest.mark.parametrize("command", ["status", "plan"])
+def test_an_interrupt_ends_a_command_that_waits(command: str, tmp_path: Path) -> None:
+    """At once, with the exit code that a shell reports, and without another word."""
+    with serving(refused(500)) as server:
+        file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
+        program = start(tmp_path / "log", command, f"--kubeconfig={file}")
+        until(lambda: server.asked, "it asks")
+        program.signal(signal.SIGINT)
+        assert program.ended().code == INTERRUPTED
+    assert "Aborted" not in (tmp_path / "log").read_text()
+
+
 def test_a_terminal_shows_one_view(tmp_path: Path) -> None:
     """Each view erases the one before, and fits into the terminal."""
     with showing(stale("a")) as server:
