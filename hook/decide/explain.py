@@ -117,6 +117,7 @@ def words(stack: Stack) -> dict[str, str]:
     annotation, configured = stack.nodes.safe_load, stack.plugin.tolerations
     counted = ", and cordoned, NotReady and failed nodes count against maxUnavailable, where the policy has it"
     return {
+        "stack": stack.name,
         "operator": stack.operator.title,
         "operator_labels": stack.operator.selector,
         "policy": stack.policy.kind,
