@@ -75,7 +75,7 @@ def _manifest(ground: Ground, name: str = PLUGIN_NAME) -> dict[str, Any]:
 
 def _without_daemonset(ground: Ground, run: Run, *how: str) -> None:
     ground.cluster.kubectl("delete", "daemonset", PLUGIN_NAME, "-n", PLUGIN_NAMESPACE, *how)
-    ground.until(lambda: "it may come back" in run.said, "the run has noticed", PATIENCE)
+    ground.until(lambda: "that may change in a moment" in run.said, "the run has noticed", PATIENCE)
     assert not run.over
 
 
