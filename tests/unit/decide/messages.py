@@ -27,7 +27,7 @@ from tests.fixtures.modes import (
     with_mig,
     with_toolkit,
 )
-from tests.fixtures.objects import Object, R, driver_pod, finished, merged, obj, plugin_pod, running, waiting
+from tests.fixtures.objects import Object, R, driver_pod, finished, merged, obj, plugin_pod, running, stamp, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, MIG, PLUGIN, TOOLKIT, Run, failing, named, unlabelled, unnamed
 
@@ -86,6 +86,12 @@ def nowhere() -> Cluster:
     return found.change("daemonset", NONE_WANTED, PLUGIN)
 
 
+def joining(**metadata: str) -> Cluster:
+    """Return two nodes of which the second one loads its first driver."""
+    found = cluster("a", "b").put("driver-pod", driver_pod("b", ready=None)).drop("plugin-pod", "plugin-b")
+    return found.change("node", {"metadata": metadata}, "b")
+
+
 def running_image(image: str) -> Cluster:
     """Return a cluster whose driver DaemonSet has an image."""
     given = [{"name": "nvidia-driver-ctr", "image": image}]
@@ -105,6 +111,7 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "GPU label lost": (node(present=None), JOB),
     "no network driver wanted": (
         network().drop("driver-pod").drop("plugin-pod").change("daemonset", avoiding("nic-0")), JOB),
+    "no driver wanted": (joining().drop("driver-pod", "driver-b").change("daemonset", avoiding("b"), DRIVER), JOB),
     "for virtual machines": (cluster().change("node", {"metadata": {"labels": {
         "nvidia.com/gpu.deploy.driver": None, "nvidia.com/gpu.workload.config": "vm-vgpu"}}}), JOB),
     "no device": (cluster("a").put("plugin-pod", merged(plugin_pod("b"), {"status": {"containerStatuses": []}})), JOB),
@@ -128,6 +135,7 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "driver crashing": (cluster().put(
         "driver-pod", driver_pod(ready=None, unloaded=-2, ended_before=-1, restarts=2)), JOB),
     "manual upgrade": (cluster().change("policy", patches.BY_HAND).change("driver-pod", patches.OUTDATED), JOB),
+    "upgrade required": (node(state="upgrade-required"), JOB),
     "upgrade in progress": (node(state="drain-required"), JOB),
     "unknown upgrade state": (node(state="new"), JOB),
     "failed upgrade": (node(state="upgrade-failed"), JOB),
@@ -220,6 +228,8 @@ def later() -> Iterator[tuple[str, Decision]]:
         ("policy not ready for long", cluster().change("policy", NOT_READY), JOB, 120),
         ("policy gone for long", cluster().drop("policy"), JOB, 120),
         ("labels gone for long", unlabelled(cluster("a", "b")), JOB, 300),
+        ("node away for long", cluster("a", "b").change("node", not_ready_since(0), "b"), JOB, 300),
+        ("node joined", joining(creationTimestamp=stamp(3605)), JOB, 60),
     ):
         run = Run(found, settings)
         run.look()
@@ -250,12 +260,17 @@ def later() -> Iterator[tuple[str, Decision]]:
     yield "in trouble", run.look(5)
 
 
+def decisions() -> Iterator[tuple[str, Decision]]:
+    """Yield the decision on each state."""
+    for name, (found, settings) in STATES.items():
+        yield name, found.decide(settings)[0]
+    yield from later()
+
+
 def rendered() -> str:
     """Return the content of the file."""
-    decisions = {name: found.decide(settings)[0]
-                 for name, (found, settings) in STATES.items()}  # fmt: skip
     lines = ["# Written by python -m tests.unit.decide.messages"]
-    for name, decision in (*decisions.items(), *later()):
+    for name, decision in decisions():
         lines += ["", f"{name}:", f"  {decision.phase} {decision.reason}: {decision.message}"]
         statuses = [status for status in decision.statuses if status.reason is not Reason.VERIFIED]
         shown = statuses or decision.statuses[:1]

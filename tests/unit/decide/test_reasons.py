@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+import hook
 from hook.decide.explain import Explanation, Row, Trait, explained, remedy, row
 from hook.decide.reasons import EventReason, Reason
 from hook.objects.drivers import GPU_OPERATOR, STACKS, selector
@@ -15,6 +18,8 @@ from tests.unit.decide import messages
 from tools import reasons
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hook.objects.drivers import Stack
 
 LEFTOVER: Final = re.compile(r"\{(?!NAME|[a-z]+,)[a-z_]*\}|\{\{|\}\}")
@@ -175,3 +180,26 @@ def test_the_page_explains_every_reason_as_the_code_does() -> None:
 def test_the_messages_are_those_that_were_reviewed() -> None:
     """Every sentence that users read. ``python -m tests.unit.decide.messages`` writes them; review the difference."""
     assert messages.FILE.read_text(encoding="utf-8").splitlines() == messages.rendered().splitlines()
+
+
+def given(source: str) -> Iterator[Row]:
+    """Yield the reasons that some code gives, not those that it only compares with."""
+    tree = ast.parse(source)
+    compared = {part for each in ast.walk(tree) if isinstance(each, ast.Compare) for part in ast.walk(each)}
+    for part in ast.walk(tree):
+        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part not in compared:
+            kind = {"Reason": Reason, "EventReason": EventReason}.get(part.value.id)
+            if kind is not None:
+                yield kind[part.attr]
+
+
+def test_a_reason_that_nothing_produces_is_deleted() -> None:
+    """A decision on a state of messages.txt has it, or a command whose run ends early gives it. So do Events."""
+    assert [Reason.VERIFIED] == list(given("a is Reason.TIME_UP or b in (Reason.REFRESHED,) or f(Reason.VERIFIED)"))
+    package = Path(*hook.__path__)
+    found: set[Row | None] = {*given((package / "cli.py").read_text(encoding="utf-8"))}
+    for path in (package / "run").glob("*.py"):
+        found |= {*given(path.read_text(encoding="utf-8"))} & {*EventReason}
+    for _name, decision in messages.decisions():
+        found |= {decision.reason, *(status.reason for status in decision.statuses)}
+    assert set() == {*Reason, *EventReason} - found, "add a state to tests/unit/decide/messages.py, or delete the row"
