@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from hook.config import OnDeadline
-from hook.decide import done, nodes, restarts, warnings
+from hook.decide import done, moments, restarts, warnings
 from hook.decide.evaluation import evaluate
 from hook.decide.explain import Trait
 from hook.decide.reasons import Reason
@@ -265,7 +265,7 @@ def _remembered(
     manual = [status for status in others if status.reason is Reason.MANUAL_UPGRADE and status.fresh]
     after = after.with_verified(chain(manual, (status for status in statuses if status.reason is verified)))
     if fleet.context.prerequisites:
-        after = after.changing(name for name, view in fleet.nodes.items() if nodes.is_changing(view, fleet.context))
+        after = after.changing(name for name, view in fleet.nodes.items() if moments.is_changing(view, fleet.context))
     return _forgotten(after, fleet) if fleet.context.settings.is_controller else after
 
 

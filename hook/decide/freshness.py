@@ -17,11 +17,9 @@ number of restarts of its container:
 
 Without a proof, a plugin is stale.
 
-If the settings name a prerequisite, every main container must also have started after that: after the
-``ContainersReady`` transition of the container toolkit, or after the last write of the state label of the MIG manager.
+If the settings name a prerequisite, every main container must also have started after that (``moments.py``).
 
-All times of one node come from one kubelet, in whole seconds. Equal times prove nothing. Only the time of a label comes
-from the API server.
+All times of one node come from one kubelet, in whole seconds. Equal times prove nothing.
 """
 
 from __future__ import annotations
@@ -31,12 +29,14 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from hook.decide.moments import not_started_after
 from hook.decide.result import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from hook.decide.moments import Moment
     from hook.objects.drivers import PluginKind, Stack
     from hook.objects.views import Container, Pod
 
@@ -58,17 +58,6 @@ class Freshness(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """Moment that plugins must start after, in addition to that of the driver."""
-
-    event: str
-    at: datetime | None
-    """None if it is not known. Then no start proves anything."""
-    run: str
-    """Identifier of what happened. Another one means that it happened again."""
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """A freshness with the observation that shows it."""
 
@@ -87,7 +76,7 @@ def evaluate(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, moments: 
     """Return the freshness of a plugin on its node's ready driver, and after these moments."""
     starts = [container.started_at for container in plugin.containers if container.started_at is not None]
     ready = driver.containers_ready_since
-    if old := _older_than_prerequisite(plugin, moments):
+    if old := not_started_after(plugin, moments):
         return Evidence(Freshness.STALE, old, prerequisite=True)
     if old := _older_than_driver(plugin, kind, driver, stack):
         return Evidence(Freshness.STALE, old)
@@ -142,16 +131,6 @@ def set_up_at(driver: Pod, stack: Stack) -> datetime | None:
     return end if end is not None and last is not None and end <= last else None
 
 
-def provided_since(prerequisite: Pod) -> datetime | None:
-    """Return when a provider became ready, or None if it is not.
-
-    This is R, or the start of a container that restarted later without moving R.
-    """
-    since = prerequisite.containers_ready_since
-    starts = [container.started_at for container in prerequisite.containers if container.started_at is not None]
-    return max([since, *starts]) if since is not None else None
-
-
 def ready_since(pod: Pod, container: str) -> datetime | None:
     """Return R, when a driver became ready, or None if R belongs to an earlier driver run.
 
@@ -175,17 +154,6 @@ def driver_run(driver: Pod, stack: Stack) -> str:
     """Return an identifier of the load of a driver that depends on no clock: its pod and its container's restarts."""
     restarts = sum(container.restarts for container in driver.containers if container.name == stack.driver.container)
     return f"{driver.uid}/{restarts}"
-
-
-def _older_than_prerequisite(plugin: Pod, moments: Sequence[Moment]) -> str:
-    """Return which moment a container of the plugin did not start after, or ""."""
-    for moment in moments:
-        for container in plugin.containers:
-            if container.started_at is not None and moment.at is None:
-                return f"the time at which {moment.event} is not known"
-            if container.started_at is not None and moment.at is not None and container.started_at <= moment.at:
-                return f"its container {container.name} did not start after {moment.event}"
-    return ""
 
 
 def _older_than_driver(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack) -> str:

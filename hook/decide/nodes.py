@@ -6,17 +6,17 @@ so each node is evaluated by itself. A node is refreshed as soon as it is settle
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from hook.config import OnManualUpgrade
-from hook.decide import freshness
+from hook.decide import freshness, moments
 from hook.decide.explain import Trait
 from hook.decide.fleet import live_pods
 from hook.decide.plugins import SettledNode, evaluate_plugin, evaluate_unnamed
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, NodeStatus, Patience
+from hook.decide.result import NodeBlocker, NodeState, NodeStatus, Patience
 from hook.format import timestamp
 from hook.objects import names
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hook.decide.fleet import Context, NodeView
     from hook.decide.state import Memory
-    from hook.objects.drivers import NodeChange, Stack
+    from hook.objects.drivers import Stack
     from hook.objects.views import Node, Pod
 
 FAILING_TO_START: Final = frozenset({
@@ -45,16 +45,6 @@ class Label(StrEnum):
     AFTER_RESTART = "after"
     FAILED = "failed"
     UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeBlocker:
-    """State, reason and message of a node whose plugins must not be restarted now."""
-
-    state: NodeState
-    reason: Reason
-    message: str
-    patience: Patience | None = None
 
 
 def evaluate_node(view: NodeView, context: Context, memory: Memory, now: datetime) -> tuple[NodeStatus, ...]:
@@ -274,7 +264,7 @@ def _unsettled(view: NodeView, context: Context) -> NodeBlocker | None:
     return (
         _driver_blocker(live[0], view, context)
         or _label_blocker(view, context, manual=manual)
-        or _prerequisite_blocker(view, context)
+        or moments.blocker(view, context)
     )
 
 
@@ -369,33 +359,3 @@ def _paused(view: NodeView, stack: Stack) -> str:
     prefix = stack.nodes.paused_prefix
     labels = view.node.labels.items() if prefix and view.node is not None else ()
     return next((key for key, text in labels if key.startswith(prefix) and names.PAUSED_FOR_UPGRADE in text), "")
-
-
-def _prerequisite_blocker(view: NodeView, context: Context) -> NodeBlocker | None:
-    """Let a node wait for each prerequisite that the settings name and that is deployed to it."""
-    for prerequisite, owners in context.prerequisites.items():
-        if view.label(prerequisite.deploy_label) != "true":
-            continue
-        if not owners:
-            message = f"there is no {prerequisite.title} DaemonSet, but the settings (refreshAfter) name it"
-            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
-        live = [pod for pod in live_pods(view.prerequisite_pods) if pod.owner_uid in owners]
-        replaced = any(pod.uid in view.outdated and owners[pod.owner_uid].rolling for pod in live)
-        if len(live) != 1 or freshness.provided_since(live[0]) is None or replaced:
-            message = f"its {prerequisite.title} pod is missing, not ready or about to be replaced"
-            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
-        change = prerequisite.change
-        if change is not None and _is_changing(view, change):
-            message = f"its {change.title} has not ended ({change.label}={view.label(change.label)})"
-            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
-    return None
-
-
-def is_changing(view: NodeView, context: Context) -> bool:
-    """Return whether the devices of a node are being changed in a way that plugins must start after."""
-    changes = (prerequisite.change for prerequisite in context.prerequisites)
-    return any(change is not None and _is_changing(view, change) for change in changes)
-
-
-def _is_changing(view: NodeView, change: NodeChange) -> bool:
-    return view.label(change.label) not in ("", *change.ended)

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from hook.decide import freshness, rollout
+from hook.decide import freshness, moments, rollout
 from hook.decide.fleet import live_pods
-from hook.decide.freshness import CRASH_LOOP_RESTARTS, Freshness, Moment
+from hook.decide.freshness import CRASH_LOOP_RESTARTS, Freshness
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, NodeStatus, Patience, StalePod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from hook.decide.fleet import Context, NodeView
     from hook.decide.freshness import Evidence
+    from hook.decide.moments import Moment
     from hook.decide.state import Memory
     from hook.objects.drivers import PluginKind
     from hook.objects.views import DaemonSet, Pod
@@ -50,7 +51,7 @@ class SettledNode(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, view: NodeView, context: Context, memory: Memory) -> SettledNode:
         """Return the settled node with its live driver pod."""
-        driver, after = live_pods(view.driver_pods)[0], list(moments(view, context, memory))
+        driver, after = live_pods(view.driver_pods)[0], list(moments.of(view, context, memory))
         runs = (f"/{moment.run}" for moment in after)
         run = f"{freshness.driver_run(driver, context.stack)}{''.join(runs)}"
         return cls(view, context, memory, driver, after, run)
@@ -59,22 +60,6 @@ class SettledNode(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """Return the name of the node."""
         return self.view.name
-
-
-def moments(view: NodeView, context: Context, memory: Memory) -> Iterator[Moment]:
-    """Yield what the plugins of a node must start after in addition to the driver."""
-    for prerequisite, owners in context.prerequisites.items():
-        change = prerequisite.change
-        if change is None:
-            for pod in live_pods(view.prerequisite_pods):
-                if pod.owner_uid in owners:
-                    run = f"{pod.uid}/{sum(container.restarts for container in pod.containers)}"
-                    yield Moment(f"{pod.name} was ready", freshness.provided_since(pod), run)
-        elif view.node is not None and view.label(change.label) and view.label(prerequisite.deploy_label) == "true":
-            at, merged = view.node.written.get(change.label, (None, False))
-            event = f"the {change.title} of its node ended"
-            event = f"the latest moment at which {event}" if merged else event
-            yield Moment(event, at, f"{change.label}/{f'merged/{memory.changes.get(view.name, 0)}' if merged else at}")
 
 
 def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> NodeStatus:

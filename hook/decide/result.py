@@ -52,6 +52,16 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeBlocker:
+    """State, reason and message of a node whose plugins must not be restarted now."""
+
+    state: NodeState
+    reason: Reason
+    message: str
+    patience: Patience | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStatus:
     """State of one node, or of one plugin on it, with a reason and a message."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hook.decide import rollout
+from hook.decide import moments, rollout
 from hook.decide.explain import Trait, remedy
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
@@ -25,7 +25,7 @@ def of(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[NodeStatus
     yield from _about_manual_upgrades(others, fleet.context)
     yield from _about_labels(others)
     yield from _about_cordoned(fleet, statuses, others)
-    yield from _about_failed_changes(fleet)
+    yield from moments.failed_changes(fleet)
 
 
 def unnamed(context: Context) -> str:
@@ -123,14 +123,3 @@ def _about_cordoned(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequen
     )
     if found := [name for name in dict.fromkeys(idle) if name in cordoned]:
         yield f"cordoned, and so counted against the policy's maxUnavailable: {some(found)}"
-
-
-def _about_failed_changes(fleet: Fleet) -> Iterator[str]:
-    """Yield a warning about nodes on which a prerequisite failed. It may have changed the devices before that."""
-    for prerequisite in fleet.context.prerequisites:
-        change = prerequisite.change
-        if change is not None:
-            failed = [view.name for view in fleet.nodes.values() if view.label(change.label) == change.failed]
-            if failed:
-                what = f"{change.title} failed ({change.label}={change.failed}): {some(failed)}"
-                yield f"{what}. The log of the {prerequisite.title} names the step"

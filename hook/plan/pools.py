@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from hook.decide import nodes, rollout
 from hook.decide.fleet import live_pods
-from hook.decide.nodes import NodeBlocker
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState
+from hook.decide.result import NodeBlocker, NodeState
 from hook.format import timestamp
 from hook.objects import names
 from hook.objects.readers import small_number

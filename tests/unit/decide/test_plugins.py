@@ -315,50 +315,6 @@ def test_a_node_without_a_plugin_pod_misses_one_or_needs_none() -> None:
     assert ["Verified", nothing] == reasons(tainted.decide()[0].statuses)
 
 
-def test_a_plugin_must_have_started_after_the_toolkit() -> None:
-    """Driver and toolkit of its node must both be settled; either may be the later one."""
-    unready, started = Reason.PREREQUISITE_NOT_READY, R + 6
-    deploy: Object = {"metadata": {"labels": {"nvidia.com/gpu.deploy.container-toolkit": "false"}}}
-    ran: Object = {"status": {"containerStatuses": [running("nvidia-container-toolkit-ctr", 1000, restarts=1)]}}
-
-    def toolkit(ready: float | None = R + 2) -> Cluster:
-        return with_toolkit(cluster(), ready)
-
-    for name, found, expected in (
-        ("ready before the plugin started", toolkit(), Reason.VERIFIED),
-        ("in the same second", toolkit(started), Reason.PLUGIN_STALE),
-        ("replaced under the plugin", toolkit(900), Reason.PLUGIN_STALE),
-        ("restarted, and still Ready", toolkit().change("provider-pod", ran), Reason.PLUGIN_STALE),
-        ("that, and the plugin after it", toolkit().change("provider-pod", ran)
-         .put("plugin-pod", plugin_pod(waited=1001, started=1002, ready=1006)), Reason.VERIFIED),
-        ("not ready", toolkit(None), unready),
-        ("no pod", toolkit().drop("provider-pod"), unready),
-        ("terminating", toolkit().change("provider-pod", patches.DELETING), unready),
-        ("another owner's pod, too", toolkit()
-         .put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b, ownerReferences: []}")), Reason.VERIFIED),
-        ("two pods", toolkit().put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b}")), unready),
-        ("about to be replaced", toolkit().change("provider-pod", patches.OUTDATED), unready),
-        ("outdated, and not replaced", toolkit().change("provider-pod", patches.OUTDATED)
-         .change("daemonset", patches.ON_DELETE, TOOLKIT_DAEMONSET), Reason.VERIFIED),
-        ("a pod of another owner", toolkit().change("provider-pod", "metadata: {ownerReferences: []}"), unready),
-        ("none wanted on this node", toolkit(900).change("node", deploy).drop("provider-pod"), Reason.VERIFIED),
-    ):  # fmt: skip
-        assert expected is found.judge(TOOLKIT).reason, name
-    assert Reason.VERIFIED is toolkit(None).drop("provider-pod").judge().reason
-
-
-def test_a_missing_toolkit_fails_after_a_grace() -> None:
-    """Without a DaemonSet there is none; one that has no pod yet is waited for. Either way the run is not done."""
-    late = Settings().advanced.failed_grace.total_seconds()
-    run = Run(with_toolkit(cluster()).drop("daemonset", TOOLKIT_DAEMONSET).drop("provider-pod"), TOOLKIT)
-    assert [Phase.WAIT, Phase.FAIL] == run.phases(0, late)
-    status = run.look(late).statuses[0]
-    assert Reason.PREREQUISITE_NOT_READY is status.reason
-    one_missing = Run(with_toolkit(cluster("a", "b")).drop("provider-pod", "toolkit-b"), TOOLKIT)
-    assert [Phase.WAIT, Phase.WAIT] == one_missing.phases(0, late)
-    assert ["Verified", "PrerequisiteNotReady"] == reasons(one_missing.look(late).statuses)
-
-
 def test_a_toleration_is_read_as_the_scheduler_does() -> None:
     """By key, operator, value and effect; an operator that this version does not know may tolerate it."""
     plain, valued = "{key: a, effect: NoSchedule}", "{key: a, value: x, effect: NoSchedule}"

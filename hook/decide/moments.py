@@ -1,0 +1,114 @@
+"""What besides a driver reload makes a plugin stale: the container toolkit and MIG, if ``refreshAfter`` names them.
+
+A prerequisite that is deployed to a node must be settled before its plugins are evaluated. Every main container of a
+plugin must then have started after it: after the ``ContainersReady`` transition of the container toolkit, or after the
+last write of the state label of the MIG manager. Only the time of a label comes from the API server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hook.decide.fleet import live_pods
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeBlocker, NodeState, Patience
+from hook.format import some
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from hook.decide.fleet import Context, Fleet, NodeView
+    from hook.decide.state import Memory
+    from hook.objects.drivers import NodeChange
+    from hook.objects.views import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Moment that plugins must start after, in addition to that of the driver."""
+
+    event: str
+    at: datetime | None
+    """None if it is not known. Then no start proves anything."""
+    run: str
+    """Identifier of what happened. Another one means that it happened again."""
+
+
+def blocker(view: NodeView, context: Context) -> NodeBlocker | None:
+    """Let a node wait for each prerequisite that the settings name and that is deployed to it."""
+    for prerequisite, owners in context.prerequisites.items():
+        if view.label(prerequisite.deploy_label) != "true":
+            continue
+        if not owners:
+            message = f"there is no {prerequisite.title} DaemonSet, but the settings (refreshAfter) name it"
+            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
+        live = [pod for pod in live_pods(view.prerequisite_pods) if pod.owner_uid in owners]
+        replaced = any(pod.uid in view.outdated and owners[pod.owner_uid].rolling for pod in live)
+        if len(live) != 1 or provided_since(live[0]) is None or replaced:
+            message = f"its {prerequisite.title} pod is missing, not ready or about to be replaced"
+            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
+        change = prerequisite.change
+        if change is not None and _is_changing(view, change):
+            message = f"its {change.title} has not ended ({change.label}={view.label(change.label)})"
+            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
+    return None
+
+
+def of(view: NodeView, context: Context, memory: Memory) -> Iterator[Moment]:
+    """Yield what the plugins of a node must start after in addition to the driver."""
+    for prerequisite, owners in context.prerequisites.items():
+        change = prerequisite.change
+        if change is None:
+            for pod in live_pods(view.prerequisite_pods):
+                if pod.owner_uid in owners:
+                    run = f"{pod.uid}/{sum(container.restarts for container in pod.containers)}"
+                    yield Moment(f"{pod.name} was ready", provided_since(pod), run)
+        elif view.node is not None and view.label(change.label) and view.label(prerequisite.deploy_label) == "true":
+            at, merged = view.node.written.get(change.label, (None, False))
+            event = f"the {change.title} of its node ended"
+            event = f"the latest moment at which {event}" if merged else event
+            yield Moment(event, at, f"{change.label}/{f'merged/{memory.changes.get(view.name, 0)}' if merged else at}")
+
+
+def not_started_after(plugin: Pod, moments: Sequence[Moment]) -> str:
+    """Return which moment a container of a plugin did not start after, or ""."""
+    for moment in moments:
+        for container in plugin.containers:
+            if container.started_at is not None and moment.at is None:
+                return f"the time at which {moment.event} is not known"
+            if container.started_at is not None and moment.at is not None and container.started_at <= moment.at:
+                return f"its container {container.name} did not start after {moment.event}"
+    return ""
+
+
+def provided_since(prerequisite: Pod) -> datetime | None:
+    """Return when a provider became ready, or None if it is not.
+
+    This is R, or the start of a container that restarted later without moving R.
+    """
+    since = prerequisite.containers_ready_since
+    starts = [container.started_at for container in prerequisite.containers if container.started_at is not None]
+    return max([since, *starts]) if since is not None else None
+
+
+def is_changing(view: NodeView, context: Context) -> bool:
+    """Return whether the devices of a node are being changed in a way that plugins must start after."""
+    changes = (prerequisite.change for prerequisite in context.prerequisites)
+    return any(change is not None and _is_changing(view, change) for change in changes)
+
+
+def _is_changing(view: NodeView, change: NodeChange) -> bool:
+    return view.label(change.label) not in ("", *change.ended)
+
+
+def failed_changes(fleet: Fleet) -> Iterator[str]:
+    """Yield a warning about nodes on which a prerequisite failed. It may have changed the devices before that."""
+    for prerequisite in fleet.context.prerequisites:
+        change = prerequisite.change
+        if change is not None:
+            failed = [view.name for view in fleet.nodes.values() if view.label(change.label) == change.failed]
+            if failed:
+                what = f"{change.title} failed ({change.label}={change.failed}): {some(failed)}"
+                yield f"{what}. The log of the {prerequisite.title} names the step"
