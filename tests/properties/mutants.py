@@ -53,10 +53,6 @@ def always(value: object) -> Function:
     return lambda *_anything, **_named: value
 
 
-def _with_advanced(context: Context, **changed: Duration) -> Context:
-    return _with(context, advanced=replace(context.settings.advanced, **changed))
-
-
 def _with(context: Context, **changed: Any) -> Context:  # noqa: ANN401 - any setting
     return replace(context, settings=replace(context.settings, **changed))
 
@@ -161,9 +157,10 @@ MUTANTS: Final = (
                [one for one in drivers if one.uid in intents], policy, intents, *rest)),
     Mutant("no-quiet-time", DoneTooEarlyError, "second_render", done._quiet_blocker, always(None)),
     Mutant("a-skipped-node-is-refreshed", WrongRestartError, "skipped", nodes.excluded,
-           lambda original, view, context, now: original(_without_skip(view, context), context, now)),
-    Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", nodes._not_ready,
-           lambda original, node, context, now: original(node, _with_advanced(context, not_ready_grace=AT_ONCE), now)),
+           lambda original, view, context: original(_without_skip(view, context), context)),
+    Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", decide._out_of_patience,
+           lambda original, status, chosen, timers: original(
+               status, replace(chosen, advanced=replace(chosen.advanced, not_ready_grace=AT_ONCE)), timers)),
     Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts.DisruptionBudget.allows,
            lambda original, left, **how: original(replace(left, number=None), **how)),
     Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", nodes.manual_upgrade, always(None)),
