@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from hook.config import Settings
     from hook.decide.fleet import NodeView
-    from hook.decide.state import Memory, RestartRecord
+    from hook.decide.record import RestartRecord
+    from hook.decide.state import Memory
     from hook.objects.views import Snapshot
 
 Value = TypeVar("Value")

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hook.decide.explain import Trait
-from hook.decide.history import with_history
 from hook.decide.plugins import is_up
 from hook.decide.reasons import Reason
+from hook.decide.record import matched
 from hook.decide.result import DeletePod, NodeState, except_verified
 from hook.format import some
 
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.decide.fleet import Fleet, NodeView
+    from hook.decide.record import RestartRecord
     from hook.decide.result import NodeStatus
-    from hook.decide.state import Memory, RestartRecord
+    from hook.decide.state import Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,8 @@ def plan(statuses: Sequence[NodeStatus], fleet: Fleet, memory: Memory, now: date
     settings = fleet.context.settings
     verified = Reason.VERIFIED
     compared = tuple(
-        status if status.reason is verified else with_history(status, settings, memory, now) for status in statuses
+        status if status.reason is verified else matched(status, settings, memory.restarts, memory.troubles, now)
+        for status in statuses
     )
     return _delete_stale_pods(compared, fleet, memory, now)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from hook.decide.record import RestartRecord, came_back, restart_key
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
@@ -12,49 +14,6 @@ if TYPE_CHECKING:
 
     from hook.decide.fleet import Context, Fleet
     from hook.decide.result import NodeStatus, StalePod
-
-
-@dataclass(frozen=True, slots=True)
-class RestartRecord:
-    """Record of a restart that was issued."""
-
-    pod_uid: str
-    driver_run: str
-    at: datetime
-    others: frozenset[str] = frozenset()
-    """UIDs of pods that ran next to it. None of them replaced it."""
-    orphan: bool = False
-    """No DaemonSet controlled the pod. An admission policy may refuse its deletion until a DaemonSet adopts it."""
-    refused: str = ""
-    """The API server's message, if it refused the restart for good."""
-    came_back: bool = False
-    """A plugin was verified on the node since."""
-    tries: int = 1
-    """Consecutive restarts without a verified plugin, including this one."""
-    driver_ready: datetime | None = None
-    """When the driver was ready at that time. The kubelet may report another time since."""
-    repeated: bool = False
-    """Under the same load, another pod was restarted before it that was not seen next to it."""
-
-    def served(self, pod: StalePod) -> bool:
-        """Return whether a plugin was verified since, and is stale only because its driver was reloaded."""
-        return self.came_back and self.driver_run != pod.driver_run
-
-    def pending(self, pod: StalePod) -> bool:
-        """Return whether this is the pod that was deleted and is still there: nothing was restarted yet."""
-        return self.pod_uid == pod.uid and not self.refused
-
-    def repeated_by(self, pod: StalePod) -> bool:
-        """Return whether the restart of a pod repeats one under the same load."""
-        if self.refused or self.driver_run != pod.driver_run:
-            return False
-        return self.repeated or not (pod.uid == self.pod_uid or pod.uid in self.others)
-
-    def tries_with(self, pod: StalePod) -> int:
-        """Return the number of consecutive restarts without a verified plugin, including this one."""
-        if self.served(pod):
-            return 1
-        return self.tries if self.pending(pod) or pod.uid in self.others else self.tries + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,25 +69,8 @@ class Memory:
     def asked(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> Memory:
         """Record a restart that was issued, or refused for good."""
         key = restart_key(pod.daemonset_uid, node)
-        before = self.restarts.get(key)
-        entry = RestartRecord(
-            pod.uid,
-            pod.driver_run,
-            at,
-            others=self._others(key, pod),
-            orphan=pod.orphan,
-            refused=refused,
-            tries=before.tries_with(pod) if before is not None else 1,
-            driver_ready=pod.driver_ready,
-            repeated=before is not None and before.repeated_by(pod),
-        )
-        return replace(self, restarts={**self.restarts, key: entry})
-
-    def _others(self, key: str, pod: StalePod) -> frozenset[str]:
-        """Return the pods that ran next to this one, and next to its predecessor if the driver run is the same."""
-        before = self.restarts.get(key)
-        again = before is not None and before.driver_run == pod.driver_run and pod.uid in before.others
-        return pod.others & before.others if before is not None and again else pod.others
+        record = RestartRecord.of(pod, at, self.restarts.get(key), refused)
+        return replace(self, restarts={**self.restarts, key: record})
 
     def changing(self, nodes: Iterable[str]) -> Memory:
         """Record that the devices of these nodes are being changed."""
@@ -145,16 +87,7 @@ class Memory:
 
         A status without a DaemonSet stands for all plugins of its node.
         """
-        awaited = {key: asked for key, asked in self.restarts.items() if not asked.came_back}
-        if not awaited:
-            return self
-        nodes = {key.partition("/")[2] for key in awaited}
-        keys = {restart_key(status.daemonset_uid, status.node) for status in verified if status.node in nodes}
-        back = {
-            key: replace(asked, came_back=True)
-            for key, asked in awaited.items()
-            if not keys.isdisjoint((key, restart_key("", key.partition("/")[2])))
-        }
+        back = came_back(self.restarts, verified)
         return replace(self, restarts={**self.restarts, **back}) if back else self
 
     def with_fresh(self, statuses: Iterable[NodeStatus], existing: AbstractSet[str]) -> Memory:
@@ -178,11 +111,6 @@ class Memory:
             changes={node: count for node, count in self.changes.items() if node in nodes},
             eligible=self.eligible if self.eligible <= nodes else self.eligible & nodes,
         )
-
-
-def restart_key(daemonset_uid: str, node: str) -> str:
-    """Return the key of one plugin on one node."""
-    return f"{daemonset_uid}/{node}"
 
 
 class Timers:

@@ -10,8 +10,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from hook.decide.decide import decide
-from hook.decide.history import ASK_AGAIN
 from hook.decide.reasons import Reason
+from hook.decide.record import ASK_AGAIN
 from hook.decide.result import Decision, Phase
 from hook.decide.state import Memory
 from hook.errors import (

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from hook import config
 from hook.config import Duration
-from hook.decide import decide, done, fleet, freshness, history, nodes, plugins, restarts, rollout
+from hook.decide import decide, done, fleet, freshness, nodes, plugins, record, restarts, rollout
 from hook.decide.result import NodeState
 from hook.kube import requests
 from hook.objects import views, wire
@@ -202,10 +202,10 @@ MUTANTS: Final = (
                blockers, statuses, progress, _with(context, timeout=YEARS), timers)),
     Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", restarts.DisruptionBudget.allows,
            lambda original, left, **how: original(replace(left, share=None), **how)),
-    Mutant("no-pause", WrongRestartError, "never_well", history.held_until, always(None)),
-    Mutant("pauses-do-not-grow", WrongRestartError, "never_well", history._pause,
+    Mutant("no-pause", WrongRestartError, "never_well", record.held_until, always(None)),
+    Mutant("pauses-do-not-grow", WrongRestartError, "never_well", record._pause,
            lambda original, _count, chosen: original(1, chosen)),
-    Mutant("what-failed-is-never-tried-again", WrongEndError, "never_well", history.held_until,
+    Mutant("what-failed-is-never-tried-again", WrongEndError, "never_well", record.held_until,
            lambda original, *tried: original(*tried) and NEVER),
     Mutant("a-controller-has-a-deadline", WrongEndError, "late", config.Settings.deadline,
            lambda original, chosen, started: original(of(chosen, controller=False), started)),

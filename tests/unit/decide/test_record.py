@@ -1,4 +1,4 @@
-"""Restart history: no restart is asked for twice, and one that verified no plugin is repeated more and more rarely."""
+"""Records of restarts: none is asked for twice, and one that verified no plugin is repeated more and more rarely."""
 
 from __future__ import annotations
 

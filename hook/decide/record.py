@@ -1,4 +1,4 @@
-"""Restart history: match stale pods with earlier restarts, and delay repeated ones.
+"""What this program did to a plugin on a node: one record each, which decides whether and when it acts again.
 
 A pod that came after a restart under the same load of its driver is fresh, so no restart is repeated under one load. A
 restart that the API server refused needs manual action. A Job fails the node. The controller reports the node at once
@@ -6,13 +6,13 @@ and tries again, because the cause (an admission policy) may be fixed by then. T
 further one waits twice as long as the previous one, up to a limit. The count starts again once a plugin was verified
 on the node and its driver has been reloaded since.
 
-The history is in memory only, so a new leader starts with an empty one: at most one extra restart per process that
+Records are in memory only, so a new leader starts without any: at most one extra restart per process that
 ends. Only the kubelet's backoff limits a process that ends again and again (docs/dev/reliability.md, "Not survived").
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -21,11 +21,11 @@ from hook.decide.result import NodeState, Patience
 from hook.format import timestamp
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from hook.config import Settings
     from hook.decide.result import NodeStatus, StalePod
-    from hook.decide.state import Memory, RestartRecord
 
 ASK_AGAIN: Final = timedelta(seconds=30)
 """Time after which a deletion that no watch has shown did not happen. Watches deliver within about a second."""
@@ -33,30 +33,117 @@ MOST_DOUBLINGS: Final = 22
 """Limit on doublings, to prevent an overflow. 2^22 s is longer than any duration that a flag accepts."""
 
 
-def with_history(status: NodeStatus, settings: Settings, memory: Memory, now: datetime) -> NodeStatus:
-    """Return the status of a stale pod in the light of its restart history.
+@dataclass(frozen=True, slots=True)
+class RestartRecord:
+    """Record of a restart that was issued."""
+
+    pod_uid: str
+    driver_run: str
+    at: datetime
+    others: frozenset[str] = frozenset()
+    """UIDs of pods that ran next to it. None of them replaced it."""
+    orphan: bool = False
+    """No DaemonSet controlled the pod. An admission policy may refuse its deletion until a DaemonSet adopts it."""
+    refused: str = ""
+    """The API server's message, if it refused the restart for good."""
+    came_back: bool = False
+    """A plugin was verified on the node since."""
+    tries: int = 1
+    """Consecutive restarts without a verified plugin, including this one."""
+    driver_ready: datetime | None = None
+    """When the driver was ready at that time. The kubelet may report another time since."""
+    repeated: bool = False
+    """Under the same load, another pod was restarted before it that was not seen next to it."""
+
+    @classmethod
+    def of(cls, pod: StalePod, at: datetime, before: RestartRecord | None, refused: str = "") -> RestartRecord:
+        """Return the record of a restart that was issued, or refused for good, after an earlier one."""
+        again = before is not None and before.driver_run == pod.driver_run and pod.uid in before.others
+        return cls(
+            pod.uid,
+            pod.driver_run,
+            at,
+            # Those that ran next to this pod, and next to its predecessor if the load is the same.
+            others=pod.others & before.others if before is not None and again else pod.others,
+            orphan=pod.orphan,
+            refused=refused,
+            tries=before.tries_with(pod) if before is not None else 1,
+            driver_ready=pod.driver_ready,
+            repeated=before is not None and before.repeated_by(pod),
+        )
+
+    def served(self, pod: StalePod) -> bool:
+        """Return whether a plugin was verified since, and is stale only because its driver was reloaded."""
+        return self.came_back and self.driver_run != pod.driver_run
+
+    def pending(self, pod: StalePod) -> bool:
+        """Return whether this is the pod that was deleted and is still there: nothing was restarted yet."""
+        return self.pod_uid == pod.uid and not self.refused
+
+    def repeated_by(self, pod: StalePod) -> bool:
+        """Return whether the restart of a pod repeats one under the same load."""
+        if self.refused or self.driver_run != pod.driver_run:
+            return False
+        return self.repeated or not (pod.uid == self.pod_uid or pod.uid in self.others)
+
+    def tries_with(self, pod: StalePod) -> int:
+        """Return the number of consecutive restarts without a verified plugin, including this one."""
+        if self.served(pod):
+            return 1
+        return self.tries if self.pending(pod) or pod.uid in self.others else self.tries + 1
+
+
+def restart_key(daemonset_uid: str, node: str) -> str:
+    """Return the key of one plugin on one node."""
+    return f"{daemonset_uid}/{node}"
+
+
+def came_back(restarts: Mapping[str, RestartRecord], verified: Iterable[NodeStatus]) -> dict[str, RestartRecord]:
+    """Return the records, by key, of plugins that were verified after their restart.
+
+    A status without a DaemonSet stands for all plugins of its node.
+    """
+    awaited = {key: record for key, record in restarts.items() if not record.came_back}
+    if not awaited:
+        return {}
+    nodes = {key.partition("/")[2] for key in awaited}
+    keys = {restart_key(status.daemonset_uid, status.node) for status in verified if status.node in nodes}
+    return {
+        key: replace(record, came_back=True)
+        for key, record in awaited.items()
+        if not keys.isdisjoint((key, restart_key("", key.partition("/")[2])))
+    }
+
+
+def matched(
+    status: NodeStatus,
+    settings: Settings,
+    restarts: Mapping[str, RestartRecord],
+    troubles: Mapping[str, str],
+    now: datetime,
+) -> NodeStatus:
+    """Return the status of a stale pod in the light of the last restart on its node.
 
     A pod that this program deleted is restarting. If the API server refused the deletion, it needs manual action.
     """
     if status.reason is Reason.NOTHING_TO_REFRESH:
-        return _awaited_again(status, memory)
+        return _awaited_again(status, restarts.get(restart_key(status.daemonset_uid, status.node)))
     stale = status.stale_pod
     if stale is None:
         return status
-    record = memory.restart_of(stale.daemonset_uid, status.node)
+    record = restarts.get(restart_key(stale.daemonset_uid, status.node))
     if record is not None and not _is_about_another_pod(record, stale):
         compare = _compared_in_controller if settings.is_controller else _compared_in_job
         status = compare(status, stale, record, settings, now)
-    trouble = memory.troubles.get(stale.uid) if status.reason is Reason.PLUGIN_STALE else None
+    trouble = troubles.get(stale.uid) if status.reason is Reason.PLUGIN_STALE else None
     if not trouble:
         return status
     message = f"{status.message}; restarting it failed: {trouble}"
     return replace(status, reason=Reason.RESTART_FAILING, message=message, patience=Patience.DRIVER)
 
 
-def _awaited_again(status: NodeStatus, memory: Memory) -> NodeStatus:
+def _awaited_again(status: NodeStatus, record: RestartRecord | None) -> NodeStatus:
     """Let a node without a plugin wait if this run deleted its plugin, even if the DaemonSet desires none."""
-    record = memory.restart_of(status.daemonset_uid, status.node)
     if record is None or record.refused or record.came_back:
         return status
     return replace(
