@@ -132,7 +132,7 @@ def set_up_at(driver: Pod, stack: Stack) -> datetime | None:
 
 
 def ready_since(pod: Pod, container: str) -> datetime | None:
-    """Return R, when a driver became ready, or None if R belongs to an earlier driver run.
+    """Return R, when a driver became ready, or None if R belongs to an earlier run of its container.
 
     R belongs to an earlier run if `container`, the driver container, started after it. A side container that restarts
     quickly may not move R, and the driver stays loaded. If no container has that name, all of them count.
@@ -150,7 +150,7 @@ def driver_started(driver: Pod, stack: Stack) -> datetime | None:
     return container.started_at if container is not None else None
 
 
-def driver_run(driver: Pod, stack: Stack) -> str:
+def load_of(driver: Pod, stack: Stack) -> str:
     """Return an identifier of the load of a driver that depends on no clock: its pod and its container's restarts."""
     restarts = sum(container.restarts for container in driver.containers if container.name == stack.driver.container)
     return f"{driver.uid}/{restarts}"

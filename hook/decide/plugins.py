@@ -45,16 +45,16 @@ class SettledNode(msgspec.Struct, frozen=True):
     driver: Pod
     moments: Sequence[Moment]
     """What plugins must start after in addition to the driver."""
-    run: str
+    load: str
     """Identifier of the load of the driver, and of those of the prerequisites."""
 
     @classmethod
     def of(cls, view: NodeView, context: Context, memory: Memory) -> SettledNode:
         """Return the settled node with its live driver pod."""
         driver, after = live_pods(view.driver_pods)[0], list(moments.of(view, context, memory))
-        runs = (f"/{moment.run}" for moment in after)
-        run = f"{freshness.driver_run(driver, context.stack)}{''.join(runs)}"
-        return cls(view, context, memory, driver, after, run)
+        further = "".join(f"/{moment.run}" for moment in after)
+        load = f"{freshness.load_of(driver, context.stack)}{further}"
+        return cls(view, context, memory, driver, after, load)
 
     @property
     def name(self) -> str:
@@ -80,7 +80,7 @@ def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> Node
 def evaluate_unnamed(node: SettledNode) -> tuple[list[NodeStatus], tuple[tuple[str, str], ...]]:
     """Return a status for each stale pod that looks like a plugin but is not in plugin.names.
 
-    Also return the fresh pods, each with its driver run, for the memory.
+    Also return the fresh pods, each with its load, for the memory.
     """
     kind = node.context.stack.plugin
     owners = {ds.uid: str(ds) for ds in node.context.plugins.unnamed}
@@ -89,7 +89,7 @@ def evaluate_unnamed(node: SettledNode) -> tuple[list[NodeStatus], tuple[tuple[s
     for pod in live_pods(node.view.unnamed_pods):
         evidence = _evidence(pod, kind, node)
         if evidence.freshness is Freshness.FRESH:
-            fresh.append((pod.uid, node.run))
+            fresh.append((pod.uid, node.load))
         if evidence.freshness is Freshness.STALE:
             owner = owners[pod.owner_uid]
             message = f"{kind.noun} pod {pod.name} is stale: {evidence.because}; {owner} is not in plugin.names"
@@ -124,7 +124,7 @@ def _evaluate_live(plugin: DaemonSet, live: list[Pod], node: SettledNode, now: d
     for pod, evidence in evaluated:
         if evidence.freshness is Freshness.STARTING:
             return _verifying(plugin, pod, node, Reason.PLUGIN_STARTING, f"{_title(pod, node)}: {evidence.because}")
-    fresh = tuple((pod.uid, node.run) for pod in live)
+    fresh = tuple((pod.uid, node.load) for pod in live)
     for pod in live:
         if unverified := _not_ready(pod, now) or _unproven(pod, node):
             reason, message = unverified
@@ -134,7 +134,7 @@ def _evaluate_live(plugin: DaemonSet, live: list[Pod], node: SettledNode, now: d
 
 def _evidence(pod: Pod, kind: PluginKind, node: SettledNode) -> Evidence:
     """Return whether a pod is fresh, with the observation. A proof without times counts for one load of the driver."""
-    if node.memory.fresh.get(pod.uid) == node.run:
+    if node.memory.fresh.get(pod.uid) == node.load:
         return freshness.running(pod, "it was proven to run on this driver before")
     if _is_successor(pod, node):
         return freshness.running(pod, "it came after a restart by this program, on this driver")
@@ -153,7 +153,7 @@ def _is_successor(pod: Pod, node: SettledNode) -> bool:
         return False
     if not restart.repeated and freshness.started_before(pod, restart.driver_ready):
         return False
-    return pod.uid != restart.pod_uid and pod.uid not in restart.others and restart.driver_run == node.run
+    return pod.uid != restart.pod_uid and pod.uid not in restart.others and restart.load == node.load
 
 
 def untolerated(view: NodeView, plugin: DaemonSet) -> str:
@@ -186,7 +186,7 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
         resource_version=pod.resource_version,
         daemonset_uid=pod.owner_uid,
         because=evidence.because,
-        driver_run=node.run,
+        load=node.load,
         cause=evidence.cause,
         driver_ready=node.driver.containers_ready_since,
         up=is_up(pod),

@@ -38,7 +38,7 @@ class RestartRecord:
     """Record of a restart that was issued."""
 
     pod_uid: str
-    driver_run: str
+    load: str
     at: datetime
     others: frozenset[str] = frozenset()
     """UIDs of pods that ran next to it. None of them replaced it."""
@@ -58,10 +58,10 @@ class RestartRecord:
     @classmethod
     def of(cls, pod: StalePod, at: datetime, before: RestartRecord | None, refused: str = "") -> RestartRecord:
         """Return the record of a restart that was issued, or refused for good, after an earlier one."""
-        again = before is not None and before.driver_run == pod.driver_run and pod.uid in before.others
+        again = before is not None and before.load == pod.load and pod.uid in before.others
         return cls(
             pod.uid,
-            pod.driver_run,
+            pod.load,
             at,
             # Those that ran next to this pod, and next to its predecessor if the load is the same.
             others=pod.others & before.others if before is not None and again else pod.others,
@@ -74,7 +74,7 @@ class RestartRecord:
 
     def served(self, pod: StalePod) -> bool:
         """Return whether a plugin was verified since, and is stale only because its driver was reloaded."""
-        return self.came_back and self.driver_run != pod.driver_run
+        return self.came_back and self.load != pod.load
 
     def pending(self, pod: StalePod) -> bool:
         """Return whether this is the pod that was deleted and is still there: nothing was restarted yet."""
@@ -82,7 +82,7 @@ class RestartRecord:
 
     def repeated_by(self, pod: StalePod) -> bool:
         """Return whether the restart of a pod repeats one under the same load."""
-        if self.refused or self.driver_run != pod.driver_run:
+        if self.refused or self.load != pod.load:
             return False
         return self.repeated or not (pod.uid == self.pod_uid or pod.uid in self.others)
 
@@ -174,7 +174,7 @@ def _compared_in_job(
     """
     if record.pending(stale):
         return _deleted(status, stale, record, now)
-    if record.driver_run != stale.driver_run or record.pod_uid != stale.uid:
+    if record.load != stale.load or record.pod_uid != stale.uid:
         return status
     return status.failed(Reason.RESTART_REFUSED, _refused(status, record))
 

@@ -81,7 +81,7 @@ class NodeStatus:
     stale_pod: StalePod | None = None
     """The stale pod of the node, if there is one."""
     fresh: tuple[tuple[str, str], ...] = ()
-    """UIDs of pods that are proven fresh, each with its driver run."""
+    """UIDs of pods that are proven fresh, each with its load."""
 
     def failed(self, reason: Reason | None = None, message: str = "") -> NodeStatus:
         """Return the status as failed: manual action is required."""
@@ -104,7 +104,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StalePod:
-    """A pod that must restart, and the driver run under which it is stale."""
+    """A pod that must restart, and the load under which it is stale."""
 
     namespace: str
     name: str
@@ -113,7 +113,7 @@ class StalePod:
     daemonset_uid: str
     because: str
     """The observation that shows that the pod is stale."""
-    driver_run: str
+    load: str
     """Identifier of the load of the driver, and of those of prerequisites. No kubelet's clock is in it."""
     cause: Cause = Cause.DRIVER
     driver_ready: datetime | None = None

@@ -45,7 +45,7 @@ class Memory:
     restarts: Mapping[str, RestartRecord] = field(default_factory=dict)
     """Last restart that was issued, by ``restart_key``."""
     fresh: Mapping[str, str] = field(default_factory=dict)
-    """Driver run under which a plugin pod was proven fresh, by its UID."""
+    """Load under which a plugin pod was proven fresh, by its UID."""
     troubles: Mapping[str, str] = field(default_factory=dict)
     """Why a restart could not be issued and is tried again, by UID of the pod. The most recent one is last."""
     changes: Mapping[str, int] = field(default_factory=dict)
@@ -92,11 +92,11 @@ class Memory:
 
     def with_fresh(self, statuses: Iterable[NodeStatus], existing: AbstractSet[str]) -> Memory:
         """Record which pods were proven fresh, and forget pods that no longer exist."""
-        found = ((uid, run) for status in statuses for uid, run in status.fresh)
-        new = {uid: run for uid, run in found if uid in existing and self.fresh.get(uid) != run}
+        found = ((uid, load) for status in statuses for uid, load in status.fresh)
+        new = {uid: load for uid, load in found if uid in existing and self.fresh.get(uid) != load}
         if not new and self.fresh.keys() <= existing:
             return self
-        kept = {uid: run for uid, run in self.fresh.items() if uid in existing}
+        kept = {uid: load for uid, load in self.fresh.items() if uid in existing}
         return replace(self, fresh={**kept, **new})
 
     def about(self, daemonsets: AbstractSet[str], nodes: AbstractSet[str], pods: AbstractSet[str]) -> Memory:

@@ -40,7 +40,9 @@ def _not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stale(*names: str) -> list[DeletePod]:
     """Ask for restarts of stale plugins, each on a node of its own."""
-    pods = (StalePod("dra", name, f"uid-{name}", "7", "ds", because="it is stale", driver_run="run") for name in names)
+    pods = (
+        StalePod("dra", name, f"uid-{name}", "7", "ds", because="it is stale", load="driver-uid/0") for name in names
+    )
     return [DeletePod(f"gpu-{pod.name}", pod) for pod in pods]
 
 

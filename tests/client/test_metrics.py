@@ -111,7 +111,7 @@ def test_how_long_a_plugin_was_stale() -> None:
         ("driver reloads again", waiting()),
         ("no pod yet", standing(NodeState.WAITING, Reason.PLUGIN_MISSING)),
         ("times unknown", stale(ready=None)),
-        ("another driver run", stale(ready=later(60))),
+        ("another load", stale(ready=later(60))),
     ):
         shown = Shown()
         shown.look(stale(ready=later(-5)))

@@ -90,7 +90,7 @@ def test_a_restart_is_one_event() -> None:
     for plugin, kind in ((PLUGIN, "DaemonSet"), (None, "Job")):
         recorder = Recorder()
         reporter = ProgressReporter(recorder, JOB)
-        pod = StalePod("dra", "plugin-a", "uid-a", "7", "ds", because="it is stale", driver_run="run")
+        pod = StalePod("dra", "plugin-a", "uid-a", "7", "ds", because="it is stale", load="driver-uid/0")
         reporter.report_restart(restart(pod), plugin)
         reporter.report_restart(restart(pod, trouble="no answer"), plugin)
         assert [(kind, "StalePluginRestarted", "", False)] == recorder.heard

@@ -136,9 +136,9 @@ MUTANTS: Final = (
            lambda original, pod, moment: any(original(replace(pod, containers=(one,)), moment)
                                              for one in pod.containers)),
     Mutant("an-own-restart-is-forgotten", WrongRestartError, "own_restart", plugins._is_successor, always(False)),
-    Mutant("a-load-has-a-time", WrongRestartError, "jumps", freshness.driver_run,
+    Mutant("a-load-has-a-time", WrongRestartError, "jumps", freshness.load_of,
            lambda original, driver, stack: f"{original(driver, stack)}/{freshness.driver_started(driver, stack)}"),
-    Mutant("restarts-of-a-driver-do-not-count", DoneTooEarlyError, "crashes_again", freshness.driver_run,
+    Mutant("restarts-of-a-driver-do-not-count", DoneTooEarlyError, "crashes_again", freshness.load_of,
            lambda original, driver, stack: original(_without_restarts(driver), stack)),
     Mutant("a-pod-that-goes-still-counts", DoneTooEarlyError, "about_to_go", views.Pod.live,
            lambda original, pod: original(replace(pod, deleting=False))),

@@ -64,7 +64,7 @@ def test_a_stale_pod_has_all_that_a_restart_needs() -> None:
     assert ("nvidia-dra-driver-gpu", "plugin-gpu-0", "plugin-gpu-0-uid", "200", "plugin-ds") == (
         pod.namespace, pod.name, pod.uid, pod.resource_version, pod.daemonset_uid,
     )  # fmt: skip
-    assert "driver-gpu-0-uid/0" == pod.driver_run
+    assert "driver-gpu-0-uid/0" == pod.load
     assert pod.because
     late = with_toolkit(cluster(), ready=R + 900)
     for found, expected in ((stale(), Cause.DRIVER), (late, Cause.PREREQUISITE), (in_doubt(), Cause.DRIVER)):
@@ -82,7 +82,7 @@ def test_a_load_has_no_clock_in_it() -> None:
         (again, "driver-gpu-0-uid/1"),
         (merged(driver_pod(), other), "other/0"),
     ):
-        assert expected == stale_pod(stale().only("driver-pod", driver)).driver_run
+        assert expected == stale_pod(stale().only("driver-pod", driver)).load
 
 
 def test_the_least_proven_pod_decides() -> None:

@@ -48,7 +48,7 @@ def test_a_restart_is_not_asked_for_twice_within_half_a_minute() -> None:
     held = run.look(29)
     assert ((), NodeState.RESTARTING) == (held.actions, held.statuses[0].state)
     assert ["gpu-0"] == deleted(run.look(30))
-    # Nothing was restarted yet, so there is nothing to back off from, also under another driver run.
+    # Nothing was restarted yet, so there is nothing to back off from, also under another load.
     run = controller()
     run.act()
     assert ["PluginRestarting"] == reasons(run.look(29).statuses)
@@ -238,7 +238,7 @@ def test_the_controller_asks_again_after_a_refusal() -> None:
     run.act(180)
     assert [3] == [record.tries for record in run.memory.restarts.values()]
     assert ["PluginRestarting"] == reasons(run.look(181).statuses)
-    # Another driver run is another reason to restart, also for a Job.
+    # Another load is another reason to restart, also for a Job.
     refused = Run(stale("a")).record("a", refused=DENIED)
     assert ["a"] == deleted(refused.then(stale("a").change("driver-pod", "metadata: {uid: next}")).look(5))
 
