@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from hook.config import OnDeadline
-from hook.decide import done, moments, restarts, warnings
+from hook.decide import done, moments, quiet, restarts, warnings
 from hook.decide.evaluation import evaluate
 from hook.decide.explain import Trait
 from hook.decide.reasons import Reason
@@ -60,7 +60,7 @@ def _decided(evaluation: Evaluation, memory: Memory, timers: Timers) -> tuple[De
     fleet = evaluation.fleet
     context, settings = fleet.context, fleet.context.settings
     # Evaluated in every decision, so that the quiet time of the operator runs while other conditions hold.
-    operator = done.operator_blocker(fleet, timers)
+    operator = quiet.blocker(fleet, timers)
     evaluated = list(chain.from_iterable(evaluation.statuses.values()))
     evaluated = _without_joined_nodes(_with_lost_nodes(evaluated, fleet, memory), fleet, memory)
     statuses = _patient(evaluated, settings, timers)

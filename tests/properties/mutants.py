@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from hook import config
 from hook.config import Duration
-from hook.decide import decide, done, fleet, freshness, nodes, plugins, record, restarts, rollout
+from hook.decide import decide, done, fleet, freshness, nodes, plugins, quiet, record, restarts, rollout
 from hook.decide.result import NodeState
 from hook.kube import requests
 from hook.objects import views, wire
@@ -148,14 +148,14 @@ MUTANTS: Final = (
            always(True)),
     Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", views.Deployment.rolled_out,
            always(True)),
-    Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", done._another_leads, always(False)),
+    Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", quiet._another_leads, always(False)),
     Mutant("a-side-container-undoes-a-restart", WrongRestartError, "side_probed", plugins._is_successor,
            lambda original, pod, node: original(pod, node) and freshness.started_after(
                pod, node.driver.containers_ready_since)),
     Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", rollout.unrendered_drivers,
            lambda original, drivers, policy, intents, *rest: original(
                [one for one in drivers if one.uid in intents], policy, intents, *rest)),
-    Mutant("no-quiet-time", DoneTooEarlyError, "second_render", done._quiet_blocker, always(None)),
+    Mutant("no-quiet-time", DoneTooEarlyError, "second_render", quiet._quiet_blocker, always(None)),
     Mutant("a-skipped-node-is-refreshed", WrongRestartError, "skipped", nodes.excluded,
            lambda original, view, context: original(_without_skip(view, context), context)),
     Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", decide._out_of_patience,
@@ -187,7 +187,7 @@ MUTANTS: Final = (
                pod, kind, replace(node, memory=replace(node.memory, fresh={})))),
     Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", rollout.rewritten, always("")),
     Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", rollout._tag, always(".*")),
-    Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", done._quiet_blocker,
+    Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", quiet._quiet_blocker,
            lambda original, seen, *rest: original(_counting_writes(seen), *rest)),
     Mutant("a-failed-plugin-keeps-its-place", WrongEndError, "place_given_back", restarts._given_back, always(0)),
     Mutant("each-failed-plugin-gives-its-place-back", WrongRestartError, "place_given_back", restarts._given_back,
