@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, OLD_CHART, PLUGIN_NAMESPACE, Boot, Lab
+from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, OLD_CHART, PLUGIN_NAMESPACE, Boot, Lab
 from tests.simulator.stage import end_lingering
 
-TWO_NAMESPACES = {"rbac__scope": "namespace", "rbac__namespaces": [NAMESPACE, PLUGIN_NAMESPACE]}
+NARROW = {"plugin__namespace": PLUGIN_NAMESPACE}
 SIX = [f"gpu-{number}" for number in range(6)]
 
 
@@ -17,7 +17,7 @@ SIX = [f"gpu-{number}" for number in range(6)]
     ("helm", "behaviour", "chart", "values"),
     [
         pytest.param(4, "26.3", NEW_CHART, {}, id="chart-bump-26.3-helm-4"),
-        pytest.param(3, "26.7", OLD_CHART, TWO_NAMESPACES, id="driver-only-26.7-helm-3-two-namespaces"),
+        pytest.param(3, "26.7", OLD_CHART, NARROW, id="driver-only-26.7-helm-3-plugin-namespace"),
     ],
 )
 def test_a_serial_upgrade_refreshes_each_plugin_once(
@@ -25,8 +25,8 @@ def test_a_serial_upgrade_refreshes_each_plugin_once(
 ) -> None:
     """Six nodes one at a time: no plugin is stale at the end, and none was restarted early or needlessly.
 
-    Where the ClusterPolicy says ready after the first node, the run continues to wait. Permissions in the namespaces
-    of operator and plugin are enough.
+    Where the ClusterPolicy says ready after the first node, the run continues to wait. The right to delete pods in the
+    namespace of the plugin is enough.
     """
     lab = boot(6, helm)
     lab.fleet(nodes=6, simulate__behaviour=behaviour)
