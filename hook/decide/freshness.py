@@ -13,7 +13,6 @@ number of restarts of its container:
 
 * by memory: the pod was proven fresh under this load before;
 * by cause: the pod came after this program's own restart under this load.
-  Only a pod that looks older than the driver at that time is restarted once more: a watch may have missed it.
 
 Without a proof, a plugin is stale.
 
@@ -104,12 +103,6 @@ def started_after(plugin: Pod, moment: datetime | None) -> bool:
     """Return whether every main container started after a moment. The same second proves nothing."""
     starts = [container.started_at for container in plugin.containers]
     return moment is not None and bool(starts) and all(start is not None and start > moment for start in starts)
-
-
-def started_before(plugin: Pod, moment: datetime | None) -> bool:
-    """Return whether a main container started before a moment. The same second proves nothing."""
-    starts = [container.started_at for container in plugin.containers]
-    return moment is not None and any(start is not None and start < moment for start in starts)
 
 
 def keeps_crashing(driver: Pod, stack: Stack) -> bool:

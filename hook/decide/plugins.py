@@ -144,16 +144,10 @@ def _evidence(pod: Pod, kind: PluginKind, node: SettledNode) -> Evidence:
 def _is_successor(pod: Pod, node: SettledNode) -> bool:
     """Return whether a pod replaced one that this program restarted under this load of the driver.
 
-    The driver was ready before the restart, so the new pod started on it, whatever the times show. But it may be a pod
-    that was there all along, if the watch of plugins was behind. So one that started before the driver was ready then
-    is no successor, once: after another restart under this load, times do not count.
+    The driver was ready before the restart, so the new pod started on it, whatever times the kubelet reports.
     """
     restart = node.memory.restart_of(pod.owner_uid, node.name)
-    if restart is None or restart.refused:
-        return False
-    if not restart.repeated and freshness.started_before(pod, restart.driver_ready):
-        return False
-    return pod.uid != restart.pod_uid and pod.uid not in restart.others and restart.load == node.load
+    return restart is not None and not restart.refused and restart.load == node.load and restart.follows(pod)
 
 
 def untolerated(view: NodeView, plugin: DaemonSet) -> str:

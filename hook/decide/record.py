@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 
     from hook.config import Settings
     from hook.decide.result import NodeStatus, StalePod
+    from hook.objects.views import Pod
 
 ASK_AGAIN: Final = timedelta(seconds=30)
 """Time after which a deletion that no watch has shown did not happen. Watches deliver within about a second."""
+CLOCK_TOLERANCE: Final = timedelta(seconds=3)
+"""A time of creation has whole seconds, and the time of a decision is within two of the API server's clock
+(``hook.kube.client.CLOCK_TOLERANCE``)."""
 MOST_DOUBLINGS: Final = 22
 """Limit on doublings, to prevent an overflow. 2^22 s is longer than any duration that a flag accepts."""
 
@@ -50,10 +54,6 @@ class RestartRecord:
     """A plugin was verified on the node since."""
     tries: int = 1
     """Consecutive restarts without a verified plugin, including this one."""
-    driver_ready: datetime | None = None
-    """When the driver was ready at that time. The kubelet may report another time since."""
-    repeated: bool = False
-    """Under the same load, another pod was restarted before it that was not seen next to it."""
 
     @classmethod
     def of(cls, pod: StalePod, at: datetime, before: RestartRecord | None, refused: str = "") -> RestartRecord:
@@ -68,8 +68,6 @@ class RestartRecord:
             orphan=pod.orphan,
             refused=refused,
             tries=before.tries_with(pod) if before is not None else 1,
-            driver_ready=pod.driver_ready,
-            repeated=before is not None and before.repeated_by(pod),
         )
 
     def served(self, pod: StalePod) -> bool:
@@ -80,11 +78,14 @@ class RestartRecord:
         """Return whether this is the pod that was deleted and is still there: nothing was restarted yet."""
         return self.pod_uid == pod.uid and not self.refused
 
-    def repeated_by(self, pod: StalePod) -> bool:
-        """Return whether the restart of a pod repeats one under the same load."""
-        if self.refused or self.load != pod.load:
+    def follows(self, pod: Pod) -> bool:
+        """Return whether a pod was created after this restart. Only the clock of the API server is compared.
+
+        A pod that is created next to the restarted one may be missing in what was seen then, if a watch was behind.
+        """
+        if pod.uid == self.pod_uid or pod.uid in self.others:
             return False
-        return self.repeated or not (pod.uid == self.pod_uid or pod.uid in self.others)
+        return pod.created is None or pod.created > self.at - CLOCK_TOLERANCE
 
     def tries_with(self, pod: StalePod) -> int:
         """Return the number of consecutive restarts without a verified plugin, including this one."""

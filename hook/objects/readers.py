@@ -197,6 +197,7 @@ def pod(decoded: wire.Pod) -> views.Pod:
         containers=_containers(spec.containers, status.container_statuses),
         labels=_labels_of(labels, ("",)),
         unscheduled="" if spec.node_name else (scheduled.message or "it is not scheduled yet")[:LONGEST_MESSAGE],
+        created=moment(metadata.creation_timestamp),
     )
     if contradiction := _contradiction(view, moment(ready.last_transition_time)):
         raise MalformedObjectError(f"status: {contradiction}")

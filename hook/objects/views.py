@@ -215,6 +215,8 @@ class Pod(View, frozen=True):
     """Pods of one DaemonSet revision share them."""
     unscheduled: str = ""
     """Why it is not scheduled; empty once it is."""
+    created: datetime | None = None
+    """By the clock of the API server, in whole seconds."""
 
     @property
     def live(self) -> bool:

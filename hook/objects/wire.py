@@ -286,6 +286,7 @@ class Pod(Object):
     class Meta(Namespaced, kw_only=True):
         uid: Name
         resource_version: Name
+        creation_timestamp: Time | None = None
         deletion_timestamp: Time | None = None
 
     class Status(Part):

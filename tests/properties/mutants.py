@@ -40,6 +40,8 @@ YEARS: Final = Duration(days=9999)
 
 Value = TypeVar("Value")
 
+LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
 
 def replace(value: Value, **changes: object) -> Value:
     """Return a copy of a view or of a dataclass with other fields."""
@@ -81,9 +83,8 @@ def _without_restarts(pod: Pod) -> Pod:
     return replace(pod, containers=tuple(replace(one, restarts=0) for one in pod.containers))
 
 
-def _without_others(node: SettledNode) -> SettledNode:
-    records = node.memory.restarts.items()
-    restarts = {key: replace(record, others=frozenset(), repeated=True) for key, record in records}
+def _recorded(node: SettledNode, **change: Any) -> SettledNode:  # noqa: ANN401 - values of its fields
+    restarts = {key: replace(each, **change) for key, each in node.memory.restarts.items()}
     return replace(node, memory=replace(node.memory, restarts=restarts))
 
 
@@ -177,9 +178,9 @@ MUTANTS: Final = (
     Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
            lambda original, pods, _heirs: original(pods, ())),
     Mutant("a-pod-that-was-there-came-of-a-restart", DoneTooEarlyError, "doubled_plugin", plugins._is_successor,
-           lambda original, pod, node: original(pod, _without_others(node))),
-    Mutant("what-was-not-seen-was-not-there", DoneTooEarlyError, "unseen_plugin", freshness.started_before,
-           always(False)),
+           lambda original, pod, node: original(pod, _recorded(node, at=LONG_AGO, others=frozenset()))),
+    Mutant("what-was-not-seen-was-not-there", DoneTooEarlyError, "unseen_plugin", plugins._is_successor,
+           lambda original, pod, node: original(pod, _recorded(node, at=LONG_AGO))),
     Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness.ready_since,
            lambda original, pod, _container: original(pod, "")),
     Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", plugins._evidence,

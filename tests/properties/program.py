@@ -131,8 +131,6 @@ class Run:
         self.outcome: Outcome | None = None
         self.restarted: dict[tuple[str, int | None], int] = {}
         """By node, with the load that it had: when this run last restarted a plugin there."""
-        self.repeated: set[tuple[str, int | None]] = set()
-        """Nodes on which that happened a second time under the same load."""
         self.down: dict[str, int] = {}
         """The same by node alone."""
         self.verified: set[tuple[str, str, int]] = set()

@@ -138,10 +138,7 @@ def _is_the_first(run: Run, machine: Machine, pod: PluginPod) -> None:
     """Ask that no pod is restarted which came of a restart under this load, or was verified under it."""
     before = run.restarted.get((machine.name, machine.load))
     if before is not None and before < pod.born and before > run.world.plugin_set.made:
-        # A clock that was set back makes the first pod look as if it had been there all along.
-        if not machine.clock_misled or (machine.name, machine.load) in run.repeated:
-            raise WrongRestartError(f"{pod.uid} restarted once more under the same driver")
-        run.repeated.add((machine.name, machine.load))
+        raise WrongRestartError(f"{pod.uid} restarted once more under the same driver")
     drivers = [one for one in machine.drivers if (pod.uid, one.uid, one.restarts) in run.verified]
     if drivers:
         raise WrongRestartError(f"{pod.uid} restarted although it was verified under this run of {drivers[0].uid}")

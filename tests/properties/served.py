@@ -7,7 +7,7 @@ from typing import Final, cast
 from hook.objects import names
 from tests.fixtures.objects import Object, finished, merged, obj, running, stamp, waiting
 from tests.properties.machine import Machine
-from tests.properties.pods import DriverPod, Main, PluginPod
+from tests.properties.pods import SECOND, DriverPod, Main, PluginPod
 from tests.properties.rollout import DriverSet, PluginSet, Stage
 from tests.properties.world import World
 
@@ -94,7 +94,11 @@ def plugin_pod(machine: Machine, pod: PluginPod) -> Object:
         "initContainerStatuses": [_init(names.PLUGIN_WAITER, pod.waited)],
         "containerStatuses": [_main(main.name, main, "PodInitializing") for main in pod.mains],
     }
-    identity = {**_identity(pod), "ownerReferences": _owner(pod.owner) if pod.owner else None}
+    identity = {
+        **_identity(pod),
+        "creationTimestamp": stamp(pod.born // SECOND),
+        "ownerReferences": _owner(pod.owner) if pod.owner else None,
+    }
     return _changed("plugin-pod", {"metadata": identity, "spec": {"nodeName": machine.name}, "status": status})
 
 

@@ -11,7 +11,19 @@ from hook.objects import readers
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale, stale_plugin
 from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import avoiding, with_toolkit
-from tests.fixtures.objects import Object, R, at, conditions, driver_pod, merged, obj, plugin_pod, running, waiting
+from tests.fixtures.objects import (
+    Object,
+    R,
+    at,
+    conditions,
+    driver_pod,
+    merged,
+    obj,
+    plugin_pod,
+    running,
+    stamp,
+    waiting,
+)
 from tests.unit.decide import patches
 from tests.unit.decide.runs import PLUGIN, TOOLKIT, Run, deleted, flapped, named, pods, unnamed
 
@@ -224,7 +236,7 @@ def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:
 
 
 def test_a_pod_that_replaced_a_restarted_one_is_fresh_by_cause() -> None:
-    """The driver was ready before the restart, so the new pod started on it, whatever later times show."""
+    """The driver was ready before the restart, so the new pod started on it, whatever times the kubelet reports."""
     new = named(plugin_pod(waited=-50, started=R, ready=R + 3), "new")
     restarted = Run(in_doubt()).record("gpu-0")
     crashed_again = driver_pod(restarts=2, ended_before=-1, unloaded=-300)
@@ -242,14 +254,18 @@ def test_a_pod_that_replaced_a_restarted_one_is_fresh_by_cause() -> None:
     run.act()
     for driver, started, expected in (
         (driver_pod(ready=900), R + 100, "Verified"),
-        (driver_pod(ready=900), R, "Verified"),
-        (driver_pod(ready=900), R - 1, "PluginStale"),
-        (driver_pod(started=800, ready=900), R, "Verified"),
+        (driver_pod(ready=900), R - 1, "Verified"),
+        (driver_pod(started=800, ready=900), R - 1, "Verified"),
         (driver_pod(started=800, ready=900, restarts=1), R + 100, "PluginStale"),
     ):
         found = cluster().put("driver-pod", driver)
         found.only("plugin-pod", named(plugin_pod(waited=None, started=started), "successor"))
         assert [expected] == reasons(run.then(found).look().statuses), started
+    # A watch that was behind may show only now a pod that was there before. The API server's clock tells.
+    for created, expected in ((3596, "PluginStale"), (3598, "Verified"), (3630, "Verified")):
+        pod = merged(plugin_pod(waited=None, started=R - 1), {"metadata": {"creationTimestamp": stamp(created)}})
+        found = cluster().only("plugin-pod", named(pod, "successor"))
+        assert [expected] == reasons(run.then(found).look().statuses), created
     starting = named(merged(plugin_pod(), merged(STARTING, INIT_RUNS)), "successor")
     (begun,) = run.then(cluster().only("plugin-pod", starting)).look().statuses
     assert (Reason.PLUGIN_STARTING, ()) == (begun.reason, begun.fresh)
