@@ -300,10 +300,11 @@ class Api:
 
     def _meant(self, error: ClusterError) -> ClusterError:
         """Return what a refusal means: one of a request without credentials says nothing about permissions."""
-        nobody = f'User "{connections.ANONYMOUS}"' in str(error) and not self.connection.impersonates_anonymous
-        if nobody and isinstance(error, PermissionDeniedError):
-            return UnauthorizedError(f"the API server got no credentials that it knows: {error.detail}")
-        return error
+        if not isinstance(error, PermissionDeniedError) or self.connection.impersonates_anonymous:
+            return error
+        if f'User "{connections.ANONYMOUS}"' not in str(error):
+            return error
+        return UnauthorizedError(f"the API server got no credentials that it knows: {error.detail}")
 
     def _headers(self, request: Request, credential: Credential) -> urllib3.HTTPHeaderDict:
         headers = urllib3.HTTPHeaderDict({**request.headers, "user-agent": f"gpu-operator-post/{__version__}"})

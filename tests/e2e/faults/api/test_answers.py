@@ -35,7 +35,7 @@ ASKED_SECONDS: Final = 7
 """More than a write is tried for (5 s), so that a run has to remember it between two decisions."""
 SURVIVORS: Final = ("cut", "throttled", "unavailable", "garbage", "lost", "balancer", "refused", "plain")
 STARTERS: Final = {
-    "nobody": ("ApiUnreachable", "refused"),
+    "closed-port": ("ApiUnreachable", "refused"),
     "stranger": ("CertificateRefused", "kubernetes.example"),
     "page": ("ApiUnreachable", "404"),
 }
@@ -141,7 +141,7 @@ def _break_from_the_start(proxies: dict[str, Proxy]) -> None:
     for _ in range(2):
         proxies["balancer"].rule(answer(404), "list get", each=1)
         proxies["balancer"].rule(answer(403), "list get", each=1)
-    proxies["nobody"].refuse()
+    proxies["closed-port"].refuse()
     proxies["stranger"].rename("kubernetes.example")
     proxies["page"].rule(answer(404), "list get")
 
