@@ -19,6 +19,9 @@ from devcluster.binaries import NEVER_BUILD
 from tests.pool import Pool
 from tests.promises import BrokenPromiseError
 
+# What a shared helper asserts shows its values, as in a test.
+pytest.register_assert_rewrite("tests.deployers", "tests.e2e", "tests.image", "tests.process", "tests.properties")
+
 # A busy machine is slow, which is no failure; random examples would make a failure come and go.
 settings.register_profile(
     "everywhere", deadline=None, database=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -14,7 +14,7 @@ from tests.deployers.bench import NODES, Bench, Chapter, Wanted
 from tests.deployers.bundles import wrap
 from tests.deployers.stage import Chapters, chapter
 from tests.deployers.tools import ByArgoCd, Tool
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, PLUGIN_NAMESPACE, RELEASE
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, RELEASE
 from tests.promises import promised
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class Story(Chapters):
     def first_installation(self) -> Chapter:
         """Install them as usual, where there is no DRA driver any more."""
         assert self.failed_installation
-        self.bench.cluster.helm("uninstall", "dra-driver", "-n", PLUGIN_NAMESPACE)
+        self.bench.remove_plugin()
         self.fault(None)
         return self.deploy(FRESH)
 

@@ -79,6 +79,12 @@ class Lab:
         """Install the DRA driver."""
         self.helm_install("dra-driver", PLUGIN, PLUGIN_NAMESPACE, dict(values))
 
+    def remove_plugin(self) -> None:
+        """Uninstall the DRA driver, and wait until its pods are gone: they outlive it by a moment."""
+        self.cluster.helm("uninstall", "dra-driver", "-n", PLUGIN_NAMESPACE)
+        pods = f"/api/v1/namespaces/{PLUGIN_NAMESPACE}/pods"
+        self.until(lambda: not self.cluster.list(pods), "the plugin's pods are gone")
+
     def exporter(self, release: str = "exporter", **values: object) -> None:
         """Install something else that holds the driver, into the namespace monitoring."""
         self.helm_install(release, EXPORTER, "monitoring", dict(values))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.acts import is_ready
 from tests.e2e.identity import charted, kubeconfig
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, PLUGIN_NAMESPACE, Boot, Lab
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, Boot, Lab
 
 STALE = ["gpu-0", "gpu-1"]
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
@@ -32,7 +32,7 @@ STORY: tuple[tuple[str, Callable[[Lab], object], str], ...] = (
     ("no ClusterPolicy", lambda lab: lab.operator(clusterPolicy__create=False), "NoPolicy"),
     ("drivers disabled", lambda lab: lab.operator(driver__enabled=False), "DriverDisabled"),
     ("pre-installed drivers", _drivers_of_the_hosts, "NoEligibleNode"),
-    ("no plugin", lambda lab: lab.cluster.helm("uninstall", "dra-driver", "-n", PLUGIN_NAMESPACE), "NoPlugin"),
+    ("no plugin", Lab.remove_plugin, "NoPlugin"),
 )
 """What is done to one cluster, step by step, and the reason that the next run gives."""
 
