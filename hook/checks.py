@@ -189,11 +189,10 @@ def _what_cannot_work(settings: Settings) -> Iterator[str]:
     for name in ("timeout", "plugin_timeout"):
         if not getattr(settings, name):
             yield f"{_camel(name)}: must be longer than 0s"
-    controller = settings.controller
-    if not controller.max_unavailable.value:
+    if not settings.controller.max_unavailable.value:
         yield "controller.maxUnavailable: 0 prevents every restart"
-    if not controller.restart_backoff or controller.restart_backoff > controller.restart_backoff_max:
-        yield "controller.restartBackoff: must be longer than 0s, and no longer than controller.restartBackoffMax"
+    if not settings.advanced.restart_backoff:
+        yield "advanced.restartBackoff: must be longer than 0s"
     if settings.is_controller and settings.dry_run:
         yield "dryRun: the controller has no dry run; use status, or run with dryRun"
     for number, client in enumerate(settings.driver_clients):

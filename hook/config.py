@@ -121,17 +121,6 @@ class ControllerLimits(Section, frozen=True):
             "nodes, which means at least one.",
         ),
     ] = Bound("25%")
-    restart_backoff: Annotated[
-        Duration,
-        Meta(
-            description="Pause between the first and the second restart of a plugin that does not become verified. "
-            "It doubles after each further restart."
-        ),
-    ] = Duration(minutes=1)
-    restart_backoff_max: Annotated[
-        Duration,
-        Meta(description="The longest of these pauses, and the longest wait after you have fixed the cause."),
-    ] = Duration(hours=1)
 
 
 class Advanced(Section, frozen=True):
@@ -149,18 +138,21 @@ class Advanced(Section, frozen=True):
     policy_grace: Annotated[Duration, Meta(description="How long a `notReady` policy may delay the end of a run.")] = (
         Duration(minutes=2)
     )
-    # The state was observed to clear by itself after 240 s.
-    failed_grace: Annotated[
-        Duration, Meta(description="How long a failed driver upgrade or a MIG reconfiguration may last.")
-    ] = Duration(minutes=5)
-    # Kubernetes evicts from a NotReady node after 300 s. Until then the node may come back soon.
-    not_ready_grace: Annotated[
-        Duration, Meta(description="How long to wait for a NotReady node before it is excluded.")
-    ] = Duration(minutes=5)
     api_patience: Annotated[
         Duration,
         Meta(description="How long the API server may be unreachable at the start. Then the Job starts another pod."),
     ] = Duration(minutes=1)
+    restart_backoff: Annotated[
+        Duration,
+        Meta(
+            description="Pause between the first and the second restart of a plugin that does not become verified. "
+            "It doubles after each further restart."
+        ),
+    ] = Duration(minutes=1)
+    restart_backoff_max: Annotated[
+        Duration,
+        Meta(description="The longest of these pauses, and the longest wait after you have fixed the cause."),
+    ] = Duration(hours=1)
 
 
 MARGIN_SHARE: Final = 20
@@ -190,6 +182,15 @@ class Settings(Section, frozen=True):
         Meta(
             description="Limit for a restarted plugin on a settled node to become verified. A healthy plugin takes 10 "
             "to 40 seconds."
+        ),
+    ] = Duration(minutes=5)
+    # Kubernetes evicts from a NotReady node after 300 s. A failed driver upgrade was observed to clear by itself after
+    # 240 s.
+    node_timeout: Annotated[
+        Duration,
+        Meta(
+            description="Limit for a node to recover: from NotReady (it is excluded then), from a failed driver "
+            "upgrade and from a MIG reconfiguration (they need manual action then)."
         ),
     ] = Duration(minutes=5)
     on_deadline: Annotated[

@@ -53,7 +53,7 @@ def made(lab: Lab) -> dict[str, str]:
     found["status"] = lab.run("status", *QUICK).out
     lab.annotate("gpu-1", "driver-fault", "image-pull")
     lab.operator(chart=NEW_CHART, driver=NEWEST, **ALL_AT_ONCE)
-    failed = lab.post(args=(*QUICK, "advanced.failedGrace=8s"))
+    failed = lab.post(args=(*QUICK, "nodeTimeout=8s"))
     log = lab.log()
     found["failed-run"] = log[log.index("NODE ") :]
     found["failed-helm"] = failed.output[failed.output.rindex("Error: ") :]

@@ -40,7 +40,7 @@ class Commands:
     """One run; ``--timeout`` is added, and KUBECONFIG is in its environment."""
     long: Sequence[str] = LONG
     """A process that runs all the time."""
-    impatient: Sequence[str] = ("advanced.failedGrace=8s",)
+    impatient: Sequence[str] = ("nodeTimeout=8s",)
     """Added where drivers cannot start, so that it ends once the other nodes are refreshed."""
 
 

@@ -72,7 +72,7 @@ def _decided(evaluation: Evaluation, memory: Memory, timers: Timers) -> tuple[De
     # Otherwise the missing object may be replaced, or the labels may come back.
     reloads = context.deployed and any(status.state not in done.TERMINAL for status in statuses)
     sure = withdrawn is not None or not (memory.saw_fleet or reloads)
-    if timers.held(f"skip/{skip[0]}") >= settings.advanced.not_ready_grace or sure:
+    if timers.held(f"skip/{skip[0]}") >= settings.node_timeout or sure:
         return _skip(skip, evaluated, memory, fleet, timers)
     return _wait_to_skip(skip, evaluated, memory, context, timers)
 
@@ -135,9 +135,9 @@ def _out_of_patience(status: NodeStatus, settings: Settings, timers: Timers) -> 
     held = timers.held(f"{status.patience}/{of_status}")
     seconds = int(timers.held(f"{status.reason}/{of_status}").total_seconds())
     graces: dict[Patience | None, timedelta] = {
-        Patience.DRIVER: settings.advanced.failed_grace,
+        Patience.DRIVER: settings.node_timeout,
         Patience.PLUGIN: settings.plugin_timeout,
-        Patience.NODE: settings.advanced.not_ready_grace,
+        Patience.NODE: settings.node_timeout,
     }
     if held < graces[status.patience]:
         return status
@@ -235,7 +235,7 @@ def _failure(
     if moving and all(status.reason is Reason.NODE_NOT_READY_BRIEFLY for status in moving):
         # In a large fleet some node is always NotReady for a moment. That does not restart the grace period.
         timers.keep("no-node-moves")
-    if moving or (others and timers.held("no-node-moves") < settings.advanced.failed_grace):
+    if moving or (others and timers.held("no-node-moves") < settings.node_timeout):
         return None
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
     return failed[0].reason, f"node {failed[0].node} needs manual action{more}: {failed[0].message}"

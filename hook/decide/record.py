@@ -205,8 +205,8 @@ def held_until(record: RestartRecord, pod: StalePod, settings: Settings) -> date
 
 
 def _pause(tries: int, settings: Settings) -> timedelta:
-    doubled: timedelta = settings.controller.restart_backoff * 2 ** min(tries - 1, MOST_DOUBLINGS)
-    return min(doubled, settings.controller.restart_backoff_max)
+    doubled: timedelta = settings.advanced.restart_backoff * 2 ** min(tries - 1, MOST_DOUBLINGS)
+    return min(doubled, settings.advanced.restart_backoff_max)
 
 
 def _deleted(status: NodeStatus, stale: StalePod, record: RestartRecord, now: datetime) -> NodeStatus:

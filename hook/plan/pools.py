@@ -133,7 +133,7 @@ def _away(node: Node | None, context: Context, now: datetime) -> NodeBlocker | N
     """Exclude a node that has been NotReady for long. A plan has only one look, so it goes by the node's own time."""
     if node is None or node.ready or node.ready_since is None:
         return None
-    if now - node.ready_since < context.settings.advanced.not_ready_grace:
+    if now - node.ready_since < context.settings.node_timeout:
         return None
     return NodeBlocker(NodeState.EXCLUDED, Reason.NODE_NOT_READY, f"it is NotReady since {timestamp(node.ready_since)}")
 

@@ -71,7 +71,7 @@ ACCEPTED_AND_REFUSED: Final[tuple[tuple[str, list[object], list[object]], ...]] 
     ("stack", ["network"], ["", "cpu", ["gpu"]]),
     ("maxParallelRestarts", [0, 7], [-1, 1.5, "3"]),
     ("controller.maxUnavailable", [1, "3", "100%"], [0, "0", "0%", -1, 1.5, "half", "101%", 1000000]),
-    ("controller.restartBackoff", ["1s"], ["0s", "721h"]),
+    ("advanced.restartBackoff", ["1s"], ["0s", "721h"]),
     ("pluginTimeout", ["1s"], ["0s", "31d", "900000h"]),
     ("plugin.names", [["a" * 63], ["a.b"]], [["a." * 127], ["a/b"], ['x"]'], [{"name": "a"}], "a"]),
     ("plugin.namespace", [""], ["a.b", "A"]),

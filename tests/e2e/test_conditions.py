@@ -13,7 +13,7 @@ from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, RELEASE, Boot, Lab
 SKIP: Final = "nvidia.com/gpu-driver-upgrade.skip"
 GPU: Final = "feature.node.kubernetes.io/pci-10de.present"
 BOTH: Final = ["gpu-0", "gpu-1"]
-GONE_SOON: Final = ("advanced.notReadyGrace=5s", "advanced.policyGrace=3s")
+GONE_SOON: Final = ("nodeTimeout=5s", "advanced.policyGrace=3s")
 """How long a NotReady node is waited for (five minutes by default), and the policy that is not ready because of it."""
 ONE_BY_ONE: Final[dict[str, Any]] = {
     "driver__upgradePolicy": {"autoUpgrade": True, "maxParallelUpgrades": 1, "maxUnavailable": 1}
@@ -149,7 +149,7 @@ def test_a_failed_upgrade(boot: Boot) -> None:
     lab.annotate("gpu-1", "driver-fault", "crash-loop")
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: acts.upgrade_state(lab, "gpu-1") == "upgrade-failed", "the upgrade has failed", acts.PATIENCE)
-    failed = acts.run(lab, "advanced.failedGrace=6s")
+    failed = acts.run(lab, "nodeTimeout=6s")
     assert (failed.story["phase"], failed.code) == ("Fail", 3), failed.said
     assert failed.reasons() == {"gpu-1": "UpgradeFailed"}
     assert "upgrade-required --overwrite" in failed.said

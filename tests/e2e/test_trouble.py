@@ -46,7 +46,7 @@ def test_a_driver_that_cannot_start(boot: Boot) -> None:
     lab.fleet(nodes=4, driver__upgradePolicy=policy)
     lab.annotate("gpu-1", "driver-fault", "image-pull")
     lab.operator(chart=NEW_CHART, driver=NEW, driver__upgradePolicy=policy)
-    failed = acts.post(lab, advanced__failedGrace="8s").assert_phase("Fail", "DriverFailing")
+    failed = acts.post(lab, nodeTimeout="8s").assert_phase("Fail", "DriverFailing")
     assert failed.reasons() == {"gpu-1": "DriverFailing"}
     assert "pulling image" in failed.story["nodes"][0]["message"]
     assert failed.story["counts"] == {"Failed": 1, "Verified": 3}

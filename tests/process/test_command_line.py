@@ -35,7 +35,7 @@ USAGE: Final = {
     "run --stack=disk": "--stack",
     'run --stack=network refreshAfter=["toolkit"]': "refreshAfter[0]: ",
     "run pluginTimeout=-3m": 'pluginTimeout: "-3m" is not a duration',
-    "run controller.restartBackof=3m": "did you mean controller.restartBackoff?",
+    "run pluginTimout=3m": "did you mean pluginTimeout?",
     "run plugin=3 --plugin-namespace=dra": "plugin: 3 is not a block of settings",
     "run timeout=0s pluginTimeout=0s": "pluginTimeout: must be longer than 0s",  # the second problem
     "run --config=/nonexistent.yaml": "--config /nonexistent.yaml cannot be read",

@@ -19,7 +19,7 @@ from tests.properties.promises import WrongEndError, WrongRestartError
 def patience(run: Controller) -> int:
     """Return how long a cluster at rest may take until nothing is stale: pause, restart, policy's report."""
     settings = run.settings
-    pauses = settings.controller.restart_backoff_max + settings.plugin_timeout + settings.advanced.policy_grace
+    pauses = settings.advanced.restart_backoff_max + settings.plugin_timeout + settings.advanced.policy_grace
     return int(pauses.total_seconds()) * SECOND + promises.CALM
 
 
@@ -53,7 +53,7 @@ def _is_not_too_soon(run: Controller, machine: Machine, pod: PluginPod) -> None:
     if run.well.get(machine.name, (-1, None))[0] > when and load != machine.load:
         return
     settings = run.settings
-    pause = min(settings.controller.restart_backoff * 2 ** (count - 1), settings.controller.restart_backoff_max)
+    pause = min(settings.advanced.restart_backoff * 2 ** (count - 1), settings.advanced.restart_backoff_max)
     if now - when < pause.total_seconds() * SECOND:
         raise WrongRestartError(f"{pod.uid} restarted {now - when} tenths after the last try, the {count}th")
     run.tries[machine.name] = (count + 1, now, machine.load)

@@ -161,7 +161,7 @@ MUTANTS: Final = (
            lambda original, view, context: original(_without_skip(view, context), context)),
     Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", decide._out_of_patience,
            lambda original, status, chosen, timers: original(
-               status, replace(chosen, advanced=replace(chosen.advanced, not_ready_grace=AT_ONCE)), timers)),
+               status, replace(chosen, node_timeout=AT_ONCE), timers)),
     Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts.DisruptionBudget.allows,
            lambda original, left, **how: original(replace(left, number=None), **how)),
     Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", nodes.manual_upgrade, always(None)),

@@ -26,7 +26,7 @@ from tests.properties.program import Run, verified_on
 from tests.properties.world import World
 
 LOST_AFTER: Final = 300 * SECOND
-"""A node that is lost for so long is excluded (``Settings.not_ready_grace``)."""
+"""A node that is lost for so long is excluded (``Settings.node_timeout``)."""
 CALM: Final = 200 * SECOND
 """Everything that is waited for on a cluster at rest: quiet times, a plugin that came back, a policy's report."""
 TROUBLE: Final = CALM + (300 + 300 + 300) * SECOND

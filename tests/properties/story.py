@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 from unittest import mock
 
-from hook.config import ControllerLimits, ControllerSettings, Duration, Settings
+from hook.config import Advanced, ControllerLimits, ControllerSettings, Duration, Settings
 from hook.format import Bound
 from hook.run import job, loop
 from tests.properties import endless, promises
@@ -60,9 +60,10 @@ class Story:
         self.history = history
         self.world = World(history.nodes, history.pace, history.site)
         self.observation = Observation(self.world)
-        limits = ControllerLimits(max_unavailable=Bound(history.down or "100%"), restart_backoff_max=LONGEST_PAUSE)
+        limits = ControllerLimits(max_unavailable=Bound(history.down or "100%"))
+        times = Advanced(restart_backoff_max=LONGEST_PAUSE)
         kind = ControllerSettings if history.controller else Settings
-        self.settings = kind(max_parallel_restarts=history.at_once, controller=limits)
+        self.settings = kind(max_parallel_restarts=history.at_once, controller=limits, advanced=times)
         self.started = moment_of(self.world)
         """Of the Job: a pod that replaces a killed one shares its deadline and nothing else."""
         self.runs = [self._process() for _number in range(history.runs)]

@@ -18,9 +18,8 @@ def test_the_defaults_are_those_that_are_documented() -> None:
     assert ("fail", "report") == (
         settings.on_deadline, settings.on_manual_upgrade,
     )  # fmt: skip
-    limits = controller.controller
     assert (timedelta(minutes=1), timedelta(hours=1), "25%") == (
-        limits.restart_backoff, limits.restart_backoff_max, limits.max_unavailable,
+        settings.advanced.restart_backoff, settings.advanced.restart_backoff_max, controller.max_unavailable,
     )  # fmt: skip
 
 

@@ -6,10 +6,10 @@ component.
 {{- define "gpu-operator-post.config" -}}
 {{- $values := .root.Values -}}
 {{- $config := pick $values
-  "stack" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "maxParallelRestarts" "onManualUpgrade"
+  "stack" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "nodeTimeout" "maxParallelRestarts" "onManualUpgrade"
   "logFormat" "logLevel" "advanced" "affectedWorkloads" -}}
 {{- if eq .component "controller" -}}
-{{- $_ := set $config "controller" (pick $values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax") -}}
+{{- $_ := set $config "controller" (pick $values.controller "maxUnavailable") -}}
 {{- else -}}
 {{- $config = merge $config (pick $values "timeout" "onDeadline" "expect" "dryRun") -}}
 {{- end -}}

@@ -7,13 +7,9 @@ place. The program checks its settings in addition, such as components that the 
 {{- if not .Values.image.repository -}}
 {{- $problems = append $problems "image.repository is empty: this chart is from the sources, which name no image. Build the image (make image), push it where your nodes pull from, and set image.registry and image.repository; or install a released chart." -}}
 {{- end -}}
-{{- $durations := dict "timeout" .Values.timeout "pluginTimeout" .Values.pluginTimeout -}}
+{{- $durations := dict "timeout" .Values.timeout "pluginTimeout" .Values.pluginTimeout "nodeTimeout" .Values.nodeTimeout -}}
 {{- range $name, $value := .Values.advanced -}}
 {{- $_ := set $durations (printf "advanced.%s" $name) $value -}}
-{{- end -}}
-{{- with .Values.controller -}}
-{{- $_ := set $durations "controller.restartBackoff" .restartBackoff -}}
-{{- $_ := set $durations "controller.restartBackoffMax" .restartBackoffMax -}}
 {{- end -}}
 {{- range $name, $value := $durations -}}
 {{- $text := $value | default "" | toString -}}
@@ -25,7 +21,7 @@ place. The program checks its settings in addition, such as components that the 
 {{- $problems = append $problems (printf "%s is %q: at most 30 days." $name $text) -}}
 {{- else if and (eq $name "timeout") (lt $seconds 30) -}}
 {{- $problems = append $problems (printf "timeout is %q: at least 30s, because one plugin needs that long to restart and to be verified." $text) -}}
-{{- else if and (has $name (list "pluginTimeout" "controller.restartBackoff")) (lt $seconds 1) -}}
+{{- else if and (has $name (list "pluginTimeout" "advanced.restartBackoff")) (lt $seconds 1) -}}
 {{- $problems = append $problems (printf "%s is %q: it must be longer than 0s." $name $text) -}}
 {{- end -}}
 {{- end -}}

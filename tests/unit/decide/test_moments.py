@@ -60,7 +60,7 @@ def test_a_plugin_must_have_started_after_the_toolkit() -> None:
 
 def test_a_missing_toolkit_fails_after_a_grace() -> None:
     """Without a DaemonSet there is none; one that has no pod yet is waited for. Either way the run is not done."""
-    late = Settings().advanced.failed_grace.total_seconds()
+    late = Settings().node_timeout.total_seconds()
     run = Run(with_toolkit(cluster()).drop("daemonset", TOOLKIT_DAEMONSET).drop("provider-pod"), TOOLKIT)
     assert [Phase.WAIT, Phase.FAIL] == run.phases(0, late)
     status = run.look(late).statuses[0]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from hook.config import ControllerLimits, ControllerSettings, Duration, Settings
+from hook.config import Advanced, ControllerSettings, Duration, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
 from tests.fixtures.cluster import Cluster, cluster, reasons, stale, stale_plugin
@@ -141,10 +141,10 @@ def test_a_plugin_that_was_restarted_must_come_back() -> None:
 
 def test_the_pauses_double_up_to_a_limit() -> None:
     """The first restart is immediate. Both settings of the pauses count, after many years of tries, too."""
-    limits = ControllerLimits(restart_backoff=Duration(seconds=10), restart_backoff_max=Duration(seconds=30))
+    times = Advanced(restart_backoff=Duration(seconds=10), restart_backoff_max=Duration(seconds=30))
     for settings, pauses in (
         (FOLLOWING, (60, 120, 240, 480, 960, 1920, 3600, 3600)),
-        (structs.replace(FOLLOWING, controller=limits), (10, 20, 30, 30)),
+        (structs.replace(FOLLOWING, advanced=times), (10, 20, 30, 30)),
     ):
         run, moment = never_verified(settings), 0
         for number, pause in enumerate(pauses, start=2):

@@ -174,6 +174,6 @@ def test_one_plugin_that_does_not_come_back_returns_its_budget() -> None:
     assert (Phase.WAIT, ["b"]) == ((first := run.act()).phase, deleted(first))
     run.found.put("plugin-pod", unready("b"))
     assert (Phase.WAIT, []) == ((second := run.look()).phase, deleted(second))
-    later = run.look(settings.advanced.failed_grace.total_seconds())
+    later = run.look(settings.node_timeout.total_seconds())
     assert (Phase.FAIL, Reason.PLUGIN_NOT_READY, []) == (later.phase, later.reason, deleted(later))
     assert ["PluginNotReady", "PluginNotReady", "PluginQueued"] == reasons(later.statuses)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hook.config import Advanced, Duration, Settings
+from hook.config import Duration, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from tests.fixtures.cluster import cluster, labelled, not_ready_since, reasons, stale
@@ -31,14 +31,14 @@ def backing_off(node: str = "gpu-0") -> Object:
 
 def test_a_condition_that_holds_for_its_grace_fails_with_its_reason() -> None:
     """Five minutes by default, not a second less. Each grace is a setting."""
-    plugin, driver = Settings(plugin_timeout=Duration(seconds=9)), Advanced(failed_grace=Duration(seconds=9))
+    plugin, driver = Settings(plugin_timeout=Duration(seconds=9)), Settings(node_timeout=Duration(seconds=9))
     for found, reason, settings, grace in (
         (cluster().put("plugin-pod", plugin_pod(ready=None)), Reason.PLUGIN_NOT_READY, Settings(), 300),
         (cluster().drop("slice"), Reason.SLICE_MISSING, plugin, 9),
         (cluster().drop("plugin-pod"), Reason.PLUGIN_MISSING, Settings(), 300),
         (stale().change("plugin-pod", patches.DELETING), Reason.PLUGIN_RESTARTING, Settings(), 300),
         (cluster().put("driver-pod", failing()), Reason.DRIVER_FAILING, Settings(), 300),
-        (cluster().put("driver-pod", failing()), Reason.DRIVER_FAILING, Settings(advanced=driver), 9),
+        (cluster().put("driver-pod", failing()), Reason.DRIVER_FAILING, driver, 9),
         (cluster().put("driver-pod", crashed(2)), Reason.DRIVER_FAILING, Settings(), 300),
         (cluster().change("node", labelled(state="upgrade-failed")), Reason.UPGRADE_FAILED, Settings(), 300),
     ):

@@ -20,8 +20,8 @@ NODES = 2
 THIRD: Final = "590.48.01"
 DAEMONSETS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
 RELEASES: Final = (("gpu-operator-post", NAMESPACE), ("another", NAMESPACE), ("gpu-operator-post", "elsewhere"))
-SOON: Final = "advanced.notReadyGrace=6s"
-LATE: Final = "advanced.notReadyGrace=100s"
+SOON: Final = "nodeTimeout=6s"
+LATE: Final = "nodeTimeout=100s"
 OTHER: Final = "gpu-agent"
 
 
