@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hook.decide.explain import explained, words
-from hook.decide.reasons import EventReason, Reason
+from hook.decide.reasons import EventReason, Reason, explained, words
 from hook.objects.drivers import NETWORK_OPERATOR, STACKS
 
 if TYPE_CHECKING:

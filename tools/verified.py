@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.cli import main as program
-from hook.decide.decide import decide
+from hook.decide.run import decide
 from hook.run import loop
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.decide.fleet import Context, Fleet, NodeView
-    from hook.decide.state import Memory
+    from hook.decide.record import Memory
     from hook.objects.drivers import NodeChange
     from hook.objects.views import Pod
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hook.decide import moments, rollout
-from hook.decide.explain import Trait, remedy
-from hook.decide.reasons import Reason
+from hook.decide import moments
+from hook.decide.fleet import comparable, names_version
+from hook.decide.reasons import Reason, Trait, remedy
 from hook.decide.result import NodeState
 from hook.format import some
 
@@ -72,12 +72,12 @@ def _about_policy(context: Context) -> Iterator[str]:
     if policy is None:
         return
     sources, expected = context.sources, settings.expect.driver_version
-    if expected and not any(rollout.names_version(source) for source in sources):
+    if expected and not any(names_version(source) for source in sources):
         yield (
             f"{policy} names no driver version; the expected {expected} was only compared with the plugins' "
             "ResourceSlices"
         )
-    without_image = [source for source in sources if not rollout.comparable(source)]
+    without_image = [source for source in sources if not comparable(source)]
     if without_image and context.drivers:
         quiet = int(settings.advanced.unknown_operator_quiet.total_seconds())
         yield (

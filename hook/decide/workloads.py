@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from datetime import datetime
 
-    from hook.decide.clients import Plugins
+    from hook.decide.fleet import Plugins
     from hook.objects.drivers import Stack
     from hook.objects.views import Pod, Snapshot
     from hook.objects.workloads import Claim, ClaimPod

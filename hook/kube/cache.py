@@ -7,8 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.decide import rollout
-from hook.decide.clients import find
+from hook.decide.fleet import active_policy, find_plugins
 from hook.errors import ClusterError
 from hook.kube import requests, retry
 from hook.kube.confirm import ConsistentRead
@@ -167,7 +166,7 @@ class Cache:
         """
         # This runs before every decision, so it reads the few objects that it needs, not the fleet.
         snapshot = self._intent()
-        found = find(snapshot.daemonsets, self._settings)
+        found = find_plugins(snapshot.daemonsets, self._settings)
         self._watch_what_policies_name(snapshot)
         self._policy = retry.synced(self._policy)
         # A DaemonSet that looks like a plugin and is not named is never restarted, but reported if it is stale.
@@ -239,7 +238,7 @@ class Cache:
         A DaemonSet that selects by another label than before lets all nodes be read again.
         """
         selecting = [ds for ds in snapshot.daemonsets if is_driver(ds, self._stack)]
-        selecting += find(snapshot.daemonsets, self._settings).named
+        selecting += find_plugins(snapshot.daemonsets, self._settings).named
         selectors = [*(ds.selected_by for ds in selecting), *(pool.node_selector for pool in snapshot.pools)]
         keys = {key for keys in selectors for key in keys if not key.startswith(names.NODE_LABEL_PREFIXES)}
         options = ListOptions(requests.NODES, labels=self._stack.nodes.present)
@@ -263,7 +262,7 @@ class Cache:
     def _watch_what_policies_name(self, snapshot: Snapshot) -> None:
         """Watch pools, and drivers whose labels were overridden."""
         stack = self._stack
-        policy = rollout.active_policy(snapshot.policies or (), stack)
+        policy = active_policy(snapshot.policies or (), stack)
         if policy is not None and stack.pool is not None:
             # Pools have no effect unless the policy delegates to them.
             pools = ListWatch(ListOptions(requests.policies_of(stack.pool)), stack.pool.read)

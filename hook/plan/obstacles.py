@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hook.decide.explain import explained, words
-from hook.decide.reasons import Reason
+from hook.decide.reasons import Reason, explained, words
 from hook.format import some
 from hook.objects import names
 from hook.plan.eviction import refused_drain, refused_eviction

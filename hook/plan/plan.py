@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace as updated
 
 from hook import __version__
-from hook.decide import done
+from hook.decide import end
 from hook.decide.fleet import index
 from hook.decide.reasons import Reason
 from hook.format import aligned, as_text, escaped
@@ -63,15 +63,15 @@ def make_plan(snapshot: Snapshot, settings: Settings, now: datetime, options: Op
 
 def _pools(fleet: Fleet, now: datetime) -> list[Pool] | Blocker:
     """Return the pools, or why there is nothing to plan."""
-    absent = done.nothing_to_protect(fleet.context)
+    absent = end.nothing_to_protect(fleet.context)
     if absent is not None and absent[0] is Reason.NO_PLUGIN:
         # The upgrade does not depend on whether a plugin is installed already.
-        absent = done.no_driver(fleet.context)
+        absent = end.no_driver(fleet.context)
     if absent is not None:
         return absent
     if fleet.policy is None:
         return _without_policy(fleet)
-    if withdrawn := done.withdrawn(fleet.context):
+    if withdrawn := end.withdrawn(fleet.context):
         return withdrawn
     found = pools.split(fleet, fleet.policy, now)
     if any(pool.nodes for pool in found):

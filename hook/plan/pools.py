@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from hook.decide import nodes, rollout
-from hook.decide.fleet import live_pods
+from hook.decide.fleet import live_pods, not_rotated, pools_decide
+from hook.decide.node import excluded
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeBlocker, NodeState
 from hook.format import timestamp
@@ -114,19 +114,19 @@ class Pool:
 def split(fleet: Fleet, policy: Policy, now: datetime) -> list[Pool]:
     """Return the pools of a stack, each with its nodes."""
     blockers = {
-        name: _away(view.node, fleet.context, now) or nodes.excluded(view, fleet.context)
+        name: _away(view.node, fleet.context, now) or excluded(view, fleet.context)
         for name, view in fleet.nodes.items()
     }
-    excluded = {
+    away = {
         name: Excluded(name, blocker.reason, blocker.message)
         for name, blocker in blockers.items()
         # A driver without automatic upgrade concerns the whole pool, not the node.
         if blocker is not None and blocker.state is NodeState.EXCLUDED and blocker.reason is not Reason.MANUAL_UPGRADE
     }
-    decide = policy.pooled and rollout.pools_decide(fleet.snapshot.nodes.values(), fleet.snapshot.pools, fleet.stack)
+    decide = policy.pooled and pools_decide(fleet.snapshot.nodes.values(), fleet.snapshot.pools, fleet.stack)
     kind = fleet.stack.pool if decide else None
     pools = [_whole(fleet, policy)] if kind is None else _of_objects(fleet, policy, kind)
-    return [_without_excluded(pool, excluded) for pool in pools]
+    return [_without_excluded(pool, away) for pool in pools]
 
 
 def _away(node: Node | None, context: Context, now: datetime) -> NodeBlocker | None:
@@ -172,7 +172,7 @@ def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
             name=str(owner),
             policy=limits.upgrade_policy(owner, fleet.stack),
             where=f"{owner} {kind.upgrade}",
-            manual=rollout.not_rotated(owner, policy, decides=True),
+            manual=not_rotated(owner, policy, decides=True),
             nodes=tuple(by_uid.get(owner.uid, ())),
         )
         for owner in sorted(fleet.snapshot.pools, key=lambda owner: owner.name)

@@ -13,11 +13,10 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from hook.decide import done, freshness
-from hook.decide.done import TERMINAL
+from hook.decide import end, freshness
+from hook.decide.end import TERMINAL
 from hook.decide.fleet import live_pods
-from hook.decide.nodes import FAILING_TO_START
-from hook.decide.plugins import crashing
+from hook.decide.node import FAILING_TO_START, crashing
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.plan.pools import split
@@ -173,7 +172,7 @@ def remaining_seconds(fleet: Fleet, decision: Decision, now: datetime) -> int | 
         return 0
     remaining = [status for status in decision.statuses if status.state not in TERMINAL or status.label_pending]
     read = any(status.state is not NodeState.EXCLUDED for status in decision.statuses)
-    if (read and done.not_rendered(fleet) is not None) or not all(_is_estimable(status, fleet) for status in remaining):
+    if (read and end.not_rendered(fleet) is not None) or not all(_is_estimable(status, fleet) for status in remaining):
         return None
     longest = 0.0
     for pool in split(fleet, fleet.policy, now) if remaining and fleet.policy is not None else ():

@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from hook.decide.decide import succeeded
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, Phase, headline
+from hook.decide.run import succeeded
 from hook.errors import ClusterError, PermissionDeniedError, UntrustedError
 from hook.objects.drivers import STACKS
 from hook.run import report, workloads

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hook.decide.explain import Explanation, explained
-from hook.decide.reasons import Reason
+from hook.decide.reasons import Explanation, Reason, explained
 from hook.decide.result import NodeState, Phase
 from hook.errors import ClusterError, PermissionDeniedError, RejectedError, SettingsError
 from hook.format import as_text, printable, some, timestamp

@@ -9,11 +9,10 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from hook.decide.decide import decide
 from hook.decide.reasons import Reason
-from hook.decide.record import ASK_AGAIN
+from hook.decide.record import ASK_AGAIN, Memory
 from hook.decide.result import Decision, Phase
-from hook.decide.state import Memory
+from hook.decide.run import decide
 from hook.errors import (
     ClusterError,
     ConflictError,

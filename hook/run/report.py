@@ -10,8 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
-from hook.decide.explain import Trait, remedy
-from hook.decide.reasons import EventReason, Reason
+from hook.decide.reasons import EventReason, Reason, Trait, remedy
 from hook.decide.result import NodeState, Phase, headline, in_need
 from hook.format import aligned, as_text, printable
 from hook.run.status import remaining

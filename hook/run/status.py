@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hook.decide import done
+from hook.decide.end import TERMINAL
 from hook.decide.result import except_verified
 
 if TYPE_CHECKING:
@@ -34,4 +34,4 @@ class ControllerState:
 
 def remaining(decision: Decision) -> int:
     """Return the number of nodes that are neither verified nor excluded. Failed nodes count."""
-    return len({status.node for status in except_verified(decision.statuses) if status.state not in done.TERMINAL})
+    return len({status.node for status in except_verified(decision.statuses) if status.state not in TERMINAL})

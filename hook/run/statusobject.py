@@ -14,7 +14,8 @@ import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from hook.decide import done, rollout
+from hook.decide.end import TERMINAL
+from hook.decide.fleet import active_policy, chart_version, sources_of
 from hook.decide.result import NodeState, Phase
 from hook.errors import ClusterError
 from hook.format import printable, timestamp
@@ -127,7 +128,7 @@ def _of_fleet(decision: Decision) -> dict[str, str]:
     for status in decision.statuses:
         states.setdefault(status.node, set()).add(status.state)
     excluded = sum(found == {NodeState.EXCLUDED} for found in states.values())
-    verified = sum(NodeState.VERIFIED in found <= done.TERMINAL for found in states.values())
+    verified = sum(NodeState.VERIFIED in found <= TERMINAL for found in states.values())
     eligible = len(states) - excluded
     return {
         "reason": decision.reason,
@@ -144,12 +145,12 @@ def _of_fleet(decision: Decision) -> dict[str, str]:
 def _of_policy(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
     """Return which driver and operator the policy asks for."""
     stack = STACKS[settings.stack]
-    policy = rollout.active_policy(snapshot.policies or (), stack)
+    policy = active_policy(snapshot.policies or (), stack)
     if policy is None:
         return NO_POLICY
-    versions = {source.version for source in rollout.sources(policy, snapshot.pools)}
+    versions = {source.version for source in sources_of(policy, snapshot.pools)}
     return {
         "driverVersion": ", ".join(sorted(versions - {""})),
-        "operatorChartVersion": rollout.chart_version(policy.chart, stack),
+        "operatorChartVersion": chart_version(policy.chart, stack),
         "observedGeneration": str(policy.generation),
     }

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from hook.decide import freshness
-from hook.decide.decide import decide
 from hook.decide.fleet import NodeView, index, live_pods
+from hook.decide.record import Memory
 from hook.decide.result import NodeState, headline
-from hook.decide.state import Memory
+from hook.decide.run import decide
 from hook.format import shortened
 from hook.plan.timing import remaining_seconds
 from hook.run import lookup, report, workloads

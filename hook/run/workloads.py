@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.decide import clients
+from hook.decide.fleet import find_plugins
 from hook.decide.workloads import Affected, affected_pods
 from hook.format import aligned, printable, some, timestamp
 from hook.objects.drivers import STACKS
@@ -45,7 +45,7 @@ def evaluate(cache: Cache, settings: Settings, snapshot: Snapshot) -> Affected:
     if unknown := why_not(settings) or cache.workloads.problem or str(cache.out_of_sync or ""):
         return Affected(unknown=unknown)
     holders = cache.workloads.holders()
-    found = clients.find(snapshot.daemonsets, settings)
+    found = find_plugins(snapshot.daemonsets, settings)
     pods = affected_pods(holders, snapshot, found, STACKS[settings.stack])
     return Affected(tuple(pods), malformed=cache.workloads.malformed)
 

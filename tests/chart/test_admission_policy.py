@@ -6,7 +6,7 @@ import json
 from typing import Final
 
 from hook.checks import settings_from
-from hook.decide.clients import plugin_names
+from hook.decide.fleet import plugin_names
 from hook.objects.drivers import STACKS
 from tests.chart.rendering import Helm, Manifests, Object
 

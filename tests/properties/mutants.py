@@ -14,7 +14,8 @@ from msgspec import Struct, structs
 
 from hook import config
 from hook.config import Duration
-from hook.decide import decide, done, fleet, freshness, nodes, plugins, quiet, record, restarts, rollout
+from hook.decide import end, fleet, freshness, record, run
+from hook.decide import node as nodes
 from hook.decide.result import NodeState
 from hook.kube import requests
 from hook.objects import views, wire
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hook.decide.fleet import Context, Fleet, NodeView
-    from hook.decide.plugins import SettledNode
+    from hook.decide.node import SettledNode
     from hook.decide.result import NodeStatus
     from hook.objects.views import Pod
     from tests.properties.breaking import Function
@@ -125,7 +126,7 @@ MUTANTS: Final = (
     Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", views.DaemonSet.observed, always(True)),
     Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests.delete_pod,
            lambda original, *pod: replace(original(*pod), body={})),
-    Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", plugins._evaluate_absent,
+    Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", nodes._evaluate_absent,
            lambda original, ds, node: original(ds, replace(node, view=replace(node.view, node=None)))),
     Mutant("labels-gone-are-no-gpu", DoneTooEarlyError, "labels", nodes._unlabelled,
            lambda original, view, context: original(replace(view, driver_pods=(), plugin_pods=()), context)),
@@ -136,7 +137,7 @@ MUTANTS: Final = (
     Mutant("the-youngest-container-speaks", DoneTooEarlyError, "crash_in_place", freshness.started_after,
            lambda original, pod, moment: any(original(replace(pod, containers=(one,)), moment)
                                              for one in pod.containers)),
-    Mutant("an-own-restart-is-forgotten", WrongRestartError, "own_restart", plugins._is_successor, always(False)),
+    Mutant("an-own-restart-is-forgotten", WrongRestartError, "own_restart", nodes._is_successor, always(False)),
     Mutant("a-load-has-a-time", WrongRestartError, "jumps", freshness.load_of,
            lambda original, driver, stack: f"{original(driver, stack)}/{freshness.driver_started(driver, stack)}"),
     Mutant("restarts-of-a-driver-do-not-count", DoneTooEarlyError, "crashes_again", freshness.load_of,
@@ -145,63 +146,63 @@ MUTANTS: Final = (
            lambda original, pod: original(replace(pod, deleting=False))),
     Mutant("the-youngest-revision-is-the-newest", WrongRestartError, "taken_back", fleet._newest,
            lambda _original, revisions: {one.owner_uid: one for one in sorted(revisions, key=lambda one: one.created)}),
-    Mutant("the-driver-daemonsets-image-is-not-compared", WrongRestartError, "operator_lag", rollout._shows,
+    Mutant("the-driver-daemonsets-image-is-not-compared", WrongRestartError, "operator_lag", fleet._shows,
            always(True)),
     Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", views.Deployment.rolled_out,
            always(True)),
-    Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", quiet._another_leads, always(False)),
-    Mutant("a-side-container-undoes-a-restart", WrongRestartError, "side_probed", plugins._is_successor,
+    Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", end._another_leads, always(False)),
+    Mutant("a-side-container-undoes-a-restart", WrongRestartError, "side_probed", nodes._is_successor,
            lambda original, pod, node: original(pod, node) and freshness.started_after(
                pod, node.driver.containers_ready_since)),
-    Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", rollout.unrendered_drivers,
+    Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", fleet.unrendered_drivers,
            lambda original, drivers, policy, intents, *rest: original(
                [one for one in drivers if one.uid in intents], policy, intents, *rest)),
-    Mutant("no-quiet-time", DoneTooEarlyError, "second_render", quiet._quiet_blocker, always(None)),
+    Mutant("no-quiet-time", DoneTooEarlyError, "second_render", end._quiet_blocker, always(None)),
     Mutant("a-skipped-node-is-refreshed", WrongRestartError, "skipped", nodes.excluded,
            lambda original, view, context: original(_without_skip(view, context), context)),
-    Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", decide._out_of_patience,
+    Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", run._out_of_patience,
            lambda original, status, chosen, timers: original(
                status, replace(chosen, node_timeout=AT_ONCE), timers)),
-    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts.DisruptionBudget.allows,
+    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", run.DisruptionBudget.allows,
            lambda original, left, **how: original(replace(left, number=None), **how)),
     Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", nodes.manual_upgrade, always(None)),
     Mutant("what-people-upgrade-is-never-stale", DoneTooEarlyError, "by_hand_in_place", nodes._with_outdated_driver,
            lambda original, statuses, manual: original(_turn(statuses, NodeState.STALE, NodeState.VERIFIED), manual)),
-    Mutant("an-outdated-driver-publishes-the-wanted-version", WrongEndError, "by_hand_in_place", plugins._unproven,
+    Mutant("an-outdated-driver-publishes-the-wanted-version", WrongEndError, "by_hand_in_place", nodes._unproven,
            lambda original, pod, node: original(pod, _of_newest_revision(node))),
     Mutant("rolling-pods-are-upgraded-by-people", DoneTooEarlyError, "rolling_by_hand", nodes.manual_upgrade,
            lambda original, driver, view, context: original(driver, view, _on_delete(context))),
     Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", fleet.context_of,
            lambda original, *args: replace(original(*args), deployed=False)),
-    Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", done.policy_withdrawn,
+    Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", end.policy_withdrawn,
            lambda original, context, _statuses, timers: original(context, (), timers)),
     Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
            lambda original, pods, _heirs: original(pods, ())),
-    Mutant("a-pod-that-was-there-came-of-a-restart", DoneTooEarlyError, "doubled_plugin", plugins._is_successor,
+    Mutant("a-pod-that-was-there-came-of-a-restart", DoneTooEarlyError, "doubled_plugin", nodes._is_successor,
            lambda original, pod, node: original(pod, _recorded(node, at=LONG_AGO, others=frozenset()))),
-    Mutant("what-was-not-seen-was-not-there", DoneTooEarlyError, "unseen_plugin", plugins._is_successor,
+    Mutant("what-was-not-seen-was-not-there", DoneTooEarlyError, "unseen_plugin", nodes._is_successor,
            lambda original, pod, node: original(pod, _recorded(node, at=LONG_AGO))),
     Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness.ready_since,
            lambda original, pod, _container: original(pod, "")),
-    Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", plugins._evidence,
+    Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", nodes._evidence,
            lambda original, pod, kind, node: original(
                pod, kind, replace(node, memory=replace(node.memory, fresh={})))),
-    Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", rollout.rewritten, always("")),
-    Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", rollout._tag, always(".*")),
-    Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", quiet._quiet_blocker,
+    Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", fleet.rewritten, always("")),
+    Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", fleet._tag, always(".*")),
+    Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", end._quiet_blocker,
            lambda original, seen, *rest: original(_counting_writes(seen), *rest)),
-    Mutant("a-failed-plugin-keeps-its-place", WrongEndError, "place_given_back", restarts._given_back, always(0)),
-    Mutant("each-failed-plugin-gives-its-place-back", WrongRestartError, "place_given_back", restarts._given_back,
-           lambda _original, away, _memory: restarts._failed(away)),
-    Mutant("patience-has-no-end", WrongEndError, "trouble", decide._out_of_patience,
+    Mutant("a-failed-plugin-keeps-its-place", WrongEndError, "place_given_back", run._given_back, always(0)),
+    Mutant("each-failed-plugin-gives-its-place-back", WrongRestartError, "place_given_back", run._given_back,
+           lambda _original, away, _memory: run._failed(away)),
+    Mutant("patience-has-no-end", WrongEndError, "trouble", run._out_of_patience,
            lambda _original, judged, *_rest: judged),
-    Mutant("the-first-failure-ends-it", WrongEndError, "trouble_beside_work", decide._failure,
+    Mutant("the-first-failure-ends-it", WrongEndError, "trouble_beside_work", run._failure,
            lambda original, blockers, judged, *rest: original(
-               blockers, [one for one in judged if decide._has_failed(one)], *rest)),
-    Mutant("no-deadline", WrongEndError, "out_of_time", decide._phase,
+               blockers, [one for one in judged if run._has_failed(one)], *rest)),
+    Mutant("no-deadline", WrongEndError, "out_of_time", run._phase,
            lambda original, blockers, statuses, progress, context, timers: original(
                blockers, statuses, progress, _with(context, timeout=YEARS), timers)),
-    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", restarts.DisruptionBudget.allows,
+    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", run.DisruptionBudget.allows,
            lambda original, left, **how: original(replace(left, share=None), **how)),
     Mutant("no-pause", WrongRestartError, "never_well", record.held_until, always(None)),
     Mutant("pauses-do-not-grow", WrongRestartError, "never_well", record._pause,

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from hook.decide import evaluation
+from hook.decide import run
 from hook.decide.fleet import Context
+from hook.decide.record import Evaluation, Memory
 from hook.decide.result import Decision
-from hook.decide.state import Evaluation, Memory
 from hook.kube import cache as caches
 from hook.kube import requests, retry
 from hook.kube.cache import Cache
@@ -375,9 +375,9 @@ INPUTS: Final[dict[str, tuple[str, Callable[[Course], object], object, str, obje
         "done", lambda course: course.found.change("policy", {"spec": {"driver": {"version": "999.1.1"}}}),
         Context, "__eq__", lambda *_contexts: True,
     ),
-    "time": ("done", _time_passes, evaluation, "_is_passing", lambda *_view: False),
+    "time": ("done", _time_passes, run, "_is_passing", lambda *_view: False),
     "clock": ("done", _clock_goes_back, Evaluation, "holds", _ever),
-    "record of a restart": ("stale", _is_recorded_late, evaluation, "_restarted_on", lambda *_records: set()),
+    "record of a restart": ("stale", _is_recorded_late, run, "_restarted_on", lambda *_records: set()),
 }  # fmt: skip
 """A scene, what happens in it, and a rule that misses that."""
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hook.decide.decide import decide, succeeded
 from hook.decide.reasons import Reason
+from hook.decide.record import Memory
 from hook.decide.result import Decision, Phase, headline
-from hook.decide.state import Memory
+from hook.decide.run import decide, succeeded
 from hook.objects import policies, readers, views
 from hook.objects.decoding import Reader
 from hook.objects.drivers import GPU_OPERATOR

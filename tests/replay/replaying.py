@@ -11,9 +11,9 @@ from functools import cache
 from typing import Final
 
 from hook.config import OnManualUpgrade, Settings
-from hook.decide.decide import decide
+from hook.decide.record import Memory
 from hook.decide.result import Decision, DeletePod, NodeState
-from hook.decide.state import Memory
+from hook.decide.run import decide
 from hook.objects.views import Snapshot
 from tests.replay.objects import Objects
 from tests.replay.plugins import Plugins

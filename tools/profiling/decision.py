@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.bench import atrest
 from hook.config import ControllerSettings
-from hook.decide.decide import decide
-from hook.decide.state import Memory
+from hook.decide.record import Memory
+from hook.decide.run import decide
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Snapshot

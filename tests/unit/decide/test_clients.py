@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hook.config import DriverClient, Plugin, Settings
-from hook.decide import clients
+from hook.decide.fleet import find_plugins
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects import readers
@@ -60,10 +60,10 @@ def test_plugins_are_found_by_exact_name() -> None:
         ("ComputeDomain daemon of that name", plugin(PLUGIN, labels=cd_daemon), ([], [], [])),
         ("driver", obj("driver-daemonset"), ([], [], [])),
     ):  # fmt: skip
-        found = clients.find([readers.daemonset(daemonset)], Settings())
+        found = find_plugins([readers.daemonset(daemonset)], Settings())
         kinds = (found.named, found.unnamed, found.operator_managed)
         assert expected == tuple([one.name for one in kind] for kind in kinds), name
-    assert OTHER_PLUGIN == clients.find([], Settings()).of_kind("unknown")
+    assert OTHER_PLUGIN == find_plugins([], Settings()).of_kind("unknown")
 
 
 def test_namespace_and_names_confine_the_plugins() -> None:
@@ -76,7 +76,7 @@ def test_namespace_and_names_confine_the_plugins() -> None:
         ("another namespace", Plugin(namespace="elsewhere"), (0, 0)),
         ("another name", Plugin(names=("mine-kubelet-plugin",)), (1, 2)),
     ):
-        found = clients.find(views, Settings(plugin=given))
+        found = find_plugins(views, Settings(plugin=given))
         assert expected == (len(found.named), len(found.unnamed)), name
 
 
@@ -90,7 +90,7 @@ def test_a_driver_client_is_added_to_the_plugins() -> None:
         (DriverClient(labels={"team": "telemetry", "tier": "x"}), False),
         (DriverClient("elsewhere", "dcgm-exporter"), False),
     ):
-        named = clients.find(seen, settings(wanted)).named
+        named = find_plugins(seen, settings(wanted)).named
         assert [PLUGIN, *(["dcgm-exporter"] if expected else [])] == [one.name for one in named], wanted
     # The namespace of plugins does not confine driver clients.
     given = settings(EXPORTER, plugin=Plugin(namespace="nvidia-dra-driver-gpu"))
@@ -142,7 +142,7 @@ def test_some_are_never_restarted_although_the_settings_name_them() -> None:
     ):  # fmt: skip
         view = readers.daemonset(daemonset)
         for wanted in (DriverClient(labels=labels), DriverClient(view.namespace, view.name)):
-            assert () == clients.find([view], settings(wanted, stack=stack.name)).named, name
+            assert () == find_plugins([view], settings(wanted, stack=stack.name)).named, name
     found = cluster()
     found.put("plugin-pod", *found.of("driver-pod"))
     decision, _memory = found.decide(settings(DriverClient(labels={"helm.sh/chart": "gpu-operator-v26.3.4"})))

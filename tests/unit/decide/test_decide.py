@@ -7,10 +7,10 @@ from datetime import timedelta
 from msgspec import structs
 
 from hook.config import Duration, OnDeadline, Settings
-from hook.decide.decide import succeeded
 from hook.decide.reasons import Reason
+from hook.decide.record import Memory
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase, headline, in_need
-from hook.decide.state import Memory
+from hook.decide.run import succeeded
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, of

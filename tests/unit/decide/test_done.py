@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from hook.config import Advanced, Duration, Expect, Plugin, Settings
 from hook.decide.reasons import Reason
+from hook.decide.record import Memory
 from hook.decide.result import Phase
-from hook.decide.state import Memory
 from tests.fixtures.cluster import (
     LATER,
     Cluster,

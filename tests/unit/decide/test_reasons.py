@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import hook
-from hook.decide.explain import Explanation, Row, Trait, explained, remedy, row
-from hook.decide.reasons import EventReason, Reason
+from hook.decide.reasons import EventReason, Explanation, Reason, Row, Trait, explained, remedy, row
 from hook.objects.drivers import GPU_OPERATOR, STACKS, selector
 from tests.unit.decide import messages
 from tools import reasons

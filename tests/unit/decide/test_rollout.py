@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hook.config import Expect, Settings
-from hook.decide import rollout
+from hook.decide import fleet
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.objects import policies, readers
@@ -217,7 +217,7 @@ def difference(image: str, policy: policies.Policy, patch: str = "{}", stack: St
     """Return how a driver DaemonSet with an image differs from a policy."""
     rendered = obj("driver-daemonset" if stack is GPU_OPERATOR else "network/driver-daemonset", patch)
     rendered["spec"]["template"]["spec"]["containers"] = [{"name": stack.driver.container, "image": image}]
-    return rollout.unrendered(readers.daemonset(rendered), policy, stack)
+    return fleet.unrendered(readers.daemonset(rendered), policy, stack)
 
 
 def test_the_whole_image_reference_is_compared() -> None:
@@ -279,9 +279,9 @@ def test_generation_and_chart_label_are_compared() -> None:
         found = difference(UBUNTU, policies.cluster_policy(obj("policy", asked)), patch)
         assert (bool(expected), True) == (bool(found), expected in found), (patch, asked)
     other = obj("driver-daemonset", "spec: {template: {spec: {containers: [{name: other, image: x}]}}}")
-    assert "(no driver image)" in rollout.unrendered(readers.daemonset(other), asking(), GPU_OPERATOR)
+    assert "(no driver image)" in fleet.unrendered(readers.daemonset(other), asking(), GPU_OPERATOR)
     unobserved = readers.daemonset(obj("driver-daemonset", "metadata: {generation: 3}"))
-    assert "generation 3" in rollout.unrendered(unobserved, None, GPU_OPERATOR), "also without a policy"
+    assert "generation 3" in fleet.unrendered(unobserved, None, GPU_OPERATOR), "also without a policy"
 
 
 def test_the_policy_must_show_what_is_expected() -> None:
@@ -301,7 +301,7 @@ def test_the_policy_must_show_what_is_expected() -> None:
         *((none, Expect(driver_version="590.1"), "") for none in (asking(""), asking(DIGEST), pooled)),
         *((none, Expect("590.1", "1"), "comes from chart") for none in (asking(""), asking(DIGEST), pooled)),
     ):
-        text = rollout.unmet_expectation(found, (), GPU_OPERATOR, Settings(expect=expected))
+        text = fleet.unmet_expectation(found, (), GPU_OPERATOR, Settings(expect=expected))
         assert (bool(words), True) == (bool(text), words in text), (found, expected)
 
 
@@ -320,10 +320,10 @@ def test_driver_versions_compare_as_numbers() -> None:
         ("unknown", "580.126.20", True),
         ("unknown", "580", True),
     ):
-        assert expected is rollout.same_driver(published, asked), (published, asked)
+        assert expected is fleet.same_driver(published, asked), (published, asked)
     # That to verify is the one of the policy, or else the expected one. One that leaves drivers to pools names none.
     pooled = policies.cluster_policy(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true, version: 570.124.06}}"))
-    found = [rollout.wanted_version(policy, "570.1.2") for policy in (asking(), asking(DIGEST), asking(""), pooled)]
+    found = [fleet.wanted_version(policy, "570.1.2") for policy in (asking(), asking(DIGEST), asking(""), pooled)]
     assert ["580.126.20", "570.1.2", "570.1.2", ""] == found
 
 
@@ -333,7 +333,7 @@ def test_the_operator_uses_the_oldest_policy() -> None:
     found = [policies.cluster_policy(obj("policy", {"metadata": {"name": name, "creationTimestamp": moment}}))
              for name, moment in created.items()]  # fmt: skip
     for given in (found, found[::-1]):
-        active = rollout.active_policy(given, GPU_OPERATOR)
+        active = fleet.active_policy(given, GPU_OPERATOR)
         assert active is not None
         assert "b" == active.name
-    assert rollout.active_policy([], GPU_OPERATOR) is None
+    assert fleet.active_policy([], GPU_OPERATOR) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hook.config import Settings
-from hook.decide import clients
+from hook.decide.fleet import find_plugins
 from hook.decide.workloads import affected_pods, joined
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.workloads import claim_pod, claim_reader
@@ -29,7 +29,7 @@ def affected(found: Cluster, *pods: Object) -> list[str]:
     read = claim_reader(GPU_OPERATOR.plugin.claim_drivers)
     claims = [workloads.claim(f"{pod['metadata']['name']}-gpu", pod["metadata"]["name"]) for pod in pods]
     holders = joined(filter(None, map(read, claims)), filter(None, map(claim_pod, pods)))
-    plugins = clients.find(snapshot.daemonsets, Settings())
+    plugins = find_plugins(snapshot.daemonsets, Settings())
     found_pods = affected_pods(holders, snapshot, plugins, GPU_OPERATOR)
     assert all(pod.claims == (f"{pod.name}-gpu",) and str(pod) == f"team/{pod.name}" for pod in found_pods)
     return [pod.name for pod in found_pods]

@@ -1,13 +1,18 @@
-"""Conditions for the end of a run: nothing to protect, or every node is verified. ``quiet.py`` adds the operator."""
+"""Conditions for the end of a run: nothing to protect, or every node is verified and the operator is quiet.
+
+During an operator upgrade the old operator, which still runs, renders the new policy first. About 20 s later the new
+operator renders it again from another template, and every node reloads its driver twice. So a run is not done before
+the new operator leads and has been quiet. To refresh a node before that is harmless: the plugin becomes stale again.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.decide import clients, nodes, warnings
-from hook.decide.explain import Trait
-from hook.decide.plugins import UNPUBLISHED
-from hook.decide.reasons import Reason
+from hook.decide import warnings
+from hook.decide.fleet import comparable, plugin_names
+from hook.decide.node import UNPUBLISHED, managed
+from hook.decide.reasons import Reason, Trait
 from hook.decide.result import NodeState, eligible_nodes, except_verified
 from hook.format import some
 from hook.objects import names
@@ -15,11 +20,13 @@ from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime, timedelta
 
     from hook.decide.fleet import Context, Fleet
+    from hook.decide.record import Memory, Timers
     from hook.decide.result import Blocker, NodeStatus
-    from hook.decide.state import Memory, Timers
     from hook.objects.policies import Policy
+    from hook.objects.views import Deployment, Lease, ReplicaSet
 
 INTENT_KINDS: Final = frozenset(
     {"DaemonSet", "ControllerRevision"}
@@ -58,7 +65,7 @@ def _no_plugin(context: Context) -> Blocker | None:
     if plugins.operator_managed:
         return _operator_managed(context)
     where = f" in {settings.plugin.namespace} (plugin.namespace)" if settings.plugin.namespace else " in any namespace"
-    wanted = (*clients.plugin_names(settings), *map(str, plugins.missing))
+    wanted = (*plugin_names(settings), *map(str, plugins.missing))
     return Reason.NO_PLUGIN, f"there is no DaemonSet {' or '.join(wanted)}{where}"
 
 
@@ -216,10 +223,10 @@ def _without_daemonset(fleet: Fleet) -> str:
     rendered = {ds.owner_uid for ds in context.drivers.values()}
     new = [pool for pool in context.sources if pool is not context.policy and pool.uid not in rendered]
     none = not any(ds.desired > 0 for ds in context.drivers.values())
-    managed = [view for view in fleet.nodes.values() if nodes.managed(view, context)] if new or none else []
-    labels = [view.node.labels for view in managed if view.node is not None]
+    wanting = [view for view in fleet.nodes.values() if managed(view, context)] if new or none else []
+    labels = [view.node.labels for view in wanting if view.node is not None]
     found = next((f"{pool} yet" for pool in new if any(map(pool.selects, labels))), "")
-    return found or ("the nodes that need a driver" if none and managed else "")
+    return found or ("the nodes that need a driver" if none and wanting else "")
 
 
 def _malformed_blocker(context: Context, statuses: Sequence[NodeStatus]) -> Blocker | None:
@@ -284,3 +291,115 @@ def _held_up(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[Node
         return ""
     keep = "fails and keeps its place" if len(failed) == 1 else "fail and keep their places"
     return f"; {some(failed)} {keep} in the upgrade, for which {some(waiting)} wait{'s' if len(waiting) == 1 else ''}"
+
+
+# The operator is quiet.
+
+
+LONGEST_PREFIX: Final = 58
+"""Characters of the ReplicaSet's name with a hyphen that a pod's name begins with.
+
+The API server appends five random characters and cuts the name to 63 (K8S ``apiserver/pkg/storage/names``).
+"""
+
+
+def operator_blocker(fleet: Fleet, timers: Timers) -> Blocker | None:
+    """Return why the operator may render a second time, or None if it will not."""
+    context = fleet.context
+    unknown_quiet = context.settings.advanced.unknown_operator_quiet
+    deployment = _deployment(fleet)
+    if deployment is None or deployment.wanted == 0:
+        return _quiet_blocker(fleet, deployment, None, unknown_quiet, timers)
+    if not deployment.rolled_out:
+        message = (
+            f"the {context.stack.operator.title}'s Deployment {deployment.namespace}/{deployment.name} is rolling out "
+            f"({deployment.updated} of {deployment.wanted} updated, {deployment.available} available)"
+        )
+        return Reason.OPERATOR_ROLLING_OUT, message
+    lease = next((lease for lease in fleet.snapshot.leases if lease.namespace == deployment.namespace), None)
+    current = _current(deployment, fleet.snapshot.replicasets)
+    if lease is None or current is None:
+        return _quiet_blocker(fleet, deployment, None, unknown_quiet, timers)
+    if not lease.holder and timers.held("no-leader") < unknown_quiet:
+        return Reason.OPERATOR_NOT_LEADING, "the operator's Lease has no holder: the next leader may render again"
+    if _another_leads(deployment, lease, current):
+        message = f"the operator's Lease is still held by {lease.holder}, not by a pod of {current.name}"
+        return Reason.OPERATOR_NOT_LEADING, message
+    # If the leader's name does not contain the whole name of its ReplicaSet, it may be an old or a new pod.
+    named = not deployment.named_by_host and _prefix(current).endswith("-")
+    quiet = context.settings.advanced.operator_quiet if named and _is_comparable(context) else unknown_quiet
+    return _quiet_blocker(fleet, deployment, lease, quiet, timers)
+
+
+def _deployment(fleet: Fleet) -> Deployment | None:
+    """Return the operator's Deployment, in the namespace of the policy if that names one.
+
+    Prefer one that is not scaled to zero, which a release under another name may have left behind.
+    """
+    namespace = fleet.context.policy.namespace if fleet.context.policy else ""
+    found = [deployment for deployment in fleet.snapshot.deployments if namespace in ("", deployment.namespace)]
+    return min(
+        found, key=lambda deployment: (deployment.wanted == 0, deployment.namespace, deployment.name), default=None
+    )
+
+
+def _current(deployment: Deployment, replicasets: Sequence[ReplicaSet]) -> ReplicaSet | None:
+    owned = (replicaset for replicaset in replicasets if replicaset.owner_uid == deployment.uid)
+    return next((replicaset for replicaset in owned if replicaset.revision == deployment.revision), None)
+
+
+def _another_leads(deployment: Deployment, lease: Lease, current: ReplicaSet) -> bool:
+    """Return whether the name of the Lease's holder shows that it is no pod of the current ReplicaSet."""
+    return bool(lease.holder) and not deployment.named_by_host and not lease.holder.startswith(_prefix(current))
+
+
+def _prefix(replicaset: ReplicaSet) -> str:
+    """Return the prefix of the names of a ReplicaSet's pods. The API server cuts long names."""
+    return f"{replicaset.name}-"[:LONGEST_PREFIX]
+
+
+def _is_comparable(context: Context) -> bool:
+    """Return whether the driver images show that the operator has rendered the policy.
+
+    An image that cannot be compared, or that an admission webhook rewrote, does not show it.
+    """
+    return not context.rewritten and all(comparable(source) for source in context.sources)
+
+
+def _quiet_blocker(
+    fleet: Fleet, deployment: Deployment | None, lease: Lease | None, quiet: timedelta, timers: Timers
+) -> Blocker | None:
+    """Require a quiet period since the last change of leader, operator rollout, policy and driver revision.
+
+    Either of two measures is enough: the timestamps of the API, or the time during which this run saw no change. So a
+    wrong clock delays the end, but does not block it. The operator's rollout is a separate input because a new operator
+    without a Lease, or with its host's name in the Lease, shows its lead in no other way.
+    """
+    context = fleet.context
+    newest = [context.newest[uid] for uid in sorted(context.drivers) if uid in context.newest]
+    leading_since = lease.acquired if lease is not None else None
+    rolled_out = deployment.changed if deployment is not None else None
+    # A change of the policy may show in no version, image or label. The operator needs a moment to render it.
+    policies = [policy for policy in (context.policy, *context.pools) if policy is not None]
+    changes: list[datetime | None] = [revision.created for revision in newest]
+    changes += [leading_since, rolled_out, *(policy.changed for policy in policies)]
+    last = max((change for change in changes if change is not None), default=None)
+    # The generation ignores changes of metadata, which some tools write every few seconds.
+    generations = ",".join(f"{policy.uid}:{policy.generation}" for policy in policies)
+    revisions = ",".join(f"{revision.hash}:{revision.revision}:{revision.created}" for revision in newest)
+    unchanged = timers.held(f"quiet/{leading_since}/{rolled_out}/{generations}/{revisions}")
+    if last is None or unchanged >= quiet or (timers.now - last >= quiet and not _rolled_back(fleet)):
+        return None
+    message = (
+        "policy, operator and driver revision must be unchanged for "
+        f"{int(quiet.total_seconds())} s; this run has seen {int(unchanged.total_seconds())} s without a change"
+    )
+    return Reason.OPERATOR_SETTLING, message
+
+
+def _rolled_back(fleet: Fleet) -> bool:
+    """Return whether a driver was rolled back to an old revision, whose creation time proves nothing."""
+    drivers, newest = fleet.context.drivers, fleet.context.newest
+    known = drivers.keys() & newest.keys()
+    owned = (revision for revision in fleet.snapshot.revisions if revision.owner_uid in known)
+    return any(revision.created > newest[revision.owner_uid].created for revision in owned)
