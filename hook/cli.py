@@ -17,12 +17,13 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.decide.workloads import Affected
 from hook.errors import (
+    UNAUTHORIZED,
+    ApiError,
     HookError,
     LeaseLostError,
     PermissionDeniedError,
     SettingsError,
     TerminatedError,
-    UnauthorizedError,
     UntrustedError,
 )
 from hook.flags import CONTROLLER, LOGGING, PLAN, POD, RUN, WHAT, WHERE, flags, settings_of
@@ -58,7 +59,6 @@ REASON_OF_ERROR: Final = (
     (TerminatedError, Reason.TERMINATED),
     (LeaseLostError, Reason.LEASE_LOST),
     (PermissionDeniedError, Reason.PERMISSION_MISSING),
-    (UnauthorizedError, Reason.UNAUTHORIZED),
     (UntrustedError, Reason.CERTIFICATE_REFUSED),
 )
 
@@ -280,7 +280,9 @@ def _report(
 
 def _outcome_of(error: HookError | TerminatedError, last: Decision | None) -> Outcome:
     """Return the error that ended a run as a decision, with the last known state of the nodes."""
-    reason = next((reason for kind, reason in REASON_OF_ERROR if isinstance(error, kind)), Reason.API_UNREACHABLE)
+    unauthorized = isinstance(error, ApiError) and error.status == UNAUTHORIZED
+    other = Reason.UNAUTHORIZED if unauthorized else Reason.API_UNREACHABLE
+    reason = next((reason for kind, reason in REASON_OF_ERROR if isinstance(error, kind)), other)
     statuses = last.statuses if last else ()
     return Outcome(Decision(Phase.FAIL, reason, str(error), statuses=statuses), _exit_code(error))
 

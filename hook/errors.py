@@ -1,22 +1,30 @@
-"""The errors of this program. Callers distinguish them by class, never by text.
+"""The errors of this program. Callers distinguish them by class and by HTTP status, never by text.
 
 TerminatedError               stopped by SIGTERM or Ctrl-C (exit 143 or 130)
 HookError
 ├── SettingsError             an invalid flag or kubeconfig: no request was sent (exit 2)
 ├── LeaseLostError            another controller may be active: stop writing (exit 1)
-└── ClusterError              the API server refused, or did not answer
-    ├── UnreachableError      no connection, a broken one, or a 5xx: try again (exit 1)
+└── ApiError                  the API server refused, or did not answer (exit 1)
     ├── UntrustedError        the server's certificate is refused: no retry helps (exit 1)
-    ├── ThrottledError        429, with the time to wait
-    ├── UnauthorizedError     401, or no credentials: they may have been rotated (exit 1)
-    ├── PermissionDeniedError 403 of RBAC, with verb, resource and namespace (exit 3)
-    ├── NotFoundError         404
-    ├── ConflictError         409: the object changed since it was read
-    ├── GoneError             410: the resource version is too old, list again
-    └── RejectedError         any other refusal, such as by admission
+    └── PermissionDeniedError a permission is missing: an administrator has to add it (exit 3)
 """
 
 from __future__ import annotations
+
+from typing import Final
+
+NO_ANSWER: Final = 0
+"""Status of an error without an answer of an API server: no connection, a broken one, or a proxy's answer."""
+UNREADABLE: Final = 200
+"""Status of an error whose answer was complete, and cannot be used."""
+UNAUTHORIZED: Final = 401
+FORBIDDEN: Final = 403
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
+GONE: Final = 410
+THROTTLED: Final = 429
+SERVER_ERRORS: Final = 500
+"""This and all above."""
 
 
 class HookError(Exception):
@@ -42,51 +50,49 @@ class TerminatedError(BaseException):
         self.exit_code = 128 + signal_number
 
 
-class ClusterError(HookError):
+class ApiError(HookError):
     """A request to the API server failed."""
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, status: int, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
+        self.status = status
+        """The HTTP status, or NO_ANSWER."""
         self.retry_after = retry_after
-        """Seconds to wait, if the server sent Retry-After."""
+        """Seconds to wait, if the server sent Retry-After; else 0."""
+
+    @property
+    def unreachable(self) -> bool:
+        """Return whether the result is unknown: no answer, an incomplete one, or a server error."""
+        return self.status == NO_ANSWER or self.status >= SERVER_ERRORS
+
+    @property
+    def transient(self) -> bool:
+        """Return whether the same request may succeed soon."""
+        return self.unreachable or self.status in {UNAUTHORIZED, THROTTLED}
 
 
-class UnreachableError(ClusterError):
-    """No answer, an incomplete answer, or a server error."""
-
-
-class UntrustedError(ClusterError):
+class UntrustedError(ApiError):
     """The certificate of the API server, or of a proxy, is refused."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(NO_ANSWER, message)
 
-class ThrottledError(ClusterError):
-    """Too many requests."""
+    @property
+    def unreachable(self) -> bool:
+        """Return False: no request was sent, and none will be."""
+        return False
 
 
-class UnauthorizedError(ClusterError):
-    """The credentials are not valid, or not any more, or there are none."""
-
-
-class PermissionDeniedError(ClusterError):
-    """A permission is missing. The message names it."""
+class PermissionDeniedError(ApiError):
+    """RBAC refused a request. The message names the permission."""
 
     def __init__(self, verb: str, resource: str, namespace: str, detail: str = "") -> None:
         where = f"in namespace {namespace}" if namespace else "in the whole cluster"
-        super().__init__(f"permission missing: {verb} {resource} {where}{f' ({detail})' if detail else ''}")
-        self.verb, self.resource, self.namespace, self.detail = verb, resource, namespace, detail
+        missing = f"permission missing: {verb} {resource} {where}"
+        super().__init__(FORBIDDEN, f"{missing} ({detail})" if detail else missing)
+        self.detail = detail
 
-
-class NotFoundError(ClusterError):
-    """The object, or its kind, does not exist."""
-
-
-class ConflictError(ClusterError):
-    """A precondition failed: read the object again."""
-
-
-class GoneError(ClusterError):
-    """The resource version is too old for a watch or a next page."""
-
-
-class RejectedError(ClusterError):
-    """The request itself was refused."""
+    @property
+    def transient(self) -> bool:
+        """Return True: new RBAC objects take a moment to reach every API server."""
+        return True

@@ -111,8 +111,9 @@ DETAILS: Final = {
     "before a component in `refreshAfter`. "
     "Result: `restarted`, `refused` by admission, or `failed`.",
     "affected_pods": "[Which pods](../affected-workloads.md)",
-    "api_errors": "Each attempt counts. `NotFound`, `Conflict` and `Gone` are normal.",
-    "watch_restarts": "Reason: `Ended` after a minute, as requested, or an error.",
+    "api_errors": "Each attempt counts. The code is the HTTP status, or 0 without an answer. 404, 409 and "
+    "410 are normal.",
+    "watch_restarts": "Reason: `Ended` after a minute, as requested, or the code of an error.",
 }
 """What the help text of a metric leaves out, by its name."""
 MEANINGS: Final[Mapping[StrEnum, str]] = {

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.decide.fleet import active_policy, find_plugins
-from hook.errors import ClusterError
+from hook.errors import ApiError
 from hook.kube import requests, retry
 from hook.kube.confirm import ConsistentRead
 from hook.kube.informer import Informer
@@ -142,7 +142,7 @@ class Cache:
         """Watch policies, DaemonSets, nodes, driver pods, revisions, slices and the operator.
 
         Call it again until the cache is synced, because it also requests the versions of ResourceSlices. Raises
-        ClusterError when the time for retries is over.
+        ApiError when the time for retries is over.
         """
         policy, operator = self._stack.policy, self._stack.operator
         self._add(POLICIES, [ListWatch(ListOptions(requests.policies_of(policy)), policy.read)])
@@ -179,7 +179,7 @@ class Cache:
 
     @property
     def synced(self) -> bool:
-        """Return whether everything was listed once. Raises the ClusterError that ended an informer."""
+        """Return whether everything was listed once. Raises the ApiError that ended an informer."""
         for informer in self._informers.values():
             if informer.problem is not None:
                 raise informer.problem
@@ -218,7 +218,7 @@ class Cache:
     def read_consistently(self, seconds: float) -> Snapshot:
         """Return the snapshot as of this call or later, also if a watch is behind.
 
-        It takes at most `seconds`. Raises the ClusterError that prevented it.
+        It takes at most `seconds`. Raises the ApiError that prevented it.
         """
         read = ConsistentRead(self._api, seconds)
         lists = {list_watch: read.of(informer) for list_watch, informer in self._informers.items()}
@@ -302,7 +302,7 @@ class Cache:
         try:
             left = min(DISCOVERY_TIMEOUT_SECONDS, self.end - time.monotonic())
             served = self._api.served_versions(requests.RESOURCE_SLICES, left)
-        except ClusterError as error:
+        except ApiError as error:
             pause = DISCOVERY_SECONDS if self._discovered else FIRST_DISCOVERY_SECONDS
             self._discover_after = time.monotonic() + max(pause, retry.retry_after(error))
             self._note_failure(error)
@@ -310,7 +310,7 @@ class Cache:
             self._slices, self._discovered, self._logged = requests.resource_slices(served), True, ""
             self._discover_after = time.monotonic() + DISCOVERY_SECONDS
 
-    def _note_failure(self, error: ClusterError) -> None:
+    def _note_failure(self, error: ApiError) -> None:
         """Raise an error when the time for its retries is over, unless an earlier request succeeded.
 
         At the deadline of the run, the reconcile loop ends the run itself.

@@ -21,16 +21,16 @@ import urllib3
 
 from hook import __version__
 from hook.errors import (
-    ClusterError,
-    ConflictError,
-    GoneError,
-    NotFoundError,
+    FORBIDDEN,
+    GONE,
+    NO_ANSWER,
+    NOT_FOUND,
+    SERVER_ERRORS,
+    THROTTLED,
+    UNAUTHORIZED,
+    ApiError,
     PermissionDeniedError,
-    RejectedError,
     TerminatedError,
-    ThrottledError,
-    UnauthorizedError,
-    UnreachableError,
     UntrustedError,
 )
 from hook.kube import connection as connections
@@ -80,30 +80,16 @@ BY_AUTHORIZER: Final = re.compile(r'([^":]+ ("[^"]*" )?is )?forbidden: User ".*"
 
 Each other 403 to a write is of admission: a policy, a webhook, a quota, or a namespace that is being deleted.
 """
-PLAIN: Final = frozenset({401, 429})
+PLAIN: Final = frozenset({UNAUTHORIZED, THROTTLED})
 """Status codes that an API server may send as plain text. All other refusals have a Status object."""
-
-_BY_STATUS: Final[Mapping[int, type[ClusterError]]] = {
-    401: UnauthorizedError,
-    404: NotFoundError,
-    409: ConflictError,
-    410: GoneError,
-    429: ThrottledError,
-}
-
 
 ENDED: Final = "Ended"
 """Reason for the restart of a watch: its timeout ended."""
 
 Failure = tuple[str, str, str]
-"""Kind, verb, resource."""
+"""HTTP status (0 without an answer), verb, resource."""
 Restart = tuple[str, str]
-"""Resource, and why its watch was restarted: ``ENDED`` or a kind of error."""
-
-
-def kind_of(error: ClusterError) -> str:
-    """Return the class name of an error in the style of reasons."""
-    return type(error).__name__.removesuffix("Error")
+"""Resource, and why its watch was restarted: ``ENDED`` or the status of an error."""
 
 
 class Counters:
@@ -116,17 +102,17 @@ class Counters:
 
     @contextmanager
     def counting(self, verb: str, resource: str) -> Iterator[None]:
-        """Count a ClusterError that is raised inside the context."""
+        """Count an ApiError that is raised inside the context."""
         try:
             yield
-        except ClusterError as error:
+        except ApiError as error:
             self.failed(error, verb, resource)
             raise
 
-    def failed(self, error: ClusterError, verb: str, resource: str) -> None:
+    def failed(self, error: ApiError, verb: str, resource: str) -> None:
         """Count an error."""
         with self._lock:
-            self._errors[kind_of(error), verb, resource] += 1
+            self._errors[str(error.status), verb, resource] += 1
 
     def watch_ended(self, resource: str, why: str) -> None:
         """Count a watch that will be restarted."""
@@ -135,7 +121,7 @@ class Counters:
 
     @property
     def errors(self) -> Mapping[Failure, int]:
-        """Return the number of errors by kind, verb and resource."""
+        """Return the number of errors by status, verb and resource."""
         with self._lock:
             return dict(self._errors)
 
@@ -188,7 +174,7 @@ class Api:
         with self._counting(request):
             answer = decoding.decode(self._body(request, read_seconds))
             if not answer.get("kind"):
-                raise UnreachableError("the response is not an object of an API server: it has no kind")
+                raise ApiError(NO_ANSWER, "the response is not an object of an API server: it has no kind")
             return answer
 
     def list_page(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[Json, Sequence[Raw]]:
@@ -199,7 +185,7 @@ class Api:
         with self._counting(request):
             page = decoding.answer(decoding.Page, self._body(request, read_seconds))
             if not page.metadata.get("resourceVersion"):
-                raise UnreachableError("the API server's list has no resourceVersion")
+                raise ApiError(NO_ANSWER, "the API server's list has no resourceVersion")
             return page.metadata, page.items
 
     def open_watch(self, request: Request, seconds: int) -> urllib3.BaseHTTPResponse:
@@ -220,9 +206,9 @@ class Api:
                         yield event.type, event.object
             except urllib3.exceptions.TimeoutError as error:
                 # The server exceeded its own timeout, so events may be missing.
-                raise GoneError("the watch sent nothing in its time") from error
+                raise ApiError(GONE, "the watch sent nothing in its time") from error
             except urllib3.exceptions.HTTPError as error:
-                raise UnreachableError(f"the watch was interrupted: {_short(error)}") from error
+                raise ApiError(NO_ANSWER, f"the watch was interrupted: {_short(error)}") from error
             finally:
                 response.close()
 
@@ -231,12 +217,14 @@ class Api:
         try:
             group = decoding.read(wire.ApiGroup, self.send(versions_of(resource), read_seconds))
             return frozenset(each.version for each in group.versions or ())
-        except NotFoundError:
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
             return frozenset()
         except MalformedObjectError as error:
-            raise UnreachableError(f"the API server's list of versions is malformed: {error}") from error
+            raise ApiError(NO_ANSWER, f"the API server's list of versions is malformed: {error}") from error
 
-    def watch_error(self, selection: ListOptions, body: Raw) -> ClusterError:
+    def watch_error(self, selection: ListOptions, body: Raw) -> ApiError:
         """Translate the error event that ends a watch."""
         status = decoding.decode(body)
         code = status.get("code")
@@ -252,7 +240,7 @@ class Api:
         try:
             return response.read()
         except urllib3.exceptions.HTTPError as error:
-            raise UnreachableError(f"the response of {self.host} was interrupted: {_short(error)}") from error
+            raise ApiError(NO_ANSWER, f"the response of {self.host} was interrupted: {_short(error)}") from error
         finally:
             response.release_conn()
 
@@ -262,7 +250,7 @@ class Api:
         pool, credential = self._prepare()
         left = end - time.monotonic()
         if left <= 0:
-            raise UnreachableError(f"no time is left for a request to the API server at {self.host}")
+            raise ApiError(NO_ANSWER, f"no time is left for a request to the API server at {self.host}")
         try:
             with transport.by(end):
                 response: urllib3.BaseHTTPResponse = pool.request(
@@ -278,16 +266,18 @@ class Api:
             if problem := tls.refusal(error):
                 whose = "the proxy" if isinstance(error, urllib3.exceptions.ProxyError) else self.host
                 raise UntrustedError(f"the certificate of {whose} is refused: {problem}") from error
-            raise UnreachableError(f"cannot reach the API server at {self.connection.way}: {_short(error)}") from error
+            raise ApiError(
+                NO_ANSWER, f"cannot reach the API server at {self.connection.way}: {_short(error)}"
+            ) from error
         if response.status >= 300:  # noqa: PLR2004 - HTTP: errors, and redirects, which no API server sends
             refused = self._meant(_refusal(request, response))
-            if isinstance(refused, UnauthorizedError):
+            if refused.status == UNAUTHORIZED:
                 self.connection.refused(credential)
             raise refused
         kind = response.headers.get("content-type", JSON)
         if not kind.startswith(JSON):
             response.close()
-            raise UnreachableError(f"the response of {self.host} is {kind[:40]}, which is not from an API server")
+            raise ApiError(NO_ANSWER, f"the response of {self.host} is {kind[:40]}, which is not from an API server")
         # Error responses may come from a proxy, with another clock, so only successful ones set the offset.
         self._set_clock(response)
         return response
@@ -296,15 +286,15 @@ class Api:
         try:
             return self.connection.prepare()
         except (OSError, ValueError) as error:
-            raise UnauthorizedError(f"there are no credentials: {told(error)}") from error
+            raise ApiError(UNAUTHORIZED, f"there are no credentials: {told(error)}") from error
 
-    def _meant(self, error: ClusterError) -> ClusterError:
+    def _meant(self, error: ApiError) -> ApiError:
         """Return what a refusal means: one of a request without credentials says nothing about permissions."""
         if not isinstance(error, PermissionDeniedError) or self.connection.impersonates_anonymous:
             return error
         if f'User "{connections.ANONYMOUS}"' not in str(error):
             return error
-        return UnauthorizedError(f"the API server got no credentials that it knows: {error.detail}")
+        return ApiError(UNAUTHORIZED, f"the API server got no credentials that it knows: {error.detail}")
 
     def _headers(self, request: Request, credential: Credential) -> urllib3.HTTPHeaderDict:
         headers = urllib3.HTTPHeaderDict({**request.headers, "user-agent": f"gpu-operator-post/{__version__}"})
@@ -374,41 +364,40 @@ def _timeout(request: Request, seconds: float) -> urllib3.Timeout:
     return urllib3.Timeout(total, connect=min(CONNECT_SECONDS, seconds), read=seconds)
 
 
-def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after: float | None = None) -> ClusterError:
+def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after: float = 0.0) -> ApiError:
     """Return the error for a status code. The text of the response is only shown to users."""
     message = str(body.get("message") or f"HTTP {status}")
-    if status == 403:  # noqa: PLR2004 - HTTP: forbidden
+    if status == FORBIDDEN:
         if request.method != "GET" and not BY_AUTHORIZER.match(message):
-            return RejectedError(f"refused by admission: {message}")
+            return ApiError(FORBIDDEN, f"refused by admission: {message}")
         what = request.path or request.resource.group_resource
         return PermissionDeniedError(request.verb, what, request.namespace, message)
-    if status in PLAIN or status >= 500:  # noqa: PLR2004 - HTTP: server errors
+    if status in PLAIN or status >= SERVER_ERRORS:
         message = f"the API server answered {status}: {message}"
-    kind = UnreachableError if status >= 500 else RejectedError  # noqa: PLR2004 - HTTP: server errors
-    return _BY_STATUS.get(status, kind)(message, retry_after)
+    return ApiError(status, message, retry_after)
 
 
-def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ClusterError:
+def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ApiError:
     raw, body = b"", {}
     try:
         raw = response.read()
         body = decoding.decode(raw)
-    except (urllib3.exceptions.HTTPError, UnreachableError, RejectedError):
+    except (urllib3.exceptions.HTTPError, ApiError):
         pass
     finally:
         response.release_conn()
     seconds = _seconds(response.headers.get("retry-after", ""))
-    unknown_path = response.status == 404 and raw.startswith(UNKNOWN_PATH)  # noqa: PLR2004 - HTTP: not found
-    plain = response.status in PLAIN or response.status >= 500 or unknown_path  # noqa: PLR2004 - HTTP: server errors
+    unknown_path = response.status == NOT_FOUND and raw.startswith(UNKNOWN_PATH)
+    plain = response.status in PLAIN or response.status >= SERVER_ERRORS or unknown_path
     if body.get("kind") != "Status" and not plain:
         # It may be a load balancer without a control plane. Its 404 must not count as "the object does not exist".
-        return UnreachableError(f"the response {response.status} is not from an API server", seconds)
+        return ApiError(NO_ANSWER, f"the response {response.status} is not from an API server", seconds)
     return refusal(request, response.status, body, seconds)
 
 
-def _seconds(retry_after: str) -> float | None:
-    """Return the seconds of a Retry-After header, or None for a date, which API servers do not send."""
-    return min(float(retry_after), LONGEST_RETRY_AFTER) if re.fullmatch("[0-9]+", retry_after) else None
+def _seconds(retry_after: str) -> float:
+    """Return the seconds of a Retry-After header, or 0 for a date, which API servers do not send."""
+    return min(float(retry_after), LONGEST_RETRY_AFTER) if re.fullmatch("[0-9]+", retry_after) else 0.0
 
 
 def _short(error: BaseException) -> str:

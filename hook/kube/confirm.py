@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from hook.errors import NotFoundError, UnreachableError
+from hook.errors import NO_ANSWER, NOT_FOUND, ApiError
 from hook.kube import retry
 from hook.kube.client import READ_SECONDS
 from hook.kube.listing import list_views
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class ConsistentRead:
     """Lists the objects of one informer after the other, within `seconds` for all of them, retries included.
 
-    Raises the ClusterError that prevented it.
+    Raises the ApiError that prevented it.
     """
 
     def __init__(self, api: Api, seconds: float) -> None:
@@ -38,7 +38,9 @@ class ConsistentRead:
         """Return the views of an informer's objects as of this call or later, and whether the kind is unknown."""
         try:
             views, _version = list_views(self._fetch, informer.list_watch, self._retrier, informer.view)
-        except NotFoundError:
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
             return (), True
         return tuple(views.values()), False
 
@@ -46,5 +48,5 @@ class ConsistentRead:
         """Read one page within the time that is left."""
         left = self._end - time.monotonic()
         if left <= 0:
-            raise UnreachableError(f"a consistent read takes longer than {self._seconds:.0f} s")
+            raise ApiError(NO_ANSWER, f"a consistent read takes longer than {self._seconds:.0f} s")
         return self._api.list_page(request, min(READ_SECONDS, left))

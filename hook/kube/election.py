@@ -13,15 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.errors import (
-    ClusterError,
-    ConflictError,
-    LeaseLostError,
-    NotFoundError,
-    RejectedError,
-    UnreachableError,
-    UntrustedError,
-)
+from hook.errors import CONFLICT, NOT_FOUND, UNREADABLE, ApiError, LeaseLostError, UntrustedError
 from hook.kube.requests import LEASES, Request, merge_patch
 from hook.kube.retry import CHANCE
 from hook.objects import decoding, names
@@ -197,9 +189,9 @@ class LeaderElector:
                     now = self._now()
                     spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
                     self._send("patch", {"metadata": {"resourceVersion": found.version}, "spec": spec})
-            except ConflictError:
-                continue  # A renewal was on its way. It was the last one.
-            except ClusterError as error:
+            except ApiError as error:
+                if error.status == CONFLICT:
+                    continue  # A renewal was on its way. It was the last one.
                 log.debug("the Lease was not released: %s", error)
             return
 
@@ -207,7 +199,7 @@ class LeaderElector:
         trouble, succeeded = "", False
         try:
             succeeded = self._try_acquire_or_renew()
-        except ClusterError as error:
+        except ApiError as error:
             trouble = str(error)
             self.untrusted = error if isinstance(error, UntrustedError) else None
         self.trouble = trouble
@@ -215,10 +207,12 @@ class LeaderElector:
         return succeeded
 
     def _try_acquire_or_renew(self) -> bool:
-        """Return whether this replica has the Lease now, renewed. Raises ClusterError."""
+        """Return whether this replica has the Lease now, renewed. Raises ApiError."""
         try:
             found = self._send("get")
-        except NotFoundError:
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
             metadata = {"name": self.config.name, "namespace": self.config.namespace, "labels": self.config.labels}
             return self._renew("create", metadata, transitions=0)
         if found != self._observed:
@@ -248,7 +242,7 @@ class LeaderElector:
         return self._api.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def _send(self, verb: str, body: Mapping[str, Any] | None = None) -> LeaderElectionRecord:
-        """Send a request, and note what the answer shows, whichever thread asked. Raises ClusterError."""
+        """Send a request, and note what the answer shows, whichever thread asked. Raises ApiError."""
         namespace, name = self.config.namespace, self.config.name
         request = Request(verb, LEASES, namespace, name)
         if verb == "create":
@@ -258,15 +252,15 @@ class LeaderElector:
             request = merge_patch(LEASES, namespace, name, body or {})
         try:
             answer = self._api.send(request, self._timeout())
-        except ClusterError as error:
-            if not isinstance(error, UnreachableError | UntrustedError):  # A refusal is an answer, too.
+        except ApiError as error:
+            if not (error.unreachable or isinstance(error, UntrustedError)):  # A refusal is an answer, too.
                 self.answered = self._clock()
             raise
         self.answered = self._clock()
         try:
             found = decoding.read(_Lease, answer)
         except MalformedObjectError as error:
-            raise RejectedError(f"the Lease cannot be read: {error}") from error
+            raise ApiError(UNREADABLE, f"the Lease cannot be read: {error}") from error
         spec = found.spec or _Lease.Spec()
         record = LeaderElectionRecord(
             holder=spec.holder_identity or "",

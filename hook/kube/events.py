@@ -15,14 +15,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.errors import (
-    ClusterError,
-    ConflictError,
-    LeaseLostError,
-    NotFoundError,
-    UnreachableError,
-    UntrustedError,
-)
+from hook.errors import CONFLICT, NOT_FOUND, ApiError, LeaseLostError, UntrustedError
 from hook.format import printable
 from hook.kube import retry
 from hook.kube.client import READ_SECONDS
@@ -90,7 +83,7 @@ def own_job(
 ) -> Job | None:
     """Return the own Job, read within `seconds`, or None. Without it, the timeout counts from the start of the process.
 
-    Raises UnreachableError if the policy retries for less than `seconds`. Otherwise the deadline ends the run.
+    Raises ApiError if the policy retries for less than `seconds`. Otherwise the deadline ends the run.
     """
     found = _own(api, Request("get", JOBS, namespace, name), policy, seconds)
     if found is None:
@@ -113,7 +106,7 @@ def own_deployment(api: Api, namespace: str, name: str) -> ObjectReference | Non
 def _own(api: Api, request: Request, policy: retry.RetryPolicy, seconds: float) -> wire.Job | None:
     """Read the object that runs this program.
 
-    Raises UnreachableError if the policy's time ends before `seconds`, and UntrustedError.
+    Raises ApiError if the policy's time ends before `seconds`, and UntrustedError.
     """
     if not request.name:
         return None
@@ -124,8 +117,9 @@ def _own(api: Api, request: Request, policy: retry.RetryPolicy, seconds: float) 
             lambda: api.send(request, min(timeout, end - time.monotonic()))
         )
         return decoding.read(wire.Job, answer)
-    except (ClusterError, MalformedObjectError) as error:
-        another_pod_follows = isinstance(error, UnreachableError) and policy.unreachable < seconds
+    except (ApiError, MalformedObjectError) as error:
+        unreachable = isinstance(error, ApiError) and error.unreachable
+        another_pod_follows = unreachable and policy.unreachable < seconds
         if isinstance(error, UntrustedError) or (another_pod_follows and time.monotonic() < end):
             raise
         where = f"{request.resource.kind} {request.namespace}/{request.name}"
@@ -233,12 +227,13 @@ class EventRecorder:
         """Write an Event. Return whether it exists now."""
         try:
             self._api.send(request, WRITE_SECONDS)
-        except ConflictError:
-            log.debug("Event %s exists already", request.name)
-        except NotFoundError:
-            log.debug("Event %s has expired; the next one is new", request.name)
-            return False
-        except ClusterError as error:
+        except ApiError as error:
+            if error.status == CONFLICT:
+                log.debug("Event %s exists already", request.name)
+                return True
+            if error.status == NOT_FOUND:
+                log.debug("Event %s has expired; the next one is new", request.name)
+                return False
             self._pause(error)
             level = logging.DEBUG if self._logged else logging.WARNING
             self._logged = True
@@ -248,7 +243,7 @@ class EventRecorder:
             return False  # this process is about to exit, and the new leader reports
         return True
 
-    def _pause(self, error: ClusterError) -> None:
+    def _pause(self, error: ApiError) -> None:
         """Write no Events for some time after an error."""
         now = time.monotonic()
         self._retry_after_until = now + retry.retry_after(error)

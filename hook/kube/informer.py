@@ -12,18 +12,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hook.errors import (
-    ClusterError,
-    GoneError,
-    NotFoundError,
-    PermissionDeniedError,
-    RejectedError,
-    ThrottledError,
-    UnauthorizedError,
-    UnreachableError,
-)
+from hook.errors import FORBIDDEN, GONE, NOT_FOUND, UNAUTHORIZED, UNREADABLE, ApiError
 from hook.kube import retry
-from hook.kube.client import ENDED, kind_of
+from hook.kube.client import ENDED
 from hook.kube.listing import list_views, version_of
 from hook.objects import readers
 
@@ -40,9 +31,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
-
-TRANSIENT: Final = (UnreachableError, ThrottledError, UnauthorizedError, PermissionDeniedError)
-"""Errors that may pass. Until then the views may be out of date."""
 
 WATCH_SECONDS: Final = 60
 """Timeout of a watch. It limits for how long a black-holed connection goes unnoticed. A new watch costs one request."""
@@ -107,7 +95,7 @@ class Informer:
         """Whether the first list is complete."""
         self.out_of_sync: OutOfSync | None = None
         """Set while the views may be out of date. Only the thread sets it."""
-        self.problem: ClusterError | None = None
+        self.problem: ApiError | None = None
         """Why the thread ended."""
         self._api, self._changed = api, changed
         self._options, self._plural = list_watch.options, list_watch.options.resource.plural
@@ -149,13 +137,12 @@ class Informer:
                     self._watch()
         except _StoppedError:
             return
-        except RejectedError as error:
-            self.problem = RejectedError(f"cannot watch {self._plural}: {error}")
-        except ClusterError as error:
-            self.problem = error
+        except ApiError as error:
+            lasting = type(error) is ApiError and not error.transient
+            self.problem = ApiError(error.status, f"cannot watch {self._plural}: {error}") if lasting else error
         except Exception as error:
             log.debug("the informer of %s failed", self._plural, exc_info=True)
-            self.problem = RejectedError(f"cannot watch {self._plural}: {error!r}")
+            self.problem = ApiError(UNREADABLE, f"cannot watch {self._plural}: {error!r}")
         self._changed(None, None)
 
     def _list(self) -> None:
@@ -164,13 +151,13 @@ class Informer:
         fetch = self._noting_failures(self._api.list_page)
         try:
             views, version = list_views(fetch, self.list_watch, self._retrier(policy), self.view)
-        except NotFoundError:
-            self._replace({}, "", absent=True)
-            self._stopping.wait(ABSENT_SECONDS)
-            return
-        except UnreachableError as error:
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                self._replace({}, "", absent=True)
+                self._stopping.wait(ABSENT_SECONDS)
+                return
             # A list may expire again and again while it is read. Only a Job that has not synced yet gives up.
-            if not self.synced and self._before_sync is not retry.CONTROLLER:
+            if not error.unreachable or (not self.synced and self._before_sync is not retry.CONTROLLER):
                 raise
             log.warning("listing %s again: %s", self._plural, error)
             self._stopping.wait(NEXT_LIST_SECONDS)
@@ -188,17 +175,16 @@ class Informer:
             response = self._retrier(self._after_sync)(open_watch, request, seconds)
             started = time.monotonic()
             self._receive(response)
-        except (GoneError, NotFoundError) as error:
-            why = kind_of(error)
-            log.debug("listing %s again: %s", self._plural, error)
-            self._note_failure(error)
-            self._version = ""
-        except (UnreachableError, ThrottledError) as error:
+        except ApiError as error:
+            if error.status in {GONE, NOT_FOUND}:
+                self._version = ""
+            elif not error.transient or error.status in {UNAUTHORIZED, FORBIDDEN}:
+                raise
             # A watch that was open and broke is no failed attempt, so the retries of the next one start again.
-            why = kind_of(error)
+            why = str(error.status)
             log.debug("watching %s again: %s", self._plural, error)
             self._note_failure(error)
-            retry_after = retry.retry_after(error)
+            retry_after = error.retry_after
         self._api.counters.watch_ended(self._options.resource.group_resource, why)
         useful = self._version not in (version, "") or time.monotonic() - started > SHORT_WATCH_SECONDS
         self._short_watches = 0 if useful else self._short_watches + 1
@@ -210,7 +196,7 @@ class Informer:
         gap = self.out_of_sync
         if gap is not None and gap.seconds > LONGEST_GAP_SECONDS:
             response.close()
-            raise GoneError(f"the changes of {gap.seconds:.0f} s are not known")
+            raise ApiError(GONE, f"the changes of {gap.seconds:.0f} s are not known")
         self.out_of_sync = None
         for kind, obj in self._api.events(response, self._options.resource):
             if self._stopping.is_set():
@@ -220,9 +206,9 @@ class Informer:
     def _handle(self, kind: str, obj: Raw) -> None:
         if kind == "ERROR":
             error = self._api.watch_error(self._options, obj)
-            if isinstance(error, UnauthorizedError | PermissionDeniedError):
+            if error.status in {UNAUTHORIZED, FORBIDDEN}:
                 # It may pass. The list that follows is retried for that, and may end the informer.
-                raise GoneError(str(error)) from error
+                raise ApiError(GONE, str(error)) from error
             raise error
         if kind == "BOOKMARK":
             with self._lock:
@@ -267,8 +253,9 @@ class Informer:
         def call(*arguments: object) -> Result:
             try:
                 return function(*arguments)
-            except TRANSIENT as error:
-                self._note_failure(error)
+            except ApiError as error:
+                if error.transient:
+                    self._note_failure(error)
                 raise
 
         return call

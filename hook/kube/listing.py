@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.errors import GoneError, UnreachableError
+from hook.errors import GONE, NO_ANSWER, ApiError
 from hook.objects import decoding, readers
 
 if TYPE_CHECKING:
@@ -48,10 +48,11 @@ def list_views(
     for _attempt in range(LIST_ATTEMPTS):
         try:
             return _list_once(fetch, list_watch, retrier, cached)
-        except GoneError:
-            continue
+        except ApiError as error:
+            if error.status != GONE:
+                raise
     plural = list_watch.options.resource.plural
-    raise UnreachableError(f"the list of {plural} expired {LIST_ATTEMPTS} times while it was read")
+    raise ApiError(NO_ANSWER, f"the list of {plural} expired {LIST_ATTEMPTS} times while it was read")
 
 
 def _list_once(

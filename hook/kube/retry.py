@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import tenacity
 
-from hook.errors import PermissionDeniedError, ThrottledError, UnauthorizedError, UnreachableError
+from hook.errors import UNAUTHORIZED, ApiError, PermissionDeniedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,11 +40,11 @@ class RetryPolicy:
 
     def seconds(self, error: BaseException | None) -> float:
         """Return for how long an error is retried; zero means not at all."""
-        if isinstance(error, UnauthorizedError):
-            return self.unauthorized
+        if not isinstance(error, ApiError) or not error.transient:
+            return 0.0
         if isinstance(error, PermissionDeniedError):
             return self.denied
-        return self.unreachable if isinstance(error, UnreachableError | ThrottledError) else 0.0
+        return self.unauthorized if error.status == UNAUTHORIZED else self.unreachable
 
 
 FOREVER: Final = float("inf")
@@ -91,7 +91,7 @@ def retrying(policy: RetryPolicy, sleep: Callable[[float], None], end: float = F
 
 def retry_after(error: BaseException | None) -> float:
     """Return the seconds of Retry-After, or zero."""
-    return getattr(error, "retry_after", None) or 0.0
+    return error.retry_after if isinstance(error, ApiError) else 0.0
 
 
 def backoff(failures: int) -> float:
@@ -105,15 +105,15 @@ class Failures:
     """Consecutive failures. Their time starts again when the kind of error changes, as from an outage to a refusal."""
 
     def __init__(self) -> None:
-        self._kind: type[BaseException] | None = None
+        self._seconds = 0.0
         self._since = 0.0
 
     def exceed(self, policy: RetryPolicy, error: BaseException | None, wait: float = 0.0) -> bool:
         """Record a failure. Return whether the time for retries of its kind is over after another `wait`."""
-        now = time.monotonic()
-        if error is None or type(error) is not self._kind:
-            self._kind, self._since = (type(error) if error else None), now
-        return now + wait - self._since >= policy.seconds(error)
+        now, seconds = time.monotonic(), policy.seconds(error)
+        if seconds != self._seconds:
+            self._seconds, self._since = seconds, now
+        return now + wait - self._since >= seconds
 
 
 class _Stop:

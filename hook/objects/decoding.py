@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 
-from hook.errors import RejectedError, UnreachableError
+from hook.errors import NO_ANSWER, UNREADABLE, ApiError
 
 Json = Mapping[str, Any]
 Raw = bytes | msgspec.Raw
@@ -98,15 +98,16 @@ def read(shape: type[Shape], source: object) -> Shape:
 
 
 def answer(shape: type[Shape], body: Raw) -> Shape:
-    """Decode an answer of the API server. Raises UnreachableError if it cannot come from one."""
+    """Decode an answer of the API server. Raises ApiError if it cannot come from one."""
     decoder = _decoder(shape)
     try:
         return decoder.decode(body)
     except RecursionError as error:
         # The next answer would be the same. The list cannot be split, so the object that causes this is unknown.
-        raise RejectedError("the API server's answer is nested too deeply to be read") from error
+        raise ApiError(UNREADABLE, "the API server's answer is nested too deeply to be read") from error
     except ValueError as error:
-        raise UnreachableError(f"the API server's answer cannot be read: {str(error)[:LONGEST_PROBLEM]}") from error
+        problem = str(error)[:LONGEST_PROBLEM]
+        raise ApiError(NO_ANSWER, f"the API server's answer cannot be read: {problem}") from error
 
 
 def _decoder(shape: type[Shape]) -> msgspec.json.Decoder[Shape]:
@@ -123,7 +124,7 @@ def _decoder(shape: type[Shape]) -> msgspec.json.Decoder[Shape]:
 
 
 def decode(body: Raw) -> dict[str, Any]:
-    """Decode an object with all its fields. Raises UnreachableError if the text is not an object."""
+    """Decode an object with all its fields. Raises ApiError if the text is not an object."""
     return answer(dict[str, Any], body)
 
 

@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
 
 def entry(reader: Reader[Any], kind: str, body: Raw) -> Entry:
-    """Read an object; a malformed one becomes `Malformed`. Raises UnreachableError if the text is not an object."""
+    """Read an object; a malformed one becomes `Malformed`. Raises ApiError if the text is not an object."""
     try:
         decoded = decoding.read(reader.shape, body)
         return Entry(decoded.metadata.key, decoded.metadata.resource_version or "", reader.build(decoded))

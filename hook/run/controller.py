@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, NodeState, Phase, headline
-from hook.errors import UnreachableError
+from hook.errors import NO_ANSWER, ApiError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
@@ -142,7 +142,8 @@ class Controller:
             if self.lease.untrusted is not None:
                 raise self.lease.untrusted
             if time.monotonic() - self.lease.answered > SILENT_SECONDS:
-                raise UnreachableError(f"no answer about the Lease for {SILENT_SECONDS:.0f} s: {self.lease.trouble}")
+                silence = f"no answer about the Lease for {SILENT_SECONDS:.0f} s: {self.lease.trouble}"
+                raise ApiError(NO_ANSWER, silence)
             now = self.lease.trouble or (f"{self.lease.holder} leads" if self.lease.holder else "")
             if now not in ("", logged):
                 logged = now

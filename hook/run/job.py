@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.decide.run import succeeded
-from hook.errors import ClusterError, PermissionDeniedError, UntrustedError
+from hook.errors import ApiError, PermissionDeniedError, UntrustedError
 from hook.objects.drivers import STACKS
 from hook.run import report, workloads
 from hook.run.loop import ReconcileLoop
@@ -74,7 +74,7 @@ class Runner:
         return self._loop.restarter.restarted
 
     def run(self) -> Outcome:
-        """Run until done. Raises ClusterError if the cluster cannot be read or written."""
+        """Run until done. Raises ApiError if the cluster cannot be read or written."""
         self._cache.end = time.monotonic() + self._left
         decision = self._late()
         if decision is None:
@@ -150,7 +150,7 @@ class Runner:
             second = self._loop.decide_in_full(again)
         except (PermissionDeniedError, UntrustedError):
             raise
-        except ClusterError as error:
+        except ApiError as error:
             log.warning("cannot confirm %s yet: %s", decision.phase, error)
             return None
         if second.phase is not decision.phase:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hook.decide.reasons import Explanation, Reason, explained
 from hook.decide.result import NodeState, Phase
-from hook.errors import ClusterError, PermissionDeniedError, RejectedError, SettingsError
+from hook.errors import ApiError, PermissionDeniedError, SettingsError, UntrustedError
 from hook.format import as_text, printable, some, timestamp
 from hook.kube import requests, retry
 from hook.kube.cache import Cache
@@ -132,8 +132,10 @@ def pods(api: Api, settings: Settings, snapshot: Snapshot, *, wanted: bool) -> P
     try:
         with_gpus = _pods(api, "", reader(resources)) if resources else []
         drained = {selector: _pods(api, selector, reader()) for selector in sorted(selectors)}
-    except (PermissionDeniedError, RejectedError) as error:
+    except ApiError as error:
         # A selector that the API server rejects is the user's own text.
+        if isinstance(error, UntrustedError) or (error.transient and not isinstance(error, PermissionDeniedError)):
+            raise
         return Pods(unread=str(error))
     if not with_gpus and not any(drained.values()):
         return Pods()
@@ -167,7 +169,7 @@ def find_controller(api: Api, stack: StackName) -> Lookup:
     labels = ",".join(f"{key}={value}" for key, value in {**names.OWN_LABELS, names.OWN_STACK_LABEL: stack}.items())
     try:
         _meta, found = api.list_page(ListOptions(requests.LEASES, labels=labels).page(), PATIENCE_SECONDS)
-    except ClusterError as error:
+    except ApiError as error:
         return Lookup(api.now(), problem=f"cannot read whether a controller is alive: {error}")
     leases = [_lease(answer) for answer in found]
     return Lookup(api.now(), max(leases, key=lambda lease: lease.renewed or LONG_AGO, default=None))

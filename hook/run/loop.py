@@ -13,16 +13,7 @@ from hook.decide.reasons import Reason
 from hook.decide.record import ASK_AGAIN, Memory
 from hook.decide.result import Decision, Phase
 from hook.decide.run import decide
-from hook.errors import (
-    ClusterError,
-    ConflictError,
-    NotFoundError,
-    PermissionDeniedError,
-    RejectedError,
-    TerminatedError,
-    UnreachableError,
-    UntrustedError,
-)
+from hook.errors import CONFLICT, NOT_FOUND, ApiError, PermissionDeniedError, TerminatedError
 from hook.kube import events, requests, retry
 from hook.kube.client import at_once
 from hook.run.report import RestartResult
@@ -145,7 +136,7 @@ class Restarter:
         Raise the error if the server's certificate is refused, or a permission is missing, except in the controller.
         """
         pod = action.pod
-        if isinstance(answer, RejectedError):
+        if type(answer) is ApiError:
             log.warning("node %s: cannot delete plugin pod %s: %s", action.node, pod.name, answer)
             return RestartResult(action, refused=str(answer))
         if isinstance(answer, PermissionDeniedError) and self._lasting:
@@ -176,25 +167,26 @@ class Restarter:
             nonlocal not_done
             try:
                 self._api.send(request, min(WRITE_SECONDS, max(end - time.monotonic(), SHORTEST_WRITE_SECONDS)))
-            except UnreachableError:
-                not_done = _Sent.UNKNOWN
+            except ApiError as error:
+                if error.unreachable:
+                    not_done = _Sent.UNKNOWN
                 raise
 
         try:
             retry.retrying(retry.WRITE, time.sleep, end - SHORTEST_WRITE_SECONDS)(attempt)
-        except NotFoundError:
-            log.info("cannot %s: it is gone already", what)
-        except ConflictError:
-            log.info("cannot %s: the object has changed since it was read, evaluating it again", what)
-        except (PermissionDeniedError, RejectedError, UntrustedError):
-            raise
-        except ClusterError as error:
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                log.info("cannot %s: it is gone already", what)
+                return not_done, ""
+            if error.status == CONFLICT:
+                log.info("cannot %s: the object has changed since it was read, evaluating it again", what)
+                return not_done, ""
+            if isinstance(error, PermissionDeniedError) or not error.transient:
+                raise
             self._not_before = max(self._not_before, time.monotonic() + retry.retry_after(error))
             log.warning("cannot %s, trying again: %s", what, error)
             return not_done, str(error)
-        else:
-            return _Sent.DONE, ""
-        return not_done, ""
+        return _Sent.DONE, ""
 
 
 def _deletion(pod: StalePod) -> requests.Request:

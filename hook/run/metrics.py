@@ -192,7 +192,7 @@ class _ApiCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         errors = CounterMetricFamily(
-            f"{PREFIX}_api_errors", "Requests that failed", labels=["kind", "verb", "resource"]
+            f"{PREFIX}_api_errors", "Requests that failed", labels=["code", "verb", "resource"]
         )
         for failure, count in self._counters.errors.items():
             errors.add_metric(failure, count)

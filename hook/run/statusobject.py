@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from hook.decide.end import TERMINAL
 from hook.decide.fleet import active_policy, chart_version, sources_of
 from hook.decide.result import NodeState, Phase
-from hook.errors import ClusterError
+from hook.errors import ApiError
 from hook.format import printable, timestamp
 from hook.kube import retry
 from hook.kube.requests import CONFIG_MAPS, apply_patch
@@ -114,7 +114,7 @@ class StatusObject:
         retrier = retry.retrying(retry.WRITE, time.sleep, time.monotonic() + seconds - TIMEOUT_SECONDS)
         try:
             retrier(self._api.send, request, TIMEOUT_SECONDS)
-        except ClusterError as error:
+        except ApiError as error:
             level = logging.DEBUG if self._warned else logging.WARNING
             log.log(level, "cannot write the status object %s/%s: %s", self._namespace, self._name, error)
             self._warned = True

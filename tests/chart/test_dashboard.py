@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
 from hook.decide.workloads import Affected, AffectedPod
-from hook.errors import ConflictError, GoneError, NotFoundError, UnreachableError
+from hook.errors import CONFLICT, GONE, NO_ANSWER, NOT_FOUND, ApiError
 from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
 from hook.run.metrics import Telemetry
@@ -42,7 +42,7 @@ SHOWN: Final[dict[str, dict[str, Any]]] = {
         "to the verified plugin": pytest.approx(SECONDS, abs=1),
     },
     "Restarts per hour": {"restarted": 1, "refused": 0, "failed": 0},
-    "Errors of the API server": {"Unreachable": pytest.approx(0.005)},
+    "Errors of the API server": {"0": pytest.approx(0.005)},
     "Memory": {LEADER: pytest.approx(500e6, abs=490e6), STANDBY: pytest.approx(500e6, abs=490e6)},
     "Time since the last reconcile": {LEADER: pytest.approx(SECONDS, abs=0.01)},
 }
@@ -78,8 +78,8 @@ def _exposed(began: datetime) -> list[Scrape]:
     lost = OutOfSync("pods", time.monotonic() - 120, "refused")
     found: list[Scrape] = []
     for now, first in ((began, stale("gpu-1", began)), (began + timedelta(seconds=SECONDS), verified("gpu-1"))):
-        for error in (UnreachableError, NotFoundError, ConflictError, GoneError):
-            counters.failed(error("no"), "list", "pods")
+        for status in (NO_ANSWER, NOT_FOUND, CONFLICT, GONE):
+            counters.failed(ApiError(status, "no"), "list", "pods")
         if now > began:
             replicas[LEADER].executed(restart(stale_pod(ready=began)), began + timedelta(seconds=20))
         state = ControllerState(decision([first, *others]), now, lost, affected=affected)

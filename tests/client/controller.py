@@ -11,7 +11,7 @@ from prometheus_client import generate_latest
 from hook.decide.reasons import Reason
 from hook.decide.result import Cause, Decision, DeletePod, NodeState, NodeStatus, Phase, StalePod
 from hook.decide.workloads import Affected
-from hook.errors import UnreachableError
+from hook.errors import ApiError
 from hook.kube.client import ENDED, Counters
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import OutOfSync
@@ -98,7 +98,7 @@ def lease(**spec: str) -> dict[str, Any]:
 def exposition() -> str:
     """Return what /metrics shows of a controller that has seen everything once."""
     counters = Counters()
-    counters.failed(UnreachableError("gone"), "watch", "pods")
+    counters.failed(ApiError(0, "gone"), "watch", "pods")
     counters.watch_ended("pods", ENDED)
     telemetry = Telemetry(counters)
     telemetry.leading(leading=True)

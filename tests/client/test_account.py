@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from hook.errors import SettingsError, UnauthorizedError
+from hook.errors import ApiError, SettingsError
 from hook.kube.requests import NODES, Request
 from tests.client.access import connected, kubeconfig
 from tests.client.certificates import Authority, server_side
@@ -170,5 +170,5 @@ def test_an_openid_token_is_used_until_it_expires(
     later, wall = time.monotonic() + 7200, time.time() + 7200
     monkeypatch.setattr(time, "time", lambda: wall)
     monkeypatch.setattr(time, "monotonic", lambda: later)
-    with pytest.raises(UnauthorizedError, match=r"has expired: use a plugin \(exec\)"):
+    with pytest.raises(ApiError, match=r"has expired: use a plugin \(exec\)"):
         api.send(ONE)

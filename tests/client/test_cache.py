@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from hook.config import Settings
-from hook.errors import RejectedError, UnauthorizedError, UnreachableError
+from hook.errors import ApiError
 from hook.kube import cache as caches
 from hook.kube import retry
 from hook.kube.cache import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS, SLICES, Cache, Lists, assemble
@@ -110,16 +110,17 @@ def test_slices_are_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.usefixtures("_at_once")
 def test_what_is_worth_no_other_try_ends_a_run() -> None:
     """By its own error, and not by the deadline. A server that asks for time is not asked again at once."""
-    for said, patience, kind in (
-        (Said(503), retry.starting(0), UnreachableError),
-        (refused(401), retry.interactive(0), UnauthorizedError),
-        (refused(400), retry.starting(60), RejectedError),
+    for said, patience, status in (
+        (Said(503), retry.starting(0), 503),
+        (refused(401), retry.interactive(0), 401),
+        (refused(400), retry.starting(60), 400),
     ):
         with keeping() as (kept, server):
             kept.instead = undiscovered(said)
             cache = Cache(server.api, Settings(), patience)
-            with pytest.raises(kind):
+            with pytest.raises(ApiError) as caught:
                 cache.watch_fleet()
+            assert caught.value.status == status
             cache.stop()
     with keeping() as (kept, server):
         kept.instead = undiscovered(refused(429, **{"retry-after": "60"}))

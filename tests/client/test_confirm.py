@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from hook.config import Settings
-from hook.errors import ClusterError
+from hook.errors import ApiError
 from hook.kube import retry
 from hook.kube.cache import Cache
 from tests.client.fixtured import DISCOVERY, GROUP
@@ -162,7 +162,7 @@ def test_a_second_read_has_a_bound() -> None:
     with serving(answer) as server:
         cache = begun(server)
         slow.set()
-        with pytest.raises(ClusterError):
+        with pytest.raises(ApiError):
             cache.read_consistently(0.5)
         assert not server.finished.is_set()
         cache.stop()

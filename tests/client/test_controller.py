@@ -13,7 +13,7 @@ import pytest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
-from hook.errors import LeaseLostError, UnreachableError
+from hook.errors import ApiError, LeaseLostError
 from hook.kube import events
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import ObjectReference
@@ -124,7 +124,7 @@ def test_a_standby_without_an_answer_about_the_lease_ends(monkeypatch: pytest.Mo
     with keeping() as (kept, server):
         kept.instead = lambda _line: Said()
         running = Controller(server.api, FOLLOWING, Identity(ELECTION), Telemetry(server.api.counters))
-        with pytest.raises(UnreachableError):
+        with pytest.raises(ApiError):
             running.run()
         running.stop()
 

@@ -13,7 +13,7 @@ from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.decide.workloads import Affected, AffectedPod
-from hook.errors import UnreachableError
+from hook.errors import ApiError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference, own_job
@@ -164,7 +164,7 @@ def test_reading_the_own_job_has_the_time_of_the_run(monkeypatch: pytest.MonkeyP
             with serving(said) as server, bounded():
                 assert own_job(server.api, "gpu-operator", "post", patience, seconds) is None
                 assert len(server.asked) <= bool(seconds), said
-    with serving(Said(503)) as server, pytest.raises(UnreachableError):
+    with serving(Said(503)) as server, pytest.raises(ApiError):
         own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
     assert len(server.asked) == 1
     job = told(kind="Job", metadata={"uid": "u"}, status={"startTime": "2026-01-01T10:00:00Z"})

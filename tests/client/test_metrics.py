@@ -14,7 +14,7 @@ from hook import __version__
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, NodeStatus
 from hook.decide.workloads import Affected, AffectedPod
-from hook.errors import NotFoundError
+from hook.errors import ApiError
 from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
 from hook.run.metrics import Telemetry
@@ -177,7 +177,7 @@ def test_a_standby_shows_no_fleet(shown: Shown) -> None:
 def test_each_metric_is_documented(shown: Shown) -> None:
     """The table in docs/reference has every metric with its labels, and no other."""
     shown.look(stale())
-    shown.counters.failed(NotFoundError("no"), "list", "nodes")
+    shown.counters.failed(ApiError(404, "no"), "list", "nodes")
     shown.counters.watch_ended("pods", "Ended")
     rows = [line.split("|") for line in PAGE.read_text().splitlines() if "`gpu_oper" in line]
     documented = {

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from hook.errors import SettingsError, UnreachableError, UntrustedError
+from hook.errors import ApiError, SettingsError, UntrustedError
 from hook.kube import client, proxies
 from hook.kube.requests import NODES, Request
 from tests.client.access import account, connected, kubeconfig
@@ -241,7 +241,7 @@ def test_a_proxy_that_is_down_is_an_outage(scheme: str, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         cluster = f"proxy-url: '{scheme}://me:secret@127.0.0.1:{taken.getsockname()[1]}'"
-        with pytest.raises(UnreachableError, match=f"{NAME} through the proxy 127.0.0.1: [^@]*refused$"):
+        with pytest.raises(ApiError, match=f"{NAME} through the proxy 127.0.0.1: [^@]*refused$"):
             connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send(ONE)
 
 

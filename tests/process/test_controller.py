@@ -134,7 +134,7 @@ def test_it_outlives_what_may_pass(start: Callable[..., Process]) -> None:
         until(lambda: server.count(PATH) > 2, "it has tried for the Lease more than once")
         controller.await_answer("/healthz", 200, "standby\n")
         controller.await_answer("/readyz", 503)
-        labels = 'kind="Unreachable",resource="leases.coordination.k8s.io",verb="get"'
+        labels = 'code="0",resource="leases.coordination.k8s.io",verb="get"'
         counted = f"gpu_operator_post_api_errors_total{{{labels}}}"
         assert counted in controller.asked("/metrics")[1]
         for said in (Said(503), refused(403)):

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from hook.config import AffectedWorkloads
 from hook.decide.reasons import Reason
-from hook.errors import ConflictError, NotFoundError
+from hook.errors import CONFLICT, NOT_FOUND, ApiError
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
@@ -66,12 +66,12 @@ class Door:
         assert (request.verb, request.resource.plural) == ("delete", "pods")
         found = self._run.world.plugin(request.name)
         if found is None:
-            raise NotFoundError(request.name)
+            raise ApiError(NOT_FOUND, request.name)
         machine, pod = found
         wanted = (request.body or {}).get("preconditions", {})
         true = {"uid": pod.uid, "resourceVersion": str(pod.changes)}
         if any(true[key] != value for key, value in wanted.items()):
-            raise ConflictError(request.name)
+            raise ApiError(CONFLICT, request.name)
         if not pod.deleting:
             self._run.on_restart(self._run, machine, pod)
             self._run.world.takes(pod)

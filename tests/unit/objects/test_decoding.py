@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hook.errors import RejectedError, UnreachableError
+from hook.errors import ApiError
 from hook.objects import decoding, readers
 from hook.objects.decoding import Count, Event, MalformedObjectError, Name, Page, Text, Time, moment, read
 from tests.fixtures.objects import error_of, obj, raw
@@ -26,20 +26,20 @@ def test_an_answer_that_no_api_server_gives() -> None:
         b'{"items": [{}], "metadata": []}', b'{"items": [{"metadata": {"name": "cut',
         rb'{"items": [{"metadata": {"name": "\ud800"}}]}',
     ):  # fmt: skip
-        assert error_of(UnreachableError, decoding.answer, Page, body), body
+        assert error_of(ApiError, decoding.answer, Page, body), body
     for body in (b"", b"1", b"{}", b'{"type": "ADDED"}', b'{"type": 1, "object": {}}', b"{"):
-        assert error_of(UnreachableError, decoding.answer, Event, body), body
+        assert error_of(ApiError, decoding.answer, Event, body), body
     for body in (b"", b"1", b"[]", b"null", b"{", b'{"a": 1e999}'):
-        assert error_of(UnreachableError, decoding.decode, body), body
+        assert error_of(ApiError, decoding.decode, body), body
     # A list whose items are no objects comes from something else, too.
     for item in (b"1", b"null", b"[]", b'{"metadata": {"name": "\xff"}}'):
         (body,) = decoding.answer(Page, b'{"items": [' + item + b"]}").items
-        assert error_of(UnreachableError, readers.entry, readers.node, "Node", body), item
+        assert error_of(ApiError, readers.entry, readers.node, "Node", body), item
     # The next answer would be the same, so the run ends and reports what it could not read.
     nested = b"[" * 100_000 + b"]" * 100_000
     for shape in (Page, Event, dict[str, Any]):
         whole = b'{"items": [{"spec": ' + nested + b'}], "object": {}}'
-        assert "nested too deeply" in error_of(RejectedError, decoding.answer, shape, whole)
+        assert "nested too deeply" in error_of(ApiError, decoding.answer, shape, whole)
 
 
 def test_one_malformed_object_spoils_no_other() -> None:
