@@ -5,66 +5,94 @@ from __future__ import annotations
 import json
 from typing import Final
 
+import pytest
+
 from hook.checks import settings_from
 from hook.decide.fleet import plugin_names
-from hook.objects.drivers import STACKS
-from tests.chart.rendering import Helm, Manifests, Object
+from hook.objects.drivers import STACKS, Stack, StackName
+from tests.chart.rendering import Helm, Object, Values
 
 POLICY: Final = "ValidatingAdmissionPolicy"
 GROUP: Final = "admissionregistration.k8s.io/v1"
 ASKED: Final = f"--api-versions={GROUP}/ValidatingWebhookConfiguration"
 SERVED: Final = f"--api-versions={GROUP}/{POLICY}"
+RENDERED: Final = frozenset({"pluginNames", "pluginNamespace", "driverClients", "labelSets"})
+"""Variables that depend on the values."""
 
 
-def _policies(rendered: Manifests) -> list[Object]:
-    return rendered.all(POLICY)
+def _pods(helm: Helm, values: Values) -> dict[str, str]:
+    """Return the variables of the policy for pods."""
+    return {item["name"]: item["expression"] for item in helm.render(values).all(POLICY)[0]["spec"]["variables"]}
 
 
-def _list(policy: Object, name: str) -> list[object]:
-    (variable,) = [item for item in policy["spec"]["variables"] if item["name"] == name]
-    return list(json.loads(variable["expression"]))
+@pytest.mark.parametrize("names", [[], ["mine", "other"]], ids=["defaults", "named"])
+@pytest.mark.parametrize("stack", StackName)
+def test_the_policy_names_the_plugins_that_the_program_looks_for(
+    helm: Helm, stack: StackName, names: list[str]
+) -> None:
+    """The names in the values replace the defaults of the stack, in the program and in the policy."""
+    values = {"stack": stack, "plugin.names": names, "plugin.namespace": "dra"}
+    settings = settings_from(helm.render(values).config)
+    variables = _pods(helm, values)
+    assert json.loads(variables["pluginNames"]) == list(plugin_names(settings))
+    assert json.loads(variables["pluginNamespace"]) == "dra"
 
 
-def test_the_policies_name_the_plugins_that_the_program_looks_for(helm: Helm) -> None:
-    """The names in the values replace the defaults of the stack, in the program and in the policies."""
-    for stack in STACKS:
-        for names in ([], ["mine", "other"]):
-            rendered = helm.render({"stack": stack, "plugin.names": names, "plugin.namespace": "dra"})
-            expected = plugin_names(settings_from(rendered.config))
-            found = _list(_policies(rendered)[0], "daemonSets")
-            assert found == [{"name": name, "namespace": "dra"} for name in expected], (stack, names)
+def test_the_policy_names_the_driver_clients(helm: Helm) -> None:
+    """A client by name is one DaemonSet; a client by labels is any with them."""
+    clients = [{"namespace": "monitoring", "name": "exporter"}, {"labels": {"tier": "profiling"}}]
+    variables = _pods(helm, {"driverClients": clients})
+    assert json.loads(variables["driverClients"]) == ["monitoring/exporter"]
+    assert json.loads(variables["labelSets"]) == [{"tier": "profiling"}]
 
 
-def test_the_policies_know_the_prerequisites_of_every_driver(helm: Helm) -> None:
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS.keys())
+def test_the_policy_knows_what_loads_a_driver(helm: Helm, stack: Stack) -> None:
     """The policy never allows a restart of what loads a driver, even if the program has a bug."""
-    expressions = str(_policies(helm.render())[0]["spec"]["variables"])
-    for stack in STACKS.values():
-        labels = [stack.driver.label, *(prerequisite.label for prerequisite in stack.prerequisites.values())]
-        missing = [key for key, value in labels if f'[?"{key}"] == optional.of("{value}")' not in expressions]
-        assert missing == [], stack.name
-        assert f'"{stack.driver.container}"' in expressions, stack.name
+    expression = _pods(helm, {})["loadsDriver"]
+    labels = [stack.driver.label, *(prerequisite.label for prerequisite in stack.prerequisites.values())]
+    assert [key for key, value in labels if f'[?"{key}"] == optional.of("{value}")' not in expression] == []
+    assert f'"{stack.driver.container}"' in expression
 
 
 def test_the_expressions_are_constant(helm: Helm) -> None:
-    """Only the lists and the accounts depend on the values; and no policy depends on another object."""
-    values = {"stack": "network", "plugin.names": ["mine"]}
-    first, second = ([_constant(policy) for policy in _policies(helm.render(each))] for each in ({}, values))
+    """Only names of accounts, DaemonSets and labels depend on the values; no policy depends on another object."""
+    values: Values = {
+        "stack": "network",
+        "plugin.names": ["mine"],
+        "plugin.namespace": "dra",
+        "driverClients": [{"labels": {"a": "b"}}, {"namespace": "a", "name": "b"}],
+        "controller.enabled": True,
+        "dryRun": False,
+    }
+    first, second = ([_constant(policy) for policy in helm.render(each).all(POLICY)] for each in ({}, values))
     assert first == second
     assert "paramKind" not in str(first)
 
 
 def _constant(policy: Object) -> Object:
-    variables = [item for item in policy["spec"]["variables"] if not item["expression"].startswith("[")]
-    return {**policy["spec"], "matchConditions": [], "variables": variables}
+    spec = policy["spec"]
+    variables = [item for item in spec.get("variables", []) if item["name"] not in RENDERED]
+    return {**spec, "matchConditions": [], "variables": variables}
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--api-versions=monitoring.coreos.com/v1",), (ASKED, SERVED), (SERVED,)], ids=str
+)
+def test_it_is_rendered_where_it_is_served(helm: Helm, options: tuple[str, ...]) -> None:
+    """Without a cluster, as with ``helm template``, the Kubernetes version decides; Argo CD passes what it found."""
+    assert len(helm.render({}, *options).all(POLICY)) == 3
 
 
 def test_it_is_left_out_only_on_request(helm: Helm) -> None:
     """Where the API server does not serve the kind, you must confirm that the account may go without limits."""
-    # Without a cluster, as with ``helm template``, the Kubernetes version decides; Argo CD passes what it found.
-    for options in ((), ("--api-versions=monitoring.coreos.com/v1",), (ASKED, SERVED), (SERVED,)):
-        assert _policies(helm.render({}, *options)), options
     assert "this cluster does not serve ValidatingAdmissionPolicies" in helm.refuse({}, ASKED)
-    assert not _policies(helm.render({"dryRun": True}, ASKED))
-    for values in ({"rbac.admissionPolicy.enabled": False}, {"rbac.create": False}):
-        for objects in (helm.render(values, *options).objects for options in ((), (ASKED,))):
-            assert not [item for item in objects if item["kind"].startswith(POLICY)], values
+    assert not helm.render({"dryRun": True}, ASKED).all(POLICY)
+
+
+@pytest.mark.parametrize("value", ["rbac.admissionPolicy.enabled", "rbac.create"])
+@pytest.mark.parametrize("options", [(), (ASKED,)], ids=["unknown", "not served"])
+def test_it_can_be_left_out(helm: Helm, value: str, options: tuple[str, ...]) -> None:
+    """No policy and no binding is rendered then."""
+    objects = helm.render({value: False}, *options).objects
+    assert not [item for item in objects if item["kind"].startswith(POLICY)]

@@ -1,17 +1,20 @@
 {{/*
 The settings of the program, as JSON with the paths of the values. The program checks each setting and knows its default.
-The controller gets none of a single run: a release that changes them must not restart it. Takes a dict of root and
-component.
 */}}
-{{- define "gpu-operator-post.config" -}}
-{{- $values := .root.Values -}}
-{{- $config := pick $values
+{{- define "gpu-operator-post.jobConfig" -}}
+{{- pick .Values
+  "stack" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "nodeTimeout" "maxParallelRestarts" "onManualUpgrade"
+  "logFormat" "logLevel" "advanced" "affectedWorkloads"
+  "timeout" "onDeadline" "expect" "dryRun" | toJson -}}
+{{- end -}}
+
+{{/*
+The controller gets no setting of a single run: a release that changes one must not restart it.
+*/}}
+{{- define "gpu-operator-post.controllerConfig" -}}
+{{- $config := pick .Values
   "stack" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "nodeTimeout" "maxParallelRestarts" "onManualUpgrade"
   "logFormat" "logLevel" "advanced" "affectedWorkloads" -}}
-{{- if eq .component "controller" -}}
-{{- $_ := set $config "controller" (pick $values.controller "maxUnavailable") -}}
-{{- else -}}
-{{- $config = merge $config (pick $values "timeout" "onDeadline" "expect" "dryRun") -}}
-{{- end -}}
-{{- toJson $config -}}
+{{- $controller := pick .Values.controller "maxUnavailable" -}}
+{{- set $config "controller" $controller | toJson -}}
 {{- end -}}

@@ -21,6 +21,10 @@ of a target namespace and a name (gpu-operator-gpu-operator-post), does not repe
 {{- printf "%s-controller" (include "gpu-operator-post.fullname" . | trunc 52 | trimSuffix "-") -}}
 {{- end -}}
 
+{{- define "gpu-operator-post.statusName" -}}
+{{- printf "%s-status" (include "gpu-operator-post.fullname" .) -}}
+{{- end -}}
+
 {{/*
 The name of the Job. A hook keeps its name, by which before-hook-creation finds it. A plain Job cannot be changed, so its
 name has a hash of its specification and of the trigger. 52 + 1 + 10 = 63, the most that the label job-name may have.
@@ -34,15 +38,11 @@ name has a hash of its specification and of the trigger. 52 + 1 + 10 = 63, the m
 {{- end -}}
 {{- end -}}
 
-{{- define "gpu-operator-post.statusName" -}}
-{{- printf "%s-status" (include "gpu-operator-post.fullname" .) -}}
-{{- end -}}
-
 {{/*
 Identifies what a run does: its specification, which has settings and image, and the trigger.
 */}}
 {{- define "gpu-operator-post.jobHash" -}}
-{{- $spec := include "gpu-operator-post.jobSpec" (dict "root" . "jobName" "JOB") -}}
+{{- $spec := include "gpu-operator-post.jobSpec" (merge (dict "jobName" "JOB") .) -}}
 {{- printf "%s\n%s" $spec .Values.trigger | sha256sum | trunc 10 -}}
 {{- end -}}
 
@@ -55,47 +55,43 @@ Identifies what a run does: its specification, which has settings and image, and
 {{- end -}}
 
 {{- define "gpu-operator-post.controllerAccount" -}}
-{{- with .Values.controller.serviceAccount -}}
-{{- if .create -}}
-{{- .name | default (include "gpu-operator-post.controllerName" $) -}}
+{{- $account := .Values.controller.serviceAccount -}}
+{{- if $account.create -}}
+{{- $account.name | default (include "gpu-operator-post.controllerName" .) -}}
 {{- else -}}
-{{- required "controller.serviceAccount.create is false, so controller.serviceAccount.name must name an existing ServiceAccount: the default one would get permission to restart pods." .name -}}
+{{- required "controller.serviceAccount.create is false, so controller.serviceAccount.name must name an existing ServiceAccount: the default one would get permission to restart pods." $account.name -}}
 {{- end -}}
+{{- end -}}
+
+{{/*
+The namespaces in which pods may be deleted, with commas between them; empty for all namespaces. Plugins are in any
+namespace if plugin.namespace is empty, and driver clients if they are selected by labels.
+*/}}
+{{- define "gpu-operator-post.restartNamespaces" -}}
+{{- $namespaces := list (.Values.plugin.namespace | default "") -}}
+{{- range .Values.driverClients -}}
+{{- $namespaces = append $namespaces (.namespace | default "") -}}
+{{- end -}}
+{{- if not (has "" $namespaces) -}}
+{{- $namespaces | uniq | join "," -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "gpu-operator-post.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "gpu-operator-post.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "gpu-operator-post.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/*
-The labels of an object. Those of the chart win, so that no selector breaks. Takes a dict of root, and for some objects
-component and labels (of the values). A label value may not have the "+" of a chart version.
+The labels of every object. Those of the chart win over commonLabels, so that no selector breaks. A label value may not
+have the "+" of a chart version.
 */}}
 {{- define "gpu-operator-post.labels" -}}
-{{- $version := printf "%s-%s" .root.Chart.Name .root.Chart.Version -}}
-{{- $labels := dict
-  "app.kubernetes.io/name" (include "gpu-operator-post.name" .root)
-  "app.kubernetes.io/instance" .root.Release.Name
-  "app.kubernetes.io/managed-by" .root.Release.Service
-  "app.kubernetes.io/version" (.root.Chart.AppVersion | replace "+" "_" | trunc 63 | trimAll "-_.")
-  "helm.sh/chart" ($version | replace "+" "_" | trunc 63 | trimAll "-_.") -}}
-{{- with .component -}}
-{{- $_ := set $labels "app.kubernetes.io/component" . -}}
-{{- end -}}
-{{- merge $labels (.root.Values.commonLabels | default dict) (.labels | default dict) | toYaml -}}
-{{- end -}}
-
-{{/*
-The metadata of an object in the namespace of the release. Takes a dict of root, name, and for some component and labels.
-*/}}
-{{- define "gpu-operator-post.metadata" -}}
-metadata:
-  name: {{ .name | quote }}
-  namespace: {{ .root.Release.Namespace | quote }}
-  labels:
-    {{- include "gpu-operator-post.labels" . | nindent 4 }}
+{{- $labels := include "gpu-operator-post.selectorLabels" . | fromYaml -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- $_ = set $labels "app.kubernetes.io/version" (.Chart.AppVersion | replace "+" "_" | trunc 63 | trimAll "-_.") -}}
+{{- $_ = set $labels "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimAll "-_.") -}}
+{{- merge $labels (omit (.Values.commonLabels | default dict) "app.kubernetes.io/component") | toYaml -}}
 {{- end -}}
 
 {{/*
@@ -105,39 +101,25 @@ The seconds of a duration such as 90s, 25m or 1h30m.
 {{- mustToDate "2006-01-02T15:04Z07:00" "1970-01-01T00:00Z" | mustDateModify . | unixEpoch -}}
 {{- end -}}
 
-{{- define "gpu-operator-post.imageName" -}}
-{{- $registry := (.Values.global).imageRegistry | default .Values.image.registry | default "" -}}
-{{- trimPrefix "/" (printf "%s/%s" (trimSuffix "/" $registry) .Values.image.repository) -}}
-{{- end -}}
-
 {{/*
 The digest that is set or, without a tag, that of the image which was released with this chart.
 */}}
 {{- define "gpu-operator-post.imageDigest" -}}
 {{- if or .Values.image.digest .Values.image.tag -}}
-{{- .Values.image.digest -}}
+{{- .Values.image.digest | default "" -}}
 {{- else -}}
 {{- index (.Chart.Annotations | default dict) "gpu-operator-post/image-digest" | default "" -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "gpu-operator-post.image" -}}
+{{- $registry := (.Values.global).imageRegistry | default .Values.image.registry | default "" -}}
+{{- $name := printf "%s/%s" (trimSuffix "/" $registry) .Values.image.repository | trimPrefix "/" -}}
 {{- $digest := include "gpu-operator-post.imageDigest" . -}}
-{{- $suffix := empty $digest | ternary (printf ":%s" (.Values.image.tag | default .Chart.AppVersion)) (printf "@%s" $digest) -}}
-{{- printf "%s%s" (include "gpu-operator-post.imageName" .) $suffix -}}
-{{- end -}}
-
-{{/*
-The image pull secrets of this chart and of all charts, each once: a name, or an object with a name.
-*/}}
-{{- define "gpu-operator-post.imagePullSecrets" -}}
-{{- $secrets := list -}}
-{{- range concat ((.Values.global).imagePullSecrets | default list) (.Values.imagePullSecrets | default list) -}}
-{{- $secrets = append $secrets (kindIs "map" . | ternary . (dict "name" .)) -}}
-{{- end -}}
-{{- with uniq $secrets -}}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
+{{- if $digest -}}
+{{- printf "%s@%s" $name $digest -}}
+{{- else -}}
+{{- printf "%s:%s" $name (.Values.image.tag | default .Chart.AppVersion) -}}
 {{- end -}}
 {{- end -}}
 
