@@ -12,18 +12,17 @@ import os
 import secrets
 import socket
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from hook.decide.reasons import EventReason, Reason
-from hook.decide.result import Decision, NodeState, Phase, headline
+from hook.decide.result import Decision, Phase, headline
 from hook.errors import NO_ANSWER, ApiError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import own_deployment
 from hook.objects.drivers import STACKS
-from hook.plan.timing import remaining_seconds
 from hook.run import report, workloads
 from hook.run.health import serve
 from hook.run.loop import TICK_SECONDS, ReconcileLoop
@@ -35,10 +34,8 @@ from hook.run.workloads import WorkloadObserver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.fleet import Fleet
     from hook.decide.workloads import Affected
     from hook.kube.client import Api
     from hook.kube.events import ObjectReference
@@ -56,10 +53,6 @@ SILENT_SECONDS: Final = 600.0
 again, which may have been replaced."""
 SUMMARY_SECONDS: Final = 300.0
 """Time between two summaries of a fleet that waits. The log of a controller is kept for days."""
-ESTIMATE_SECONDS: Final = 5.0
-"""Time between two estimates of the remaining time."""
-ESTIMATE_FACTOR: Final = 100
-"""The same as a multiple of the duration of an estimate: a hundredth of a CPU."""
 CALM: Final = frozenset({Phase.DONE, Phase.SKIP})
 
 
@@ -168,10 +161,6 @@ class Leader:
         progress = ProgressReporter(recorder, owner, on_restart=self._count)
         self._reporter = StateReporter(progress, STACKS[settings.stack])
         self.loop = ReconcileLoop(api, self.cache, settings, progress, api.now())
-        self._eta: int | None = None
-        self._estimate_after = float("-inf")
-        self._states: set[NodeState] = set()
-        """States of nodes as of the last estimate."""
         self.workloads = WorkloadObserver(self.cache, settings, self._status_object)
 
     def _count(self, result: RestartResult) -> None:
@@ -200,31 +189,11 @@ class Leader:
         # All writes must end before another replica can take the Lease over.
         results = self.loop.act(decision, self._lease.remaining)
         affected = self.workloads.observe(snapshot)
-        state = replace(self._state(decision, self.loop.fleet), affected=affected)
+        restarted = self.loop.restarter.restarted
+        state = ControllerState(decision, self._api.now(), self.cache.out_of_sync, restarted, affected)
         self._publish(state, snapshot)
         busy = results or decision.actions or decision.phase is Phase.WAIT
         self.loop.rest(TICK_SECONDS if busy else QUIET_SECONDS)
-
-    def _state(self, decision: Decision, fleet: Fleet | None) -> ControllerState:
-        """Return the state after a reconcile."""
-        now = self._api.now()
-        return ControllerState(
-            decision,
-            now,
-            self.cache.out_of_sync,
-            self.loop.restarter.restarted,
-            None if fleet is None else self._estimate(fleet, decision, now),
-        )
-
-    def _estimate(self, fleet: Fleet, decision: Decision, now: datetime) -> int | None:
-        """Return the estimated seconds for the remaining nodes, from time to time: it examines the whole fleet."""
-        states = {status.state for status in decision.statuses}
-        if states != self._states or time.monotonic() >= self._estimate_after:
-            began, self._states = time.monotonic(), states
-            self._eta = remaining_seconds(fleet, decision, now)
-            ended = time.monotonic()
-            self._estimate_after = ended + max(ESTIMATE_SECONDS, ESTIMATE_FACTOR * (ended - began))
-        return self._eta
 
     def _publish(self, state: ControllerState, snapshot: Snapshot) -> None:
         """Show the state in metrics, log, Events and status object."""
@@ -261,7 +230,7 @@ class StateReporter:
             self._restarted = state.restarted
             self._event(plugins, decision.reason, headline(decision))
         if decision.phase not in CALM and time.monotonic() - progress.last_summary >= SUMMARY_SECONDS:
-            progress.summarise(decision, state.eta)
+            progress.summarise(decision)
         if state.affected is not None and not state.affected.unknown:
             self._report_affected(state.affected)
 

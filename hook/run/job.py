@@ -102,7 +102,7 @@ class Runner:
                 continue
             self._loop.begin(self._started)
             self.last = decision = self._loop.decide(snapshot)
-            self._reporter.report(decision, self._deadline - self._api.now(), self._estimate)
+            self._reporter.report(decision, self._deadline - self._api.now())
             if self._settings.dry_run:
                 self._log_dry_run(decision)
             final = decision if self._settings.dry_run else None
@@ -115,13 +115,6 @@ class Runner:
                 return final
             self._loop.act(decision, self._left)
             self._loop.rest()
-
-    def _estimate(self) -> int | None:
-        """Return the estimated seconds for the remaining nodes."""
-        from hook.plan.timing import remaining_seconds  # noqa: PLC0415 - most Jobs end before the first summary
-
-        fleet = self._loop.fleet
-        return None if fleet is None else remaining_seconds(fleet, self.last, self._api.now())
 
     def _with_cause(self, decision: Decision) -> Decision:
         """Return the decision, with the cause if the time ran out while the cache was out of sync."""

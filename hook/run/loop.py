@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.fleet import Fleet
     from hook.decide.result import DeletePod, StalePod
     from hook.kube.cache import Cache
     from hook.kube.client import Api
@@ -229,11 +228,6 @@ class ReconcileLoop:
         snapshot, changed = self._cache.observe()
         self._changed |= changed
         return snapshot
-
-    @property
-    def fleet(self) -> Fleet | None:
-        """Return the indexed snapshot, as of the last decision."""
-        return self.memory.evaluation.fleet if self.memory.evaluation is not None else None
 
     def begin(self, started: datetime) -> None:
         """Set the start time of the run. The API server's clock is known only after its first response."""

@@ -95,14 +95,14 @@ class ProgressReporter:
         if subject is not None and result.note:
             self.recorder.event(subject, EventReason.STALE_PLUGIN_RESTARTED, result.note, about=result.about)
 
-    def report(self, decision: Decision, left: timedelta, estimate: Callable[[], int | None]) -> None:
-        """Log what changed since the last decision, and from time to time a summary with the estimated seconds."""
+    def report(self, decision: Decision, left: timedelta) -> None:
+        """Log what changed since the last decision, and from time to time a summary."""
         self.report_changes(decision)
         if not decision.final and self._reason != decision.reason:
             self._reason = decision.reason
             log.info("waiting (%s): %s", decision.reason, decision.message)
         if not decision.final and time.monotonic() - self.last_summary >= SUMMARY_SECONDS:
-            self.summarise(decision, estimate(), f", timeout in {as_text(max(left, timedelta()))}")
+            self.summarise(decision, f", timeout in {as_text(max(left, timedelta()))}")
 
     def report_changes(self, decision: Decision) -> None:
         """Log the nodes whose state or reason changed."""
@@ -127,11 +127,11 @@ class ProgressReporter:
         known = {(status.node, status.plugin) for status in decision.statuses}
         self._reported = {key: state_and_reason for key, state_and_reason in self._reported.items() if key in known}
 
-    def summarise(self, decision: Decision, eta: int | None = None, timeout: str = "") -> None:
+    def summarise(self, decision: Decision, timeout: str = "") -> None:
         """Log a summary, and record it on our own Job or Deployment."""
         self.last_summary = time.monotonic()
         why = decision.message.removeprefix(f"{progress(decision)}; ")
-        log.info("waiting: %s%s; %s (%s)", progress(decision, eta), timeout, why, counts_line(decision))
+        log.info("waiting: %s%s; %s (%s)", progress(decision), timeout, why, counts_line(decision))
         if self.owner:
             reason = EventReason.WAITING_FOR_DRIVER if _waits_for_driver(decision) else decision.reason
             self.recorder.event(self.owner, reason, decision.message)

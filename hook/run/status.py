@@ -26,8 +26,6 @@ class ControllerState:
     lost: OutOfSync | None = None
     restarted: int = 0
     """Plugins that this leader has restarted."""
-    eta: int | None = None
-    """Estimated seconds for the remaining nodes. None if unknown."""
     affected: Affected | None = None
     """Pods that may hold files of an old driver. None before the fleet is read."""
 
