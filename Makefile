@@ -79,7 +79,7 @@ test: $(READY) ## Build what the tests need (once; minutes), then run all but th
 	@CHECKS="$(CHECKS)" DEPLOYERS="$(DEPLOYERS)" WORKERS="$(WORKERS)" bash tools/test.sh
 
 test-unit: $(READY) ## Run the unit tests, and check that they cover the core
-	$(PY) -m pytest -q -n $(CORES) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
+	$(PY) -m pytest -q -n $(CORES) tests/unit --cov=hook.decide --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov=ctl.plan --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
 # Elsewhere they are skipped where the simulator did not change: tests/simulator/conftest.py.
 test-simulator: binaries ## Run the tests of the simulated cluster and fleet, changed or not
@@ -157,7 +157,7 @@ site: $(SITE) ## Build the web site into build/site (needs npm); a broken link i
 
 # The browser works on the built site and leaves pictures in build/screenshots. Without npm or Chromium, a test is skipped
 # with a reason; with REQUIRE_SITE=1 it fails.
-test-site: $(SITE) ## Test the web site and the page of `status -o html` in a headless Chromium (make site-tools)
+test-site: $(SITE) ## Test the web site and the page of `report` in a headless Chromium (make site-tools)
 	@! command -v npm >/dev/null || $(PY) -c 'from tools.site import mermaid; mermaid()'
 	$(PY) -m pytest -q tests/release/test_site.py tests/process/test_page.py
 

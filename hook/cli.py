@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
@@ -26,7 +27,7 @@ from hook.errors import (
     TerminatedError,
     UntrustedError,
 )
-from hook.flags import CONTROLLER, LOGGING, PLAN, POD, RUN, WHAT, WHERE, flags, settings_of
+from hook.flags import CONTROLLER, LOGGING, NAMESPACE, POD, RUN, WHAT, WHERE, flags, settings_of
 from hook.format import printable
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
@@ -38,13 +39,13 @@ from hook.run.job import EXIT_FAILED, Outcome, Runner
 from hook.run.statusobject import StatusObject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from hook.config import Settings
     from hook.kube.client import Api
     from hook.kube.events import Job
     from hook.run.controller import Controller
-    from hook.run.view import View
+    from hook.run.view import View, Viewer
 
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,13 @@ NOTHING: Final = Affected()
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 """As a shell reports a program that Ctrl-C ended."""
+OUTPUTS: Final = ("table", "json")
+EXIT_CODE: Final = click.option(
+    "--exit-code",
+    is_flag=True,
+    help="For scripts: exit 3 if a plugin is stale or a node has failed; 0 otherwise, also while nodes wait or "
+    "restart, so 0 does not mean done. A missing permission gives 3, too; an unexpected failure gives 1.",
+)
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 REASON_OF_ERROR: Final = (
     (TerminatedError, Reason.TERMINATED),
@@ -74,15 +82,15 @@ def main() -> None:
     """
 
 
-@main.command()
-@flags(RUN, POD, WHAT, WHERE, LOGGING)
+@main.command(short_help="Refresh the stale plugins of one upgrade, then end.")
+@flags(RUN, POD, WHAT, NAMESPACE, WHERE, LOGGING)
 def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Wait for each node's driver, restart the stale plugins, and verify them."""
     _start(values, _run, controller=False)
 
 
-@main.command()
-@flags(CONTROLLER, POD, WHAT, WHERE, LOGGING)
+@main.command(short_help="Refresh stale plugins after any driver reload.")
+@flags(CONTROLLER, POD, WHAT, NAMESPACE, WHERE, LOGGING)
 def controller(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Restart the plugins that a driver reload left stale, and verify them, without an end."""
     _start(values, _control, controller=True)
@@ -96,91 +104,55 @@ def _start(
     try:
         settings = settings_of(values, controller=controller)
         configure(settings.log_format, settings.log_level, sys.stdout)
-        sys.exit(command(_connect(values), settings, values))
+        sys.exit(command(connect(values), settings, values))
     except SettingsError as error:
         _give_up(error, values["termination_log"])
     except TerminatedError as error:
         sys.exit(error.exit_code)
 
 
-@main.command()
-@flags(WHAT, WHERE, LOGGING)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "html"]),
-    default="table",
-    show_default=True,
-    help="html: one page without other files: nodes, times, affected pods.",
-)
-@click.option("-w", "--watch", is_flag=True, help="Show the table again whenever it changes, until Ctrl-C (exit 130).")
-@click.option(
-    "--exit-code",
-    is_flag=True,
-    help="For scripts: exit 3 if a plugin is stale or a node has failed; 0 otherwise, also while nodes wait or "
-    "restart, so 0 does not mean done. A missing permission gives 3, too; an unexpected failure gives 1.",
-)
+@main.command(short_help="Show the state of each node.")
+@flags(WHAT, NAMESPACE, WHERE, LOGGING)
+@click.option("-o", "--output", type=click.Choice(OUTPUTS), default=OUTPUTS[0], show_default=True)
+@EXIT_CODE
 def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Show the state of each node, read-only, with the same evaluation as run."""
-    from hook.run.view import Viewer, watch  # noqa: PLC0415 - a Job imports only what it needs, to start sooner
-
-    try:
-        settings = settings_of(values)
-        configure(settings.log_format, settings.log_level, sys.stderr)
-        if values["watch"] and (values["output"] != "table" or values["exit_code"]):
-            raise SettingsError("--watch has no end: it goes with neither --exit-code nor another --output than table")
-        viewer = Viewer(_connect(values), settings)
-        if values["watch"]:
-            watch(viewer)
+    with ending():
+        viewer = viewer_of(values)
         view = viewer.look()
         viewer.stop()
-    except HookError as error:
-        click.echo(f"Error: {printable(str(error))}", err=True)
-        sys.exit(_exit_code(error))
-    except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
-    click.echo(_formatted(view, values["output"]))
-    wrong = view.decision.unhappy or any(map(report.needs_action, view.decision.statuses))
-    sys.exit(EXIT_FAILED if values["exit_code"] and wrong else 0)
+    show(view, values)
 
 
-def _formatted(view: View, output: str) -> str:
-    if output == "html":
-        from hook.run.page import page  # noqa: PLC0415 - no other output needs it
+def viewer_of(values: Mapping[str, Any]) -> Viewer:
+    """Connect to the cluster, and read the fleet. Raises HookError."""
+    from hook.run.view import Viewer  # noqa: PLC0415 - a Job imports only what it needs, to start sooner
 
-        return page(view)
-    return json.dumps(view.as_json(), indent=2) if output == "json" else "\n".join(view.as_lines())
+    settings = settings_of(values)
+    configure(settings.log_format, settings.log_level, sys.stderr)
+    return Viewer(connect(values), settings)
 
 
-@main.command()
-@flags(WHAT, PLAN, WHERE, LOGGING)
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
-    """Show how long an upgrade will take, which capacity it needs, and what will block it; read-only."""
-    from hook.plan import plan as planreport  # noqa: PLC0415 - see status
-    from hook.run import lookup  # noqa: PLC0415
+def show(view: View, values: Mapping[str, Any]) -> NoReturn:
+    """Print a view, and exit: with the code for scripts, if that is asked for."""
+    click.echo(view.shown(values["output"]))
+    sys.exit(EXIT_FAILED if values["exit_code"] and view.wrong else 0)
 
+
+@contextlib.contextmanager
+def ending() -> Iterator[None]:
+    """Print an error of a command that only reads, and exit with its code; an interrupt is no error."""
     try:
-        settings = settings_of(values)
-        configure(settings.log_format, settings.log_level, sys.stderr)
-        lookup.refuse_what_cannot_be_planned(values["target_window"])
-        api = _connect(values)
-        snapshot = lookup.read_once(api, settings)
-        pods = lookup.pods(api, settings, snapshot, wanted=values["workloads"])
-        made = planreport.make_plan(snapshot, settings, api.now(), planreport.Options(values["target_window"], pods))
+        yield
     except HookError as error:
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(_exit_code(error))
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
-    if values["output"] == "json":
-        click.echo(json.dumps(planreport.as_json(made), indent=2))
-    else:
-        click.echo("\n".join(planreport.table(made)))
-    sys.exit(0)
 
 
-def _connect(values: Mapping[str, Any]) -> Api:
+def connect(values: Mapping[str, Any]) -> Api:
+    """Connect as the flags name the cluster and the account. Raises HookError."""
     return client.connect(values["kubeconfig"], values["context"], values["service_account_dir"])
 
 

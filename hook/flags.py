@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import click
 import msgspec
 
-from hook.checks import duration, settings_from
+from hook.checks import settings_from
 from hook.config import DEFAULTS, LogFormat, Settings
 from hook.errors import SettingsError
 from hook.format import as_text
@@ -36,22 +36,9 @@ OVERRIDES: Final = {
 """Flags that override a setting."""
 
 
-class DurationType(click.ParamType["timedelta"]):
-    """A duration with units, like those of Helm and Kubernetes."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:  # noqa: ANN401
-        """Parse ``25m``, ``90s`` or ``1h30m``; refuse a number without a unit."""
-        try:
-            return duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-def _setting(flag: str, **options: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's options
+def setting(*names: str, **options: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's options
     """Return a flag that overrides a setting. Its help and its default are those of the setting."""
-    name = options.pop("name", flag.removeprefix("--").replace("-", "_"))
+    name = options.pop("name", names[-1].removeprefix("--").replace("-", "_"))
     block: Any = Settings
     default: Any = DEFAULTS
     for key in OVERRIDES[name].split("."):
@@ -61,16 +48,19 @@ def _setting(flag: str, **options: Any) -> Callable[[Any], Any]:  # noqa: ANN401
     text = as_text(default) if isinstance(default, timedelta) else ", ".join(default or ())
     text = str(default) if isinstance(default, StrEnum) else text
     notes = [description, "Repeatable." if options.get("multiple") else "", f"Default: {text}." if text else ""]
-    return click.option(flag, name, help=" ".join(filter(None, notes)), **options)
+    return click.option(*names, name, help=" ".join(filter(None, notes)), **options)
 
 
-WHERE: Final = (
+KUBECONFIG: Final = (
     click.option(
         "--kubeconfig",
         default="",
         help="Kubeconfig file; default: KUBECONFIG, else the pod's ServiceAccount, else ~/.kube/config.",
     ),
     click.option("--context", default="", help="Context in the kubeconfig."),
+)
+WHERE: Final = (
+    *KUBECONFIG,
     click.option(
         "--service-account-dir",
         default=SERVICE_ACCOUNT_DIR,
@@ -86,13 +76,13 @@ WHAT: Final = (
         help=f"YAML or JSON file with the program's settings, which have the names of the chart's values; default: the "
         f"variable {VARIABLE}. Flags override it.",
     ),
-    _setting("--stack", type=click.Choice([name.value for name in StackName])),
-    _setting("--plugin-namespace"),
-    _setting("--plugin-name", name="plugin_names", multiple=True),
+    setting("--stack", type=click.Choice([name.value for name in StackName])),
+    setting("--plugin-name", name="plugin_names", multiple=True),
 )
+NAMESPACE: Final = (setting("--plugin-namespace"),)
 RUN: Final = (
-    _setting("--timeout", metavar="DURATION"),
-    _setting("--dry-run", is_flag=True),
+    setting("--timeout", metavar="DURATION"),
+    setting("--dry-run", is_flag=True),
     click.option(
         "--job-name", default="", help="Name of this program's Job: the timeout begins at its start, Events go there."
     ),
@@ -124,24 +114,10 @@ POD: Final = (
         help="File for the termination message; skipped if it does not exist.",
     ),
 )
-PLAN: Final = (
-    click.option(
-        "--target-window",
-        type=DurationType(),
-        metavar="DURATION",
-        help="Also show how many nodes at once finish within this time.",
-    ),
-    click.option(
-        "--workloads/--no-workloads",
-        default=True,
-        show_default=True,
-        help="Read all pods, to find those with GPUs that cannot be evicted.",
-    ),
-)
-LOGGING: Final = (
-    _setting("--log-format", type=click.Choice([choice.value for choice in LogFormat])),
+VERBOSE: Final = (
     click.option("-v", "--verbose", is_flag=True, flag_value="debug", default=None, help="Enable debug logging."),
 )
+LOGGING: Final = (setting("--log-format", type=click.Choice([choice.value for choice in LogFormat])), *VERBOSE)
 
 
 def flags(*groups: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], Any]:

@@ -38,7 +38,7 @@ def made(lab: Lab) -> dict[str, str]:
     """Return each sample by its name: one fleet is installed, upgraded, refreshed, and upgraded to a missing driver."""
     lab.fleet(nodes=NODES)
     lab.until(lambda: lab.label_states() == {"upgrade-done"}, "no upgrade is under way", 90)
-    found = {"plan": lab.run("plan", "--target-window=5m").out}
+    found = {"plan": lab.ctl("plan", "--target-window=5m").out}
     lab.operator(chart=NEW_CHART, driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: lab.settled(NODES), "all nodes run the new driver, and their labels are quiet", 90)
     lab.deploy(dryRun=True)

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-PYTHON: Final = ("hook", "bundler", "devcluster", "tests", "tools")
+PYTHON: Final = ("hook", "ctl", "bundler", "devcluster", "tests", "tools")
 TEMPLATES: Final = PurePath("charts/gpu-operator-post/templates")
 
 

@@ -34,7 +34,7 @@ MESSAGE: Final = "termination-log"
 MOUNTED: Final[dict[str, dict[str, Sequence[str]]]] = {
     "gpu-operator-post": {
         **dict.fromkeys(("run", "controller"), (ACCOUNT, MESSAGE)),
-        **dict.fromkeys(("status", "plan"), (ACCOUNT,)),
+        "status": (ACCOUNT,),
     }
 }
 """Image -> command -> flags that name where a runtime mounts files: here they are elsewhere."""

@@ -66,7 +66,7 @@ class Policy:
     changed: datetime | None
     """When its spec was last written (``managedFields``)."""
     spec: Mapping[str, Any] = field(default_factory=dict)
-    """As written. Only plans read it, and leniently (``hook.plan.limits``)."""
+    """As written. Only plans read it, and leniently (``ctl.plan.limits``)."""
     last_applied: str = ""
     """The manifest of the last ``kubectl apply``, with fields that the API server dropped."""
     node_selector: Mapping[str, str] = field(default_factory=dict)

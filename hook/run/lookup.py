@@ -1,26 +1,21 @@
-"""What the commands ``status`` and ``plan`` read: one snapshot, and the Lease of the controller."""
+"""What ``status`` reads: the fleet, and the Lease of the controller."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from hook.decide.reasons import Explanation, Reason, explained
 from hook.decide.result import NodeState, Phase
-from hook.errors import ApiError, PermissionDeniedError, SettingsError, UntrustedError
+from hook.errors import ApiError
 from hook.format import as_text, printable, some, timestamp
 from hook.kube import requests, retry
 from hook.kube.cache import Cache
-from hook.kube.listing import ListWatch, list_views
 from hook.kube.requests import ListOptions
 from hook.objects import decoding, names, wire
 from hook.objects.decoding import MalformedObjectError
-from hook.objects.drivers import STACKS
-from hook.objects.views import Malformed
-from hook.plan.eviction import Pods, disruption_budget, protected, reader
-from hook.plan.limits import drain_selectors
 from hook.run import report
 
 if TYPE_CHECKING:
@@ -29,12 +24,9 @@ if TYPE_CHECKING:
     from hook.config import Settings
     from hook.decide.result import Decision, NodeStatus
     from hook.kube.client import Api
-    from hook.objects.decoding import Raw, Reader
+    from hook.objects.decoding import Raw
     from hook.objects.drivers import Stack, StackName
     from hook.objects.views import Snapshot
-    from hook.plan.eviction import Workload
-
-View = TypeVar("View")
 
 PATIENCE_SECONDS: Final = 10.0
 """Shorter than the patience of a run, because a user waits at a terminal."""
@@ -42,7 +34,6 @@ LOOK_SECONDS: Final = 1.0
 """Between two attempts of discovery."""
 SHORT_SECONDS: Final = 0.1
 """Between two looks for claims and their pods. Their changes do not end a wait."""
-NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
 RUNS: Final = "kubectl get jobs -A -l app.kubernetes.io/name=gpu-operator-post"
 LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 ALIVE_WITHIN: Final = timedelta(seconds=20)
@@ -112,50 +103,6 @@ def _complete(cache: Cache) -> bool:
     if cache.synced:
         cache.watch_plugins()
     return cache.synced
-
-
-def refuse_what_cannot_be_planned(target: timedelta | None) -> None:
-    """Refuse to plan for no time at all."""
-    if target is not None and not target:
-        raise SettingsError("--target-window must be longer than 0s")
-
-
-def pods(api: Api, settings: Settings, snapshot: Snapshot, *, wanted: bool) -> Pods:
-    """List the pods that the upgrade controllers evict or drain, of any namespace; or say why they were not read.
-
-    The ServiceAccount of the release may not have the permission to list them.
-    """
-    stack = STACKS[settings.stack]
-    resources, selectors = stack.upgrade.evicts, drain_selectors(snapshot, stack)
-    if not wanted:
-        return Pods(unread="--no-workloads")
-    try:
-        with_gpus = _pods(api, "", reader(resources)) if resources else []
-        drained = {selector: _pods(api, selector, reader()) for selector in sorted(selectors)}
-    except ApiError as error:
-        # A selector that the API server rejects is the user's own text.
-        if isinstance(error, UntrustedError) or (error.transient and not isinstance(error, PermissionDeniedError)):
-            raise
-        return Pods(unread=str(error))
-    if not with_gpus and not any(drained.values()):
-        return Pods()
-    try:
-        budgets = list(filter(None, _listed(api, ListOptions(requests.DISRUPTION_BUDGETS), disruption_budget)))
-    except PermissionDeniedError as error:
-        return Pods(with_gpus, drained, str(error))
-    return Pods(protected(with_gpus, budgets), {each: protected(found, budgets) for each, found in drained.items()})
-
-
-def _pods(api: Api, selector: str, read: Reader[Workload | None]) -> list[Workload]:
-    found = _listed(api, ListOptions(requests.PODS, labels=selector, fields=NOT_OVER), read)
-    return [pod for pod in found if pod is not None]
-
-
-def _listed(api: Api, selection: ListOptions, read: Reader[View]) -> list[View]:
-    """List once, without malformed objects."""
-    patience = retry.retrying(retry.interactive(PATIENCE_SECONDS), time.sleep)
-    found, _version = list_views(api.list_page, ListWatch(selection, read), patience)
-    return [view for view in found.values() if not isinstance(view, Malformed)]
 
 
 # The controller.

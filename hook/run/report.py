@@ -166,11 +166,10 @@ def _log_change(alike: list[NodeStatus]) -> None:
         log.log(level, "%s", _line(status), extra={"facts": facts})
 
 
-def progress(decision: Decision, eta: int | None = None) -> str:
-    """Return how many eligible nodes are verified, and the estimated time for the others if it is known."""
+def progress(decision: Decision) -> str:
+    """Return how many eligible nodes are verified."""
     eligible = {status.node for status in decision.statuses if status.state is not NodeState.EXCLUDED}
-    about = f", about {as_text(timedelta(seconds=eta))} left" if eta else ""
-    return f"{len(eligible) - remaining(decision)} of {len(eligible)} nodes verified{about}"
+    return f"{len(eligible) - remaining(decision)} of {len(eligible)} nodes verified"
 
 
 def table(decision: Decision) -> str:

@@ -111,7 +111,7 @@ def test_commands_end_with_the_sentence(tmp_path: Path) -> None:
     """Exit 2, which no deployment tool tries again, on one line."""
     for content in ("users: [{name: u, user: {token: !!bool foo}}]", WHOLE.replace("127.0.0.1:1", "127.0.0.1:x")):
         (tmp_path / "kubeconfig").write_text(content)
-        for command in ("run", "controller", "status", "plan"):
+        for command in ("run", "controller", "status"):
             done = run(tmp_path, command, f"--kubeconfig={tmp_path}/kubeconfig")
             assert (done.code, done.err.count("\n"), "Traceback" in done.said) == (2, 1, False), (command, done.said)
 

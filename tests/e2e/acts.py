@@ -91,7 +91,7 @@ def post(lab: Lab, **values: Any) -> Told:  # noqa: ANN401 - chart values
 
 def plan(lab: Lab, *args: str) -> dict[str, Any]:
     """Plan the next upgrade from a shell."""
-    done = lab.run("plan", "-o", "json", *args)
+    done = lab.ctl("plan", "-o", "json", *args)
     assert done.code == 0, done.said
     made: dict[str, Any] = json.loads(done.out)
     return made

@@ -20,7 +20,7 @@ from devcluster import patience
 from devcluster.cluster import Cluster
 from devcluster.truth import Truth
 from tests.pool import KNOBS
-from tests.process.program import Ended, Logged, as_pod, start
+from tests.process.program import CTL, Ended, Logged, as_pod, start
 from tests.promises import promised
 
 CHART: Final = "charts/gpu-operator-post"
@@ -123,6 +123,11 @@ class Lab:
     def run(self, *args: str, kubeconfig: Path | None = None) -> Ended:
         """Run the program from a shell, with what a kubeconfig allows."""
         return self.start(*args, kubeconfig=kubeconfig).ended()
+
+    def ctl(self, *args: str) -> Ended:
+        """Run the program for people."""
+        log = self.cluster.files.log(f"shell-{next(_SHELLS)}")
+        return start(log, *args, f"--kubeconfig={self.cluster.kubeconfig}", program=CTL).ended()
 
     def start(self, *args: str, kubeconfig: Path | None = None) -> Logged:
         """Start the same without waiting."""

@@ -22,7 +22,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from devcluster.patience import TooSlowError
-from devcluster.podrunner.images import IMAGES
+from devcluster.podrunner.images import IMAGES, Program
 from devcluster.podrunner.process import Command, become
 from devcluster.settings import separated
 
@@ -30,9 +30,12 @@ ROOT: Final = Path(__file__).parents[2]
 ENOUGH_SECONDS: Final = 150.0
 """Longer than any run of a test; one that hangs fails instead of blocking the others."""
 
+HOOK: Final = IMAGES["gpu-operator-post"]
+CTL: Final = Program("ctl", "ctl.cli")
+"""The program for people, which is in no image."""
 CAPITALS: Final = re.compile("[A-Z_]+=")
 FORKING: Final = multiprocessing.get_context("forkserver")
-FORKING.set_forkserver_preload([__name__, "hook.run.controller", "hook.kube.access"])
+FORKING.set_forkserver_preload([__name__, "hook.run.controller", "hook.kube.access", "ctl.cli"])
 _FILES: Final = itertools.count()
 
 
@@ -86,8 +89,8 @@ class Logged:
         return self.log.with_suffix(".err")
 
 
-def start(log: Path, *words: str) -> Logged:
-    """Start the program with nothing of the user's own configuration.
+def start(log: Path, *words: str, program: Program = HOOK) -> Logged:
+    """Start a program with nothing of the user's own configuration.
 
     Words like ``pluginTimeout=3s`` are settings, those like ``NAME=value`` variables. The process is forked from one
     that has imported the program: a new interpreter takes half a second of processor time for that.
@@ -95,7 +98,7 @@ def start(log: Path, *words: str) -> Logged:
     arguments, settings = separated(words)
     variables = dict(word.split("=", 1) for word in arguments if CAPITALS.match(word))
     command = Command(
-        IMAGES["gpu-operator-post"],
+        program,
         [word for word in arguments if not CAPITALS.match(word)],
         _variables({**settings, **variables}),
     )
@@ -110,9 +113,9 @@ def _become(command: Command, log: Path) -> None:
     become(command, *(os.open(file, os.O_WRONLY) for file in (log, log.with_suffix(".err"))))
 
 
-def run(folder: Path, *words: str) -> Ended:
-    """Run the program to its end."""
-    return start(folder / f"program-{next(_FILES)}.log", *words).ended()
+def run(folder: Path, *words: str, program: Program = HOOK) -> Ended:
+    """Run a program to its end."""
+    return start(folder / f"program-{next(_FILES)}.log", *words, program=program).ended()
 
 
 def write_kubeconfig(file: Path, server: str) -> Path:

@@ -41,13 +41,6 @@ USAGE: Final = {
     "run --config=/nonexistent.yaml": "--config /nonexistent.yaml cannot be read",
     "run surplus": "surplus",
     "controller dryRun=true": "dryRun: the controller has no dry run",
-    "plan --target-window=2": "--target-window",
-    "plan --target-window=0s": "--target-window",
-    "plan --target-window=soon": "--target-window",
-    "plan --output=yaml": "--output",
-    "plan --stack=disk": "--stack",
-    "plan --timeout=1h": "--timeout",
-    "plan --kubeconfig=/nonexistent": "/nonexistent",
     "run --kubeconfig={missing}": "{missing}",
     "run --kubeconfig={folder}": "{folder}",
     "run --kubeconfig={good} --context=elsewhere": "elsewhere",
@@ -93,7 +86,7 @@ def test_a_usage_error_names_what_is_wrong(tmp_path: Path, kubeconfig: str) -> N
         file.write_text(text)
         cases |= {f"{command} --kubeconfig={file}": str(file) for command in ("run", "status")}
     for text in ("{", "[]", '{"timeout":25}', "{" * 100_000):
-        cases |= {f"{command} {VARIABLE}={text}": "Error: " for command in ("run", "controller", "status", "plan")}
+        cases |= {f"{command} {VARIABLE}={text}": "Error: " for command in ("run", "controller", "status")}
     for line, named in cases.items():
         done = run(tmp_path, *line.split(), "KUBERNETES_SERVICE_HOST=127.0.0.1")
         assert (done.code, named in done.err, done.out) == (2, True, ""), (line, done.said)
@@ -175,7 +168,6 @@ def test_what_needs_no_cluster_works_without_one(tmp_path: Path) -> None:
         "--version": (),
         "--help": ("143", "124", "GPU_OPERATOR_POST_CONFIG"),
         "run --help": (),
-        "plan --help": ("--target-window",),
         "status --help": (
             "3 if a plugin is stale or a node has failed",
             "0 otherwise, also while nodes wait or restart",

@@ -1,4 +1,4 @@
-"""The page of `status -o html` in a browser."""
+"""The page of `report` in a browser."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
+from ctl.page import COLORS
 from hook.decide.result import NodeState
-from hook.run.page import COLORS
 from tests.browser import browsing, need
 from tests.client.fixtured import showing
 from tests.client.test_workloads import held
 from tests.fixtures.cluster import cluster, stale_plugin
-from tests.process.program import run, write_kubeconfig
+from tests.process.program import CTL, run, write_kubeconfig
 
 DRAWN: Final = """
 (selector => [...document.querySelectorAll(selector)].filter(each => {
@@ -29,10 +29,9 @@ def test_a_browser_draws_it(tmp_path: Path) -> None:
     found = cluster("gpu-0", "gpu-1").put("plugin-pod", stale_plugin("gpu-1"))
     with showing(found, held) as server:
         file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
-        status = run(tmp_path, "status", f"--kubeconfig={file}", "--output=html")
-    assert status.code == 0, status.said
-    page = tmp_path / "status.html"
-    page.write_text(status.out)
+        page = tmp_path / "report.html"
+        done = run(tmp_path, "report", f"--kubeconfig={file}", f"--output={page}", program=CTL)
+    assert done.code == 0, done.said
     asyncio.run(_look(page.as_uri(), tmp_path / "profile"))
 
 

@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctl.plan import plan
+from ctl.plan.plan import Options, make_plan
 from hook.decide.reasons import Reason
 from hook.decide.record import Memory
 from hook.decide.result import Decision, Phase, headline
@@ -23,8 +25,6 @@ from hook.objects import policies, readers, views
 from hook.objects.decoding import Reader
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Snapshot
-from hook.plan import plan
-from hook.plan.plan import Options, make_plan
 from hook.run import report
 from tests.fixtures.cluster import LATER, READERS, Cluster
 from tests.fixtures.objects import Object, obj, raw

@@ -84,8 +84,9 @@ def test_unit_tests_mirror_the_program() -> None:
     page = TESTING.read_text().partition("## What to run")[0]
     folders = (ROOT / "hook", ROOT / "tests" / "unit")
     program, tests = ({path.relative_to(each).as_posix() for path in each.rglob("*.py")} for each in folders)
+    program |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "ctl").rglob("*.py")}
     mirrored = {path.replace("test_", "") for path in tests if "test_" in path}
-    pure = {path for path in program if path.startswith(("decide/", "objects/", "plan/")) and "__" not in path}
+    pure = {path for path in program if path.startswith(("decide/", "objects/", "ctl/plan/")) and "__" not in path}
     assert {f"test_{Path(path).name}" for path in mirrored - program} == set(re.findall(r"`(test_\w+\.py)`", page))
     assert pure - mirrored == set(re.findall(r"`((?:decide|objects|plan)/\w+\.py)`", page))
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
+from ctl.plan.plan import Options, make_plan
+from ctl.plan.result import Obstacle, PoolPlan
 from hook.config import Settings
-from hook.plan.plan import Options, make_plan
-from hook.plan.result import Obstacle, PoolPlan
 from tests.replay.objects import Objects
 from tests.replay.recording import Recording, load
 

@@ -1,4 +1,4 @@
-"""Further outputs of the command status: a page of HTML, and a table that is shown again when the fleet changes."""
+"""``kubectl gpu-operator-post``: its page of HTML, the table that it shows again, its flags and its help."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hook import __version__
 from tests.client.fixtured import Shown, showing
 from tests.client.server import events, refused, serving, until
 from tests.fixtures.cluster import cluster, stale
-from tests.process.program import ENOUGH_SECONDS, ROOT, documented, run, start, write_kubeconfig
+from tests.process.program import CTL, ENOUGH_SECONDS, ROOT, documented, run, start, write_kubeconfig
 
 EVIL: Final = "<script>alert(1)</script>"
 INTERRUPTED: Final = 130
@@ -35,27 +35,65 @@ def _interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def test_the_outputs_are_as_documented(tmp_path: Path) -> None:
-    """The page has a square and a row for each node, the stale one first, and loads nothing; no text is an element."""
+def test_the_page_has_a_row_for_each_node(tmp_path: Path) -> None:
+    """And a square, the stale node first. The page loads nothing, and no text of the cluster becomes an element."""
     found = cluster("a", "b").put("plugin-pod", *stale("b").of("plugin-pod"), *cluster("a").of("plugin-pod"))
     found.change("driver-pod", {"metadata": {"name": EVIL}}, "driver-a")
     with showing(found) as server:
         file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
-        words = ["status", f"--kubeconfig={file}"]
-        outputs = [[*words, f"--output={each}"] for each in ("html", "json")]
-        dry = ["run", *words[1:], "--dry-run", "--log-format=json"]
-        commands = [*outputs, dry, [*words, "--watch", "--exit-code"]]
-        page, as_json, ran, watched = (run(tmp_path, *each) for each in commands)
+        page = run(tmp_path, "report", f"--kubeconfig={file}", program=CTL)
     assert page.code == 0, page.said
     assert re.findall('<a href="([^"]*)"', page.out) == ["#b", "#a"]
     assert re.findall('<tr id="([^"]*)"', page.out) == ["b", "a"]
     assert not re.findall("<(?:script|img|link|iframe)", page.out)
     assert page.out.count("<svg") == 2
     assert [page.out.count(word) for word in ("PluginStale<", "verified 1")] == [1, 1]
-    assert [node["node"] for node in documented("status", as_json.out)["nodes"]] == ["a", "b"]
+
+
+def test_the_image_and_the_laptop_show_the_same(tmp_path: Path) -> None:
+    """The command ``status`` of both programs prints the documented JSON, and so does the log of a dry run."""
+    with showing(cluster("a", "b")) as server:
+        flag = f"--kubeconfig={write_kubeconfig(tmp_path / 'kubeconfig', server.api.host)}"
+        here = run(tmp_path, "status", flag, "--output=json", program=CTL)
+        there = run(tmp_path, "status", flag, "--output=json")
+        ran = run(tmp_path, "run", flag, "--dry-run", "--log-format=json")
+    assert [node["node"] for node in documented("status", here.out)["nodes"]] == ["a", "b"]
+    assert here.out == there.out
     lines = [documented("log", line) for line in ran.out.splitlines()]
     assert [len(line["report"]["nodes"]) for line in lines if "report" in line] == [2], ran.said
-    assert (watched.code, "--watch has no end" in watched.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("plan --target-window=2", "--target-window"),
+        ("plan --target-window=0s", "longer than 0s"),
+        ("plan --target-window=soon", "--target-window"),
+        ("plan --output=yaml", "--output"),
+        ("plan --stack=disk", "--stack"),
+        ("plan --timeout=1h", "--timeout"),
+        ("plan --kubeconfig=/nonexistent", "/nonexistent"),
+        ("plan -n Not_A_Name", 'plugin.namespace: "Not_A_Name"'),
+        ("status --watch --exit-code", "--watch has no end"),
+        ("status --watch --output=json", "--watch has no end"),
+    ],
+)
+def test_wrong_flags_are_named(words: str, named: str, tmp_path: Path) -> None:
+    """Exit 2 and a sentence, before any request."""
+    done = run(tmp_path, *words.split(), program=CTL)
+    assert (done.code, named in done.err, "Traceback" in done.said) == (2, True, False), done.said
+
+
+def test_each_help_has_an_example_and_nothing_is_cut(tmp_path: Path) -> None:
+    """The list of commands shows whole sentences; each command that reads a cluster shows how to call it."""
+    commands = run(tmp_path, "--help", program=CTL).out.partition("Commands:")[2]
+    assert "status   Show the state of each node.\n" in commands
+    assert "..." not in commands
+    for command in ("status", "report", "plan"):
+        shown = run(tmp_path, command, "-h", program=CTL).out
+        assert f"Usage: kubectl gpu-operator-post {command} [OPTIONS]" in shown
+        assert f"Examples:\n    kubectl gpu-operator-post {command}" in shown, command
+        assert "-n, --namespace" in shown
 
 
 def test_a_file_gets_a_table_whenever_the_fleet_changes(tmp_path: Path) -> None:
@@ -63,7 +101,7 @@ def test_a_file_gets_a_table_whenever_the_fleet_changes(tmp_path: Path) -> None:
     shown, log = Shown(stale("a")), tmp_path / "log"
     with serving(shown) as server:
         file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
-        program = start(log, "status", f"--kubeconfig={file}", "--watch")
+        program = start(log, "status", f"--kubeconfig={file}", "--watch", program=CTL)
         try:
             looks: list[str] = []
             shown.instead = lambda line: looks.append(line) if "/leases?" in line and "labelSelector" in line else None
@@ -81,12 +119,12 @@ def test_a_file_gets_a_table_whenever_the_fleet_changes(tmp_path: Path) -> None:
     assert (code, "\x1b" in log.read_text()) == (INTERRUPTED, False), log.read_text()
 
 
-@pytest.mark.parametrize("command", ["status", "plan"])
+@pytest.mark.parametrize("command", ["status", "report", "plan"])
 def test_an_interrupt_ends_a_command_that_waits(command: str, tmp_path: Path) -> None:
     """At once, with the exit code that a shell reports, and without another word."""
     with serving(refused(500)) as server:
         file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
-        program = start(tmp_path / "log", command, f"--kubeconfig={file}")
+        program = start(tmp_path / "log", command, f"--kubeconfig={file}", program=CTL)
         until(lambda: server.asked, "it asks")
         program.signal(signal.SIGINT)
         assert program.ended().code == INTERRUPTED
@@ -99,7 +137,7 @@ def test_a_terminal_shows_one_view(tmp_path: Path) -> None:
         file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
         master, terminal = pty.openpty()
         environment = {**os.environ, "COLUMNS": "40", "LINES": "6"}
-        command = [sys.executable, "-m", "hook", "status", f"--kubeconfig={file}", "--watch"]
+        command = [sys.executable, "-m", "ctl", "status", f"--kubeconfig={file}", "--watch"]
         with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=terminal) as program:
             shown = ""
             while shown.count("\x1b[2J") < 2:
@@ -117,12 +155,12 @@ def test_kubectl_finds_the_program_as_a_plugin(tmp_path: Path) -> None:
     """The package has a command whose name kubectl looks for, with an underscore for each dash of the words."""
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     (name,) = (name for name in scripts if name.startswith("kubectl-"))
-    assert scripts[name] == scripts["gpu-operator-post"]
+    module, _, function = scripts[name].partition(":")
     command = tmp_path / name
-    command.write_text(f'#!/bin/sh\ncd {ROOT} && exec {sys.executable} -m hook "$@"\n')
+    command.write_text(f"#!{sys.executable}\nfrom {module} import {function}\n{function}()\n")
     command.chmod(0o755)
     kubectl = binaries.ensure(["kubectl"])["kubectl"]
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    words = [str(kubectl), "gpu-operator-post", "--version"]
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    words = [str(kubectl), "gpu-operator-post", "version"]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=ENOUGH_SECONDS)
-    assert __version__ in done.stdout
+    assert done.stdout.strip() == __version__

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from hook.plan.result import Budget
+from ctl.plan.result import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

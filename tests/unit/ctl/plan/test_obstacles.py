@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from ctl.plan.eviction import Pods, Workload
+from ctl.plan.plan import Options
+from ctl.plan.result import Obstacle, Severity
 from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR
-from hook.plan.eviction import Pods, Workload
-from hook.plan.plan import Options
-from hook.plan.result import Obstacle, Severity
 from tests.fixtures.cluster import Cluster, labelled, not_ready_since
 from tests.fixtures.modes import network
 from tests.fixtures.objects import Object

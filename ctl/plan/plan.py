@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace as updated
 
+from ctl.plan import pools, timing
+from ctl.plan.eviction import Pods
+from ctl.plan.obstacles import obstacles
+from ctl.plan.result import NoPlan, Plan, PoolPlan, Range, Target, Timeouts
 from hook import __version__
 from hook.decide import end
 from hook.decide.fleet import index
 from hook.decide.reasons import Reason
 from hook.format import aligned, as_text, escaped
-from hook.plan import pools, timing
-from hook.plan.eviction import Pods
-from hook.plan.obstacles import obstacles
-from hook.plan.result import NoPlan, Plan, PoolPlan, Range, Target, Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from ctl.plan.pools import Pool
+    from ctl.plan.result import Budget, Capacity, Reloads, Spread, Step
     from hook.config import Settings
     from hook.decide.fleet import Fleet
     from hook.decide.result import Blocker
     from hook.objects.views import Snapshot
-    from hook.plan.pools import Pool
-    from hook.plan.result import Budget, Capacity, Reloads, Spread, Step
 
 OPERATOR_START: Final = timedelta(minutes=1)
 """From the change of a policy to the first node. Measured: 22 s, with a new operator that first acquires its Lease."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ctl.plan import pools
+from ctl.plan.result import GpuHours, Obstacle
 from hook.decide.reasons import Reason
-from hook.plan import pools
-from hook.plan.result import GpuHours, Obstacle
 from tests.fixtures.cluster import Cluster, labelled, not_ready_since
 from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import Object, obj

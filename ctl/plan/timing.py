@@ -13,25 +13,25 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from ctl.plan.pools import split
+from ctl.plan.result import Reloads, Spread, Step
 from hook.decide import end, freshness
 from hook.decide.end import TERMINAL
 from hook.decide.fleet import live_pods
 from hook.decide.node import FAILING_TO_START, crashing
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
-from hook.plan.pools import split
-from hook.plan.result import Reloads, Spread, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+    from ctl.plan.pools import Pool
     from hook.config import Settings
     from hook.decide.fleet import Fleet
     from hook.decide.result import Decision, NodeStatus
     from hook.objects.drivers import Stack
     from hook.objects.views import Pod, Revision
-    from hook.plan.pools import Pool
 
 REQUEUE: Final = 120.0
 """Seconds after which the upgrade controller checks again (GO and NO ``controllers/upgrade_controller.go``,

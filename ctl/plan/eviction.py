@@ -19,7 +19,7 @@ from hook.objects.decoding import Reader, reads
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hook.plan.limits import Removal
+    from ctl.plan.limits import Removal
 
 DAEMONSET: Final = "DaemonSet"
 STATIC: Final = "Node"

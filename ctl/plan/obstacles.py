@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ctl.plan.eviction import refused_drain, refused_eviction
+from ctl.plan.result import Finding, Obstacle, Severity
+from ctl.plan.timing import REQUEUE
 from hook.decide.reasons import Reason, explained, words
 from hook.format import some
 from hook.objects import names
-from hook.plan.eviction import refused_drain, refused_eviction
-from hook.plan.result import Finding, Obstacle, Severity
-from hook.plan.timing import REQUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hook.plan.eviction import Pods, Workload
-    from hook.plan.pools import Pool
-    from hook.plan.result import Budget, PoolPlan
+    from ctl.plan.eviction import Pods, Workload
+    from ctl.plan.pools import Pool
+    from ctl.plan.result import Budget, PoolPlan
 
 
 BLOCKS, SLOWS, NOTE = Severity.BLOCKS, Severity.SLOWS, Severity.NOTE

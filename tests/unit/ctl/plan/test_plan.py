@@ -10,17 +10,17 @@ from typing import Any, Final
 
 from jsonschema import Draft202012Validator
 
+from ctl.plan import plan
+from ctl.plan.plan import Options, make_plan
+from ctl.plan.result import Obstacle, Target
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.plan import plan
-from hook.plan.plan import Options, make_plan
-from hook.plan.result import Obstacle, Target
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled
 from tests.fixtures.modes import Pool, network, pooled
 from tests.fixtures.objects import obj
 from tests.fixtures.planning import CORDONED, EVERY, OLD, fleet, gpus, obstacles, only, planned, rotated, unloaded_in
 
-DOCS: Final = Path(__file__).parents[3] / "docs"
+DOCS: Final = Path(__file__).parents[4] / "docs"
 SCHEMA: Final = json.loads((DOCS / "plan.schema.json").read_text(encoding="utf-8"))
 TWO_HOURS: Final = Options(timedelta(hours=2))
 OWNER: Final = {"kind": "GPUCluster", "uid": "u", "controller": True}

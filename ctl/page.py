@@ -1,4 +1,4 @@
-"""The HTML page of ``status -o html``: one file without scripts or other files, to attach to a ticket."""
+"""The HTML page of ``report``: one file without scripts or other files, to attach to a ticket."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from hook import __version__
+from hook.decide import freshness
+from hook.decide.fleet import NodeView, live_pods
 from hook.decide.result import NodeState, headline
 from hook.format import printable, timestamp
 from hook.run import lookup, report
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
+    from hook.decide.fleet import Fleet
     from hook.decide.result import NodeStatus
     from hook.run.view import View
 
@@ -90,7 +93,7 @@ def _square(status: NodeStatus) -> str:
 
 
 def _rows(view: View) -> Iterator[str]:
-    times = {id(status): view.times(status) for status in view.decision.statuses}
+    times = {id(status): times_of(view.fleet, status) for status in view.decision.statuses}
     known = [time for found in times.values() for time in found.values()]
     last = max(known, default=view.now)
     first = max(min(known, default=view.now), last - LONGEST_SPAN)
@@ -102,6 +105,25 @@ def _rows(view: View) -> Iterator[str]:
             f"<td>{_timeline(status, times[id(status)], first, last)}<small>{shown}</small></td>"
             f"<td>{_text(status.message)}</td></tr>\n"
         )
+
+
+def times_of(fleet: Fleet, status: NodeStatus) -> dict[str, datetime]:
+    """Return when driver and plugin started (`driver`, `plugin`), and were `ready` and `verified`, where known.
+
+    A plugin is verified since it became ready.
+    """
+    node = fleet.nodes.get(status.node) or NodeView(status.node, None)
+    drivers, plugins = live_pods(node.driver_pods), live_pods((*node.plugin_pods, *node.unnamed_pods))
+    plugins = [pod for pod in plugins if str(pod) == status.subject] or plugins
+    times: dict[str, datetime | None] = {}
+    if len(drivers) == 1:
+        times["driver"] = freshness.driver_started(drivers[0], fleet.stack)
+        times["ready"] = freshness.ready_since(drivers[0], fleet.stack.driver.container)
+    starts = [each.started_at for pod in plugins for each in pod.containers if each.started_at is not None]
+    times["plugin"] = min(starts, default=None)
+    if status.state is NodeState.VERIFIED:
+        times["verified"] = max(filter(None, (pod.containers_ready_since for pod in plugins)), default=None)
+    return {name: time for name, time in times.items() if time is not None}
 
 
 def _timeline(status: NodeStatus, times: Mapping[str, datetime], first: datetime, last: datetime) -> str:

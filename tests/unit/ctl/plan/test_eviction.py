@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
+from ctl.plan.eviction import Workload, disruption_budget, protected, reader, refused_drain, refused_eviction
+from ctl.plan.limits import Removal
 from hook.objects import wire
 from hook.objects.decoding import MalformedObjectError
-from hook.plan.eviction import Workload, disruption_budget, protected, reader, refused_drain, refused_eviction
-from hook.plan.limits import Removal
 from tests.fixtures.objects import Object
 
 GPU: Final[Object] = {"name": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}

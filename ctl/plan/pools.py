@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from ctl.plan import limits
+from ctl.plan.result import Capacity, Excluded, GpuHours
 from hook.decide.fleet import live_pods, not_rotated, pools_decide
 from hook.decide.node import excluded
 from hook.decide.reasons import Reason
@@ -17,19 +19,17 @@ from hook.decide.result import NodeBlocker, NodeState
 from hook.format import timestamp
 from hook.objects import names
 from hook.objects.readers import small_number
-from hook.plan import limits
-from hook.plan.result import Capacity, Excluded, GpuHours
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from ctl.plan.limits import UpgradePolicy
+    from ctl.plan.result import Budget, Range
     from hook.decide.fleet import Context, Fleet
     from hook.objects.drivers import PolicyKind
     from hook.objects.policies import Policy
     from hook.objects.views import Node, Pod
-    from hook.plan.limits import UpgradePolicy
-    from hook.plan.result import Budget, Range
 
 LABEL: Final = f"label {names.GPU_COUNT_LABEL}"
 RESOURCE: Final = f"capacity {names.GPU_RESOURCE}"

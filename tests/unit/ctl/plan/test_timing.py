@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from ctl.plan.result import Obstacle, Reloads, Spread, Step
+from ctl.plan.timing import remaining_seconds, spread, step
 from hook.config import Duration, Expect, OnManualUpgrade, Settings
 from hook.decide.fleet import index
-from hook.plan.result import Obstacle, Reloads, Spread, Step
-from hook.plan.timing import remaining_seconds, spread, step
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.limits import down
 from tests.fixtures.modes import network
