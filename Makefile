@@ -139,7 +139,7 @@ chart: $(READY) ## Check the Helm chart and its generated documents
 	$(PY) -m yamllint --strict -c tools/ct/lintconf.yaml charts/gpu-operator-post/Chart.yaml charts/gpu-operator-post/values.yaml charts/gpu-operator-post/ci
 
 ##@ Documents
-docs: $(READY) ## Write the generated documents: chart README, schema, reasons, reference, examples, compatibility, performance; and the samples of output, on a cluster (minutes)
+docs: $(READY) ## Write the generated documents: chart README, reasons, reference, examples, compatibility, performance; and the samples of output, on a cluster (minutes)
 	$(PY) -m tools.chart_docs
 	$(PY) -m tools.reasons
 	$(PY) -m tools.examples

@@ -7,13 +7,12 @@ python -m tools.reference --check   exit 1 if one of them is not what the code s
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
-import yaml
+import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from bundler.cli import main as bundler
@@ -21,10 +20,10 @@ from ctl.cli import PROGRAM
 from ctl.cli import main as people
 from ctl.plan.result import Obstacle
 from hook.cli import main as program
+from hook.config import Settings
 from hook.decide.result import NodeState, Phase
 from tests.client.controller import exposition
-from tools.chart_docs import CHART
-from tools.settings import settings
+from tools.chart_docs import CHART, read_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -218,19 +217,21 @@ def _cell(text: str) -> str:
 
 
 def options() -> str:
-    """Return a table of the settings. Their defaults are those of the chart, which a test compares with the program."""
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    return SETTINGS + "".join(
-        f"| `{'.'.join(path)}` | `{_default(values, path)}` | {setting.description} |\n"
-        for path, setting in settings()[0].items()
-    )
+    """Return a table of the settings, as the chart documents them."""
+    known = set(_paths(Settings))
+    values = read_values((CHART / "values.yaml").read_text())
+    rows = (f"| `{value.path}` | {value.default} | {value.description} |\n" for value in values if value.path in known)
+    return SETTINGS + "".join(rows)
 
 
-def _default(values: dict[str, Any], path: tuple[str, ...]) -> str:
-    found: Any = values
-    for key in path:
-        found = found[key]
-    return json.dumps(found)
+def _paths(block: type[msgspec.Struct], before: str = "") -> Iterator[str]:
+    """Yield the path of each setting in a block and in the blocks below."""
+    for field in msgspec.structs.fields(block):
+        path = f"{before}{field.encode_name}"
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from _paths(field.type, f"{path}.")
+        else:
+            yield path
 
 
 def states() -> str:

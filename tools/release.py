@@ -91,10 +91,10 @@ The chart names the image of its release by digest, so its signature covers both
 SOURCES: Final = re.compile(r"<!-- sources: .*?<!-- end of sources -->", re.DOTALL)
 """How to install a chart that names no image, in the chart's README."""
 
-EXPLAINED: Final = re.compile(r"(?:^  # (?!@).*\n)+(?=(?:  # @.*\n)*  repository: )", re.MULTILINE)
-"""The prose above `image.repository`, without the directives of tools/chart_docs.py."""
+EXPLAINED: Final = re.compile(r"(?:^  # .*\n)+(?=  repository: )", re.MULTILINE)
+"""The comment above `image.repository`."""
 
-RELEASED_REPOSITORY: Final = "  # Repository in the registry: of the image that was released with this chart.\n"
+RELEASED_REPOSITORY: Final = "  # -- Repository in the registry: of the image that was released with this chart.\n"
 
 RELATIVE: Final = re.compile(r"\]\((?![a-z]+:|#)")
 """Where a link of the changelog names a file of the repository."""

@@ -1,34 +1,76 @@
-"""The chart and the program know the same settings."""
+"""The chart and the program know the same settings, with the same defaults and limits."""
 
 from __future__ import annotations
 
-from itertools import zip_longest
-from typing import Final
+import json
+from typing import Any, Final
+
+import msgspec
+import pytest
+import yaml
 
 from hook.checks import settings_from
-from hook.config import DEFAULTS, ControllerSettings
+from hook.config import ControllerSettings, Duration, Settings
 from hook.errors import SettingsError
-from tests.chart.rendering import Helm, Values, config_of, container_of
+from hook.format import as_text
+from tests.chart.parent_values import NESTS, ROOT_KEYS
+from tests.chart.rendering import CHART, Helm, Values, config_of, container_of
 from tests.fixtures.settings import EVERY_SETTING
-from tools.settings import settings
 
-SETTINGS: Final = {".".join(path): setting for path, setting in settings()[0].items()}
-OF_A_RUN: Final = {"timeout", "onDeadline", "expect", "dryRun"}
+VALUES: Final[Values] = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA: Final[dict[str, Any]] = json.loads((CHART / "values.schema.json").read_text())
+OF_A_RUN: Final = {"timeout", "onDeadline", "expect.chartVersion", "expect.driverVersion", "dryRun"}
 """Settings of a single run. The controller does not get them, so that a release does not restart it."""
-BLOCKS: Final = ("expect", "plugin", "controller", "advanced", "affectedWorkloads")
-RENDERED: Final[tuple[Values, ...]] = (
-    {},
-    {"dryRun": False, "controller.enabled": True},
-)
-"""The chart renders them in two steps, because a controller has no dry run."""
+OF_TESTS: Final = "advanced."
+"""Times that only tests change: the schema knows them, and values.yaml does not."""
 
 
-def _flat(config: Values, block: str = "") -> Values:
-    """Return settings by ``a.b``."""
+def _flat(tree: Values, block: str = "") -> Values:
+    """Return a tree of settings by path."""
     flat: Values = {}
-    for key, value in config.items():
-        flat |= _flat(value, f"{block}{key}.") if key in BLOCKS else {f"{block}{key}": value}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{block}{key}.") if isinstance(value, dict) else {f"{block}{key}": value}
     return flat
+
+
+def _as_users_write(value: object) -> str:
+    return as_text(value) if isinstance(value, Duration) else str(value)
+
+
+DEFAULTS: Final = _flat(msgspec.json.decode(msgspec.json.encode(Settings(), enc_hook=_as_users_write)))
+"""The default of each setting of the program, by its path."""
+
+
+def _blocks(schema: dict[str, Any], values: Values, path: str = "") -> list[tuple[str, set[str], set[str]]]:
+    """Return for each block of the schema that lists its keys: its path, these keys, and those in values.yaml."""
+    known = {key: below for key, below in schema["properties"].items() if below is not True}
+    found = [(path, set(known), set(values))]
+    for key, below in known.items():
+        if isinstance(below, dict) and "properties" in below and key in values:
+            found += _blocks(below, values[key], f"{path}{key}.")
+    return found
+
+
+def test_values_and_schema_have_the_same_keys() -> None:
+    """Each value has a rule, and each rule a value that users can look up."""
+    for path, ruled, given in _blocks(SCHEMA, VALUES):
+        assert ruled - {"advanced"} == given, path or "the root"
+
+
+def test_each_setting_of_the_program_is_a_value_with_its_default() -> None:
+    """The program knows its defaults itself, for those who start it by hand."""
+    documented = {path: default for path, default in DEFAULTS.items() if not path.startswith(OF_TESTS)}
+    values = _flat(VALUES)
+    assert documented == {path: values.get(path, "no such value") for path in documented}
+    times = {f"{OF_TESTS}{name}" for name in SCHEMA["properties"]["advanced"]["properties"]}
+    assert times == DEFAULTS.keys() - documented.keys()
+
+
+def test_the_schema_knows_the_keys_of_the_operators_chart() -> None:
+    """Bundlers pass them. They have no rule, and none of our own values has such a name."""
+    ignored = {key for key, rule in SCHEMA["properties"].items() if rule is True}
+    assert (ROOT_KEYS | NESTS).keys() == ignored
+    assert not VALUES.keys() & ignored
 
 
 def _configs(helm: Helm, values: Values) -> list[Values]:
@@ -39,62 +81,89 @@ def _configs(helm: Helm, values: Values) -> list[Values]:
 def test_the_chart_passes_each_setting_and_no_other(helm: Helm) -> None:
     """A setting that only one of them knows is a mistake. The defaults are the program's, also as a controller."""
     job, deployment = _configs(helm, {"controller.enabled": True})
-    assert settings_from(job) == DEFAULTS
+    assert settings_from(job) == Settings()
     assert settings_from(deployment, controller=True) == ControllerSettings()
     of_job, of_controller = set(_flat(job)), set(_flat(deployment))
-    assert of_job | of_controller == SETTINGS.keys()
-    assert {name.partition(".")[0] for name in of_job - of_controller} == OF_A_RUN
-    assert {name.partition(".")[0] for name in of_controller - of_job} == {"controller"}
+    assert of_job | of_controller == {path for path in DEFAULTS if not path.startswith(OF_TESTS)}
+    assert of_job - of_controller == OF_A_RUN
+    assert of_controller - of_job == {"controller.maxUnavailable"}
 
 
-def test_each_value_arrives(helm: Helm) -> None:
+@pytest.mark.parametrize("further", [{}, {"dryRun": False, "controller.enabled": True}], ids=["Job", "controller"])
+def test_each_value_arrives(helm: Helm, further: Values) -> None:
     """Job and controller get each value as it was given; no setting is left out of this test."""
     every = _flat(EVERY_SETTING)
-    assert every.keys() == SETTINGS.keys()
-    assert [name for name, value in every.items() if SETTINGS[name].is_default(value)] == ["stack"]
-    for further in RENDERED:
-        given = every | further
-        for config in _configs(helm, given):
-            assert [name for name, value in _flat(config).items() if value != given[name]] == []
+    assert every.keys() == DEFAULTS.keys()
+    assert [path for path, value in every.items() if value == DEFAULTS[path]] == ["stack"]
+    given = every | further
+    for config in _configs(helm, given):
+        assert [path for path, value in _flat(config).items() if value != given[path]] == []
 
 
-def test_each_duration_is_checked_with_a_sentence(helm: Helm) -> None:
-    """The chart checks the form of each duration of the program."""
-    durations = [name for name, setting in SETTINGS.items() if not setting.schema]
-    assert {"timeout", "advanced.apiPatience"} <= set(durations)
-    message = helm.refuse(dict.fromkeys(durations, "25min"))
-    assert [name for name in durations if f'{name} is "25min", which is not a duration' not in message] == []
+@pytest.mark.parametrize("path", [path for path, default in DEFAULTS.items() if str(default).endswith(("s", "m", "h"))])
+def test_a_time_needs_a_unit(helm: Helm, path: str) -> None:
+    """The schema refuses what is no duration, with the path."""
+    assert f"at '/{path.replace('.', '/')}'" in helm.refuse({path: "25min"})
+    assert not _accepted(path, "25min")
 
 
-CLIENTS: Final = [["a/b"], [{"labels": {"a": "b"}, "name": "c"}], [{"labels": {'a"': "b"}}], [{}], [{"namespace": "a"}]]
-ACCEPTED_AND_REFUSED: Final[tuple[tuple[str, list[object], list[object]], ...]] = (
-    ("stack", ["network"], ["", "cpu", ["gpu"]]),
-    ("maxParallelRestarts", [0, 7], [-1, 1.5, "3"]),
-    ("controller.maxUnavailable", [1, "3", "100%"], [0, "0", "0%", -1, 1.5, "half", "101%", 1000000]),
-    ("advanced.restartBackoff", ["1s"], ["0s", "721h"]),
-    ("pluginTimeout", ["1s"], ["0s", "31d", "900000h"]),
-    ("plugin.names", [["a" * 63], ["a.b"]], [["a." * 127], ["a/b"], ['x"]'], [{"name": "a"}], "a"]),
-    ("plugin.namespace", [""], ["a.b", "A"]),
-    ("driverClients", [[{"labels": {"a.b/c": ""}}], [{"namespace": "a", "name": "b.c"}]], list(CLIENTS)),
-    ("timeout", ["30s", "1h30m"], ["25min", "1.5h", "", 300, True, "1m1h", "721h"]),
-    ("dryRun", [True], ["yes"]),
-)
+ACCEPTED: Final[Values] = {
+    "stack": ["network"],
+    "maxParallelRestarts": [0, 7],
+    "controller.maxUnavailable": [1, "3", "100%"],
+    "pluginTimeout": ["1s", "0h1s", "99999h"],
+    "nodeTimeout": ["0s"],
+    "advanced.restartBackoff": ["1s"],
+    "plugin.names": [["a" * 63], ["a.b"]],
+    "plugin.namespace": [""],
+    "driverClients": [[{"labels": {"a.b/c": ""}}], [{"namespace": "a", "name": "b.c"}]],
+    "timeout": ["30s", "1h30m"],
+}
+REFUSED: Final[Values] = {
+    "stack": ["", "cpu", ["gpu"]],
+    "refreshAfter": ["mig", ["disk"]],
+    "maxParallelRestarts": [-1, 1.5, "3"],
+    "controller.maxUnavailable": [0, "0", "0%", -1, 1.5, "half", "101%", 1000000],
+    "pluginTimeout": ["0s", "0h0m", "999999h"],
+    "advanced.restartBackoff": ["0s"],
+    "plugin.names": [["a." * 127], ["a/b"], ['x"'], ["x\n"], [{"name": "a"}], "a"],
+    "plugin.namespace": ["a.b", "A"],
+    "driverClients": [
+        ["a/b"],
+        [{"labels": {"a": "b"}, "name": "c"}],
+        [{"labels": {'a"': "b"}}],
+        [{"labels": {"a": "b c"}}],
+        [{}],
+        [{"namespace": "a"}],
+    ],
+    "timeout": ["25min", "1.5h", "", 300, True, "1m1h"],
+    "onDeadline": ["never"],
+    "onManualUpgrade": ["ask"],
+    "dryRun": ["yes"],
+}
 
 
-def test_chart_and_program_accept_the_same(helm: Helm) -> None:
-    """A value that the program refuses fails before anything is installed, and no other does."""
-    for name, good, bad in ACCEPTED_AND_REFUSED:
-        assert [value for value in good if not _accepted(name, value)] == [], name
-        assert [value for value in bad if _accepted(name, value)] == [], name
-        assert [value for value in bad if helm.template({name: value}).returncode == 0] == [], name
-    for row in zip_longest(*(good for _, good, _ in ACCEPTED_AND_REFUSED)):
-        names = (name for name, _, _ in ACCEPTED_AND_REFUSED)
-        assert helm.render({name: value for name, value in zip(names, row, strict=True) if value is not None})
+def _each(rows: Values) -> list[Any]:
+    return [pytest.param(path, value, id=f"{path}={value!r}") for path, values in rows.items() for value in values]
 
 
-def _accepted(name: str, value: object) -> bool:
+@pytest.mark.parametrize(("path", "value"), _each(ACCEPTED))
+def test_chart_and_program_accept_the_same(helm: Helm, path: str, value: object) -> None:
+    """No check refuses what works."""
+    assert _accepted(path, value)
+    assert helm.render({path: value})
+
+
+@pytest.mark.parametrize(("path", "value"), _each(REFUSED))
+def test_chart_and_program_refuse_the_same(helm: Helm, path: str, value: object) -> None:
+    """A value that the program refuses fails before anything is installed."""
+    assert not _accepted(path, value)
+    assert path.partition(".")[0] in helm.refuse({path: value})
+
+
+def _accepted(path: str, value: object) -> bool:
     """Return whether the program accepts a value."""
-    for key in reversed(name.split(".")):
+    for key in reversed(path.split(".")):
         value = {key: value}
     try:
         settings_from(value)

@@ -6,7 +6,6 @@ import re
 from datetime import date
 from typing import Any, Final
 
-import msgspec
 import pytest
 
 from hook import checks, config
@@ -16,9 +15,7 @@ from hook.errors import SettingsError
 from hook.format import Bound
 from hook.objects.drivers import StackName
 from tests.fixtures.settings import EVERY_SETTING
-from tools.settings import settings
 
-AT_LEAST_ONE: Final = "^([1-9][0-9]{0,5}|[1-9][0-9]?%|100%)$"
 SECONDS: Final = [Duration(seconds=count) for count in range(1, 7)]
 READ: Final = Settings(
     stack=StackName.GPU, timeout=Duration(hours=1, minutes=1, seconds=1),
@@ -50,27 +47,17 @@ def test_every_setting_is_read() -> None:
     assert ControllerSettings() == settings_from({}, controller=True)
 
 
-def test_every_setting_has_a_description() -> None:
-    """The sample names every setting, with a value that is not the default (but `stack`)."""
-    for path, setting in settings()[0].items():
-        value: Any = EVERY_SETTING
-        for name in path:
-            value = value[name]
-        assert setting.description, path
-        assert setting.is_default(value) is (path == ("stack",)), path
-
-
 def test_a_duration_has_units() -> None:
     """Durations look like those of Helm and Kubernetes. The message shows one that works."""
     for text, seconds in {"25m": 1500, "90s": 90, "1h30m": 5400, "0s": 0, "720h": 2_592_000, "1h1m1s": 3661}.items():
         assert Duration(seconds=seconds) == duration(text), text
     wrong: tuple[object, ...] = (
-        "", "25", "25min", "1.5h", "-3m", "3m5h", "5 minutes", " 5m", 25, None, True, [], "9" * 5000 + "s", "१m",
+        "", "25", "25min", "1.5h", "-3m", "3m5h", "5 minutes", " 5m", 25, None, True, [],
+        "9" * 5000 + "s", "123456s", "१m",
     )  # fmt: skip
     for value in wrong:
         message = refusal({"timeout": value})
         assert message.endswith("is not a duration; use units, such as 25m, 90s or 1h30m"), value
-    assert 'pluginTimeout: "721h" is longer than 30 days' == refusal({"pluginTimeout": "721h"})
 
 
 def test_a_number_or_percentage_is_written_as_in_kubernetes() -> None:
@@ -173,12 +160,3 @@ def test_what_cannot_work_or_has_no_effect_is_refused() -> None:
     # A controller that never acts would look like one that does.
     assert settings_from({"dryRun": True}).dry_run
     assert refusal({"dryRun": True}, controller=True).startswith("dryRun: the controller has no dry run")
-
-
-def test_every_pattern_has_words() -> None:
-    """No message shows a regular expression."""
-    found, definitions = settings()
-    schemas = msgspec.json.encode([[setting.schema for setting in found.values()], definitions])
-    patterns = {msgspec.json.decode(text) for text in re.findall(rb'"pattern":("(?:[^"\\]|\\.)*")', schemas)}
-    assert {AT_LEAST_ONE} == patterns - checks._PATTERNS.keys()
-    assert checks._PATTERNS.keys() < patterns

@@ -7,24 +7,8 @@ place. The program checks its settings in addition, such as components that the 
 {{- if not .Values.image.repository -}}
 {{- $problems = append $problems "image.repository is empty: this chart is from the sources, which name no image. Build the image (make image), push it where your nodes pull from, and set image.registry and image.repository; or install a released chart." -}}
 {{- end -}}
-{{- $durations := dict "timeout" .Values.timeout "pluginTimeout" .Values.pluginTimeout "nodeTimeout" .Values.nodeTimeout -}}
-{{- range $name, $value := .Values.advanced -}}
-{{- $_ := set $durations (printf "advanced.%s" $name) $value -}}
-{{- end -}}
-{{- range $name, $value := $durations -}}
-{{- $text := $value | default "" | toString -}}
-{{- if or (empty $text) (not (regexMatch "^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$" $text)) -}}
-{{- $problems = append $problems (printf "%s is %q, which is not a duration: write hours, minutes and seconds, such as 90s, 25m or 1h30m." $name $text) -}}
-{{- else -}}
-{{- $seconds := include "gpu-operator-post.seconds" $text | int64 -}}
-{{- if gt $seconds 2592000 -}}
-{{- $problems = append $problems (printf "%s is %q: at most 30 days." $name $text) -}}
-{{- else if and (eq $name "timeout") (lt $seconds 30) -}}
-{{- $problems = append $problems (printf "timeout is %q: at least 30s, because one plugin needs that long to restart and to be verified." $text) -}}
-{{- else if and (has $name (list "pluginTimeout" "advanced.restartBackoff")) (lt $seconds 1) -}}
-{{- $problems = append $problems (printf "%s is %q: it must be longer than 0s." $name $text) -}}
-{{- end -}}
-{{- end -}}
+{{- if lt (include "gpu-operator-post.seconds" .Values.timeout | int64) 30 -}}
+{{- $problems = append $problems (printf "timeout is %q: at least 30s, because one plugin needs that long to restart and to be verified." .Values.timeout) -}}
 {{- end -}}
 {{- if not (or .Values.job.enabled .Values.controller.enabled) -}}
 {{- $problems = append $problems "job.enabled and controller.enabled are false, so nothing would run: enable one of them, or set enabled to false to leave the release empty." -}}

@@ -1,7 +1,7 @@
 """The root values of the GPU operator's chart, which bundlers pass to our chart as well.
 
-Our chart accepts and ignores them, flat or nested, and refuses every other unknown value. None of our own root
-values may have one of these names: a test holds that.
+values.schema.json accepts and ignores them, flat or nested, and refuses every other unknown value. None of our own root
+values may have one of these names.
 
 Sources are in github.com/NVIDIA/gpu-operator, folder deployments/gpu-operator, unless they say otherwise.
 """
