@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from hook.config import Settings
     from hook.kube.client import Api
-    from hook.kube.events import Job
     from hook.run.controller import Controller
     from hook.run.view import View, Viewer
 
@@ -167,7 +166,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         namespace = values["job_namespace"] or _pod_namespace(values)
         job = own_job(api, namespace, values["job_name"], patience, ours.total_seconds())
         recorder = events.EventRecorder(api, job.reference.uid if job else "", silent=settings.dry_run)
-        runner = Runner(api, cache, settings, recorder, job, _status_object(api, settings, values, job))
+        runner = Runner(api, cache, settings, recorder, job, _status_object(api, settings, values))
         outcome = runner.run()
     except (HookError, TerminatedError) as error:
         outcome = _outcome_of(error, runner.last if runner else None)
@@ -186,12 +185,10 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     return outcome.exit_code
 
 
-def _status_object(api: Api, settings: Settings, values: Mapping[str, Any], job: Job | None) -> StatusObject | None:
+def _status_object(api: Api, settings: Settings, values: Mapping[str, Any]) -> StatusObject | None:
     if not values["status_name"] or settings.dry_run:
         return None
-    namespace = values["job_namespace"] or _pod_namespace(values)
-    started = job.started if job else api.began
-    return StatusObject(api, namespace, values["status_name"], f"job/{values['job_name']}", started)
+    return StatusObject(api, values["job_namespace"] or _pod_namespace(values), values["status_name"])
 
 
 def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
@@ -240,9 +237,9 @@ def _report(
     facts: dict[str, Any] = {}
     if settings.log_format is LogFormat.JSON:
         facts = {"report": {**report.as_json(decision), "affectedWorkloads": workloads.as_json(affected)}}
-    elif rows := [*filter(None, [report.table(decision)]), *workloads.as_lines(affected)]:
-        click.echo("\n".join(rows))
-    for warning in decision.warnings:
+    elif rows := report.table(decision):
+        click.echo(rows)
+    for warning in (*decision.warnings, *workloads.summary(affected)):
         log.warning("%s", warning)
     log.log(logging.ERROR if decision.unhappy else logging.INFO, "%s", headline(decision), extra={"facts": facts})
     for line in report.advice(decision, stack) if decision.phase is not Phase.DONE else ():

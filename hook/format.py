@@ -13,10 +13,10 @@ NAMED_IN_A_SENTENCE: Final = 5
 """Most nodes that one message names. The table has all of them."""
 
 
-def some(nodes: Sequence[str]) -> str:
+def some(names: Sequence[str], most: int = NAMED_IN_A_SENTENCE) -> str:
     """Return the first few names, and the number of the others."""
-    first = ", ".join(nodes[:NAMED_IN_A_SENTENCE])
-    return first if len(nodes) <= NAMED_IN_A_SENTENCE else f"{first} and {len(nodes) - NAMED_IN_A_SENTENCE} more"
+    first = ", ".join(names[:most])
+    return first if len(names) <= most else f"{first} and {len(names) - most} more"
 
 
 def timestamp(when: datetime) -> str:

@@ -107,14 +107,11 @@ DETAILS: Final = {
     "nodes": "[States](states.md), [reasons](../troubleshooting.md#by-reason). With several plugins, a node counts "
     "once, by its least advanced one.",
     "oldest_stale_timestamp_seconds": "It is stale until its successor is verified.",
-    "reaction_seconds": "The kubelet reports whole seconds.",
-    "restarts": "Reason: why the plugin was stale. `Driver`: it started before the driver. `Provider`: it started "
-    "before a component in `refreshAfter`. "
-    "Result: `restarted`, `refused` by admission, or `failed`.",
+    "restarts": "Plugin: namespace and name of its DaemonSet. Result: `restarted`, `refused` by admission, or "
+    "`failed`.",
     "affected_pods": "[Which pods](../affected-workloads.md)",
     "api_errors": "Each attempt counts. The code is the HTTP status, or 0 without an answer. 404, 409 and "
     "410 are normal.",
-    "watch_restarts": "Reason: `Ended` after a minute, as requested, or the code of an error.",
 }
 """What the help text of a metric leaves out, by its name."""
 MEANINGS: Final[Mapping[StrEnum, str]] = {

@@ -83,13 +83,8 @@ Each other 403 to a write is of admission: a policy, a webhook, a quota, or a na
 PLAIN: Final = frozenset({UNAUTHORIZED, THROTTLED})
 """Status codes that an API server may send as plain text. All other refusals have a Status object."""
 
-ENDED: Final = "Ended"
-"""Reason for the restart of a watch: its timeout ended."""
-
 Failure = tuple[str, str, str]
 """HTTP status (0 without an answer), verb, resource."""
-Restart = tuple[str, str]
-"""Resource, and why its watch was restarted: ``ENDED`` or the status of an error."""
 
 
 class Counters:
@@ -98,7 +93,6 @@ class Counters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._errors: Counter[Failure] = Counter()
-        self._watches: Counter[Restart] = Counter()
 
     @contextmanager
     def counting(self, verb: str, resource: str) -> Iterator[None]:
@@ -114,22 +108,11 @@ class Counters:
         with self._lock:
             self._errors[str(error.status), verb, resource] += 1
 
-    def watch_ended(self, resource: str, why: str) -> None:
-        """Count a watch that will be restarted."""
-        with self._lock:
-            self._watches[resource, why] += 1
-
     @property
     def errors(self) -> Mapping[Failure, int]:
         """Return the number of errors by status, verb and resource."""
         with self._lock:
             return dict(self._errors)
-
-    @property
-    def watches(self) -> Mapping[Restart, int]:
-        """Return the number of ended watches by resource and reason."""
-        with self._lock:
-            return dict(self._watches)
 
 
 def connect(kubeconfig: str, context: str, service_account_dir: str) -> Api:

@@ -64,6 +64,9 @@ class ObjectReference:
     name: str
     uid: str
 
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
 
 def daemonset_reference(daemonset: DaemonSet) -> ObjectReference:
     """Return the reference to a DaemonSet."""

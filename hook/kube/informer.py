@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hook.errors import FORBIDDEN, GONE, NOT_FOUND, UNAUTHORIZED, UNREADABLE, ApiError
 from hook.kube import retry
-from hook.kube.client import ENDED
 from hook.kube.listing import list_views, version_of
 from hook.objects import readers
 
@@ -169,7 +168,7 @@ class Informer:
         """Watch once. After that the version is where the next watch begins, or empty to list again."""
         seconds = WATCH_SECONDS + retry.CHANCE.randrange(WATCH_SPREAD_SECONDS)
         request, version = self._options.watch(self._version, seconds), self._version
-        started, why, retry_after = time.monotonic(), ENDED, 0.0
+        started, retry_after = time.monotonic(), 0.0
         try:
             open_watch = self._noting_failures(self._api.open_watch)
             response = self._retrier(self._after_sync)(open_watch, request, seconds)
@@ -181,11 +180,9 @@ class Informer:
             elif not error.transient or error.status in {UNAUTHORIZED, FORBIDDEN}:
                 raise
             # A watch that was open and broke is no failed attempt, so the retries of the next one start again.
-            why = str(error.status)
             log.debug("watching %s again: %s", self._plural, error)
             self._note_failure(error)
             retry_after = error.retry_after
-        self._api.counters.watch_ended(self._options.resource.group_resource, why)
         useful = self._version not in (version, "") or time.monotonic() - started > SHORT_WATCH_SECONDS
         self._short_watches = 0 if useful else self._short_watches + 1
         pause = retry.backoff(self._short_watches) if self._short_watches > 1 else NEXT_WATCH_SECONDS

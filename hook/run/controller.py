@@ -24,12 +24,11 @@ from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import own_deployment
 from hook.objects.drivers import STACKS
 from hook.run import report, workloads
-from hook.run.health import serve
 from hook.run.loop import TICK_SECONDS, ReconcileLoop
-from hook.run.metrics import Telemetry
 from hook.run.report import ProgressReporter
 from hook.run.status import ControllerState
 from hook.run.statusobject import StatusObject
+from hook.run.telemetry import Telemetry, serve
 from hook.run.workloads import WorkloadObserver
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from hook.kube.events import ObjectReference
     from hook.objects.drivers import Stack, StackName
     from hook.objects.views import Snapshot
-    from hook.run.report import RestartResult
 
 log = logging.getLogger(__name__)
 
@@ -82,9 +80,9 @@ def identity(  # noqa: PLR0913, PLR0917 - one value for each flag, and the stack
 def begin(api: Api, settings: Settings, who: Identity, listen: str) -> Controller:
     """Start the server for metrics and health, and return the controller. Raises HookError."""
     telemetry = Telemetry(api.counters)
-    server = serve(telemetry.health, telemetry.registry, listen)
+    server = serve(telemetry, listen)
     host = listen.rpartition(":")[0] or "0.0.0.0"  # noqa: S104 - for a log line
-    log.info("metrics and health on http://%s:%d", host, server.port)
+    log.info("metrics and health on http://%s:%d", host, server.server_port)
     return Controller(api, settings, who, telemetry)
 
 
@@ -153,18 +151,14 @@ class Leader:
         self._api, self._settings, self._lease, self._telemetry = api, settings, lease, telemetry
         self._status_object: StatusObject | None = None
         if identity.status_name:
-            where = (identity.election.namespace, identity.status_name)
-            self._status_object = StatusObject(api, *where, f"controller/{identity.election.identity}", api.now())
+            self._status_object = StatusObject(api, identity.election.namespace, identity.status_name)
         self.cache = Cache(api, settings, retry.CONTROLLER)
         owner = own_deployment(api, identity.election.namespace, identity.workload)
         recorder = events.EventRecorder(api, identity.election.identity, silent=False)
-        progress = ProgressReporter(recorder, owner, on_restart=self._count)
+        progress = ProgressReporter(recorder, owner, on_restart=telemetry.executed)
         self._reporter = StateReporter(progress, STACKS[settings.stack])
         self.loop = ReconcileLoop(api, self.cache, settings, progress, api.now())
-        self.workloads = WorkloadObserver(self.cache, settings, self._status_object)
-
-    def _count(self, result: RestartResult) -> None:
-        self._telemetry.executed(result, self._api.now())
+        self.workloads = WorkloadObserver(self.cache, settings)
 
     def run(self) -> NoReturn:
         """Reconcile until an error ends the process. Raises HookError."""
@@ -190,7 +184,7 @@ class Leader:
         results = self.loop.act(decision, self._lease.remaining)
         affected = self.workloads.observe(snapshot)
         restarted = self.loop.restarter.restarted
-        state = ControllerState(decision, self._api.now(), self.cache.out_of_sync, restarted, affected)
+        state = ControllerState(decision, self._api.now(), affected, self.cache.out_of_sync, restarted)
         self._publish(state, snapshot)
         busy = results or decision.actions or decision.phase is Phase.WAIT
         self.loop.rest(TICK_SECONDS if busy else QUIET_SECONDS)
@@ -200,7 +194,7 @@ class Leader:
         self._telemetry.reconciled(state)
         self._reporter.report(state, list(self.loop.subjects.values()))
         if self._status_object is not None and state.lost is None:
-            self._status_object.show(state.decision, snapshot, self._settings, heartbeat=True)
+            self._status_object.show(state.decision, state.affected, snapshot, self._settings)
 
 
 class StateReporter:
@@ -214,7 +208,7 @@ class StateReporter:
         """UIDs of the pods in the last Event about affected pods."""
 
     def report(self, state: ControllerState, plugins: Iterable[ObjectReference]) -> None:
-        """Report what changed since the last state."""
+        """Report what changed since the last state, and from time to time a summary."""
         decision, progress = state.decision, self._progress
         progress.report_changes(decision)
         progress.forget_all_but(decision)
@@ -231,7 +225,7 @@ class StateReporter:
             self._event(plugins, decision.reason, headline(decision))
         if decision.phase not in CALM and time.monotonic() - progress.last_summary >= SUMMARY_SECONDS:
             progress.summarise(decision)
-        if state.affected is not None and not state.affected.unknown:
+        if not state.affected.unknown:
             self._report_affected(state.affected)
 
     def _report_affected(self, affected: Affected) -> None:

@@ -64,7 +64,7 @@ class Runner:
         self._status_object = status_object
         self._reporter = ProgressReporter(recorder, job.reference if job else None)
         self._loop = ReconcileLoop(api, cache, settings, self._reporter, self._started)
-        self.workloads = WorkloadObserver(cache, settings, status_object)
+        self.workloads = WorkloadObserver(cache, settings)
         self._confirm_after = 0.0
         self.last = self._loop.last
 
@@ -108,9 +108,9 @@ class Runner:
             final = decision if self._settings.dry_run else None
             if decision.final and not self._settings.dry_run:
                 final = self._confirmed(decision)
-            self.workloads.observe(snapshot, now=final is not None and final.phase is not Phase.DEADLINE)
+            affected = self.workloads.observe(snapshot, now=final is not None and final.phase is not Phase.DEADLINE)
             if self._status_object is not None:
-                self._status_object.show(decision, snapshot, self._settings)
+                self._status_object.show(decision, affected, snapshot, self._settings)
             if final is not None:
                 return final
             self._loop.act(decision, self._left)
@@ -176,11 +176,12 @@ class Runner:
         """Write the end of the run to the status object. It is written once more if the API server was busy."""
         if self._status_object is None:
             return
+        affected = self.workloads.affected
         left = (self._left + self._settings.margin.total_seconds()) / 2
         if outcome.exit_code in RESULTS:
-            self._status_object.end(outcome.decision, seconds=min(STATUS_SECONDS, left))
+            self._status_object.end(outcome.decision, affected, seconds=min(STATUS_SECONDS, left))
         else:
-            self._status_object.end(outcome.decision, StatusPhase.UNKNOWN, 0.0)
+            self._status_object.end(outcome.decision, affected, StatusPhase.UNKNOWN, 0.0)
 
     def stop_events(self) -> None:
         """Stop without an Event about the end. Flush the Events of the last restarts."""

@@ -156,7 +156,7 @@ class Restarter:
         self.restarted += 1
         note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
         log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
-        return RestartResult(action, note, pod.daemonset_uid, pod.uid)
+        return RestartResult(action, note)
 
     def _send(self, request: requests.Request, what: str, end: float) -> tuple[_Sent, str]:
         """Send a write. Return its result, and the error if a retry may succeed. A conflict needs a new decision."""
@@ -269,7 +269,7 @@ class ReconcileLoop:
         for result in results:
             self.remember(result)
             done.append(result)
-            self._reporter.report_restart(result, self.subjects.get(result.daemonset_uid))
+            self._reporter.report_restart(result, self.subjects.get(result.action.pod.daemonset_uid))
         return done
 
     def stop_events(self) -> None:

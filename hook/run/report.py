@@ -10,10 +10,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
+from hook.decide.end import TERMINAL
 from hook.decide.reasons import EventReason, Reason, Trait, remedy
-from hook.decide.result import NodeState, Phase, headline, in_need
+from hook.decide.result import NodeState, Phase, except_verified, headline, in_need
 from hook.format import aligned, as_text, printable
-from hook.run.status import remaining
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -53,8 +53,6 @@ class RestartResult:
     action: DeletePod
     note: str = ""
     """Text for the log and the Event. Empty if nothing was restarted."""
-    daemonset_uid: str = ""
-    about: str = ""
     refused: str = ""
     """The API server's message, if it refused the restart for good."""
     trouble: str = ""
@@ -68,7 +66,7 @@ class ProgressReporter:
         self,
         recorder: EventRecorder,
         owner: ObjectReference | None,
-        on_restart: Callable[[RestartResult], None] | None = None,
+        on_restart: Callable[[RestartResult, ObjectReference | None], None] | None = None,
     ) -> None:
         self.recorder, self.owner, self._on_restart = recorder, owner, on_restart
         self._statuses: tuple[NodeStatus, ...] = ()
@@ -90,10 +88,10 @@ class ProgressReporter:
     def report_restart(self, result: RestartResult, plugin: ObjectReference | None) -> None:
         """Record a restart as one Event on the plugin's DaemonSet. Our own Job or Deployment gets summaries."""
         if self._on_restart:
-            self._on_restart(result)
+            self._on_restart(result, plugin)
         subject = plugin or self.owner
         if subject is not None and result.note:
-            self.recorder.event(subject, EventReason.STALE_PLUGIN_RESTARTED, result.note, about=result.about)
+            self.recorder.event(subject, EventReason.STALE_PLUGIN_RESTARTED, result.note, about=result.action.pod.uid)
 
     def report(self, decision: Decision, left: timedelta) -> None:
         """Log what changed since the last decision, and from time to time a summary."""
@@ -169,7 +167,8 @@ def _log_change(alike: list[NodeStatus]) -> None:
 def progress(decision: Decision) -> str:
     """Return how many eligible nodes are verified."""
     eligible = {status.node for status in decision.statuses if status.state is not NodeState.EXCLUDED}
-    return f"{len(eligible) - remaining(decision)} of {len(eligible)} nodes verified"
+    remaining = {status.node for status in except_verified(decision.statuses) if status.state not in TERMINAL}
+    return f"{len(eligible) - len(remaining)} of {len(eligible)} nodes verified"
 
 
 def table(decision: Decision) -> str:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hook.decide.end import TERMINAL
-from hook.decide.result import except_verified
-
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -23,13 +20,9 @@ class ControllerState:
     decision: Decision
     now: datetime
     """Time of the reconcile, by the API server's clock."""
+    affected: Affected
+    """Pods that may hold files of an old driver."""
     lost: OutOfSync | None = None
+    """Why the cache is out of sync."""
     restarted: int = 0
     """Plugins that this leader has restarted."""
-    affected: Affected | None = None
-    """Pods that may hold files of an old driver. None before the fleet is read."""
-
-
-def remaining(decision: Decision) -> int:
-    """Return the number of nodes that are neither verified nor excluded. Failed nodes count."""
-    return len({status.node for status in except_verified(decision.statuses) if status.state not in TERMINAL})

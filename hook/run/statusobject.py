@@ -1,8 +1,8 @@
 """Status object: a ConfigMap with flat keys that other tools read, also after the Job is gone.
 
-``kubectl wait --for=jsonpath``, Flux, Argo CD and Chainsaw read it (docs/status-object.md). The chart
-renders it with the ``trigger`` alone. The program applies its keys by server-side apply, so an upgrade of the release
-resets nothing.
+``kubectl wait --for=jsonpath``, Flux, Argo CD and Chainsaw read it (docs/status-object.md). The program never does. The
+chart renders it with the ``trigger`` alone. The program applies its keys by server-side apply, so an upgrade of the
+release resets nothing.
 
 A write that fails never fails a run: it is logged once, and repeated with the next one.
 """
@@ -24,11 +24,9 @@ from hook.kube.requests import CONFIG_MAPS, apply_patch
 from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
     from hook.config import Settings
     from hook.decide.result import Decision
+    from hook.decide.workloads import Affected
     from hook.kube.client import Api
     from hook.objects.views import Snapshot
 
@@ -37,15 +35,14 @@ log = logging.getLogger(__name__)
 WRITE_SECONDS: Final = 5.0
 """Time between two writes, unless the phase changes."""
 HEARTBEAT_SECONDS: Final = 30.0
-"""Time after which a controller writes a state that has not changed."""
+"""Time after which a state is written that has not changed."""
 TIMEOUT_SECONDS: Final = 2.0
 """Timeout of one write. The reconcile loop waits for it."""
 LONGEST_MESSAGE: Final = 1000
 """Longest message, in characters."""
-STATE_MANAGER: Final = "gpu-operator-post"
-"""Field manager of the state of the fleet."""
-AFFECTED, FIRST_PODS = "affectedPods", "firstAffectedPods"
-"""Keys that are absent while affected pods are not known."""
+FIRST_PODS: Final = 10
+"""Affected pods that are named."""
+FIELD_MANAGER: Final = "gpu-operator-post"
 
 
 class StatusPhase(StrEnum):
@@ -67,50 +64,46 @@ PHASES: Final = {
     Phase.FAIL: StatusPhase.FAILED,
     Phase.DEADLINE: StatusPhase.TIMED_OUT,
 }
-
-
 NO_POLICY: Final = {"driverVersion": "", "operatorChartVersion": "", "observedGeneration": ""}
 
 
 class StatusObject:
     """Writer of one status object."""
 
-    def __init__(self, api: Api, namespace: str, name: str, writer: str, started: datetime) -> None:
-        self._api, self._namespace, self._name, self._writer = api, namespace, name, writer
-        self._started = timestamp(started)
-        self._phase: StatusPhase | None = None
+    def __init__(self, api: Api, namespace: str, name: str) -> None:
+        self._api, self._namespace, self._name = api, namespace, name
         self._written: dict[str, str] = {}
+        """What the last write has, if it succeeded."""
+        self._phase: StatusPhase | None = None
         self._policy = NO_POLICY
         self._written_at = float("-inf")
         self._warned = False
-        self.workloads: Mapping[str, str] = {}
-        """What is known of affected pods. The next write has it."""
 
-    def show(self, decision: Decision, snapshot: Snapshot, settings: Settings, *, heartbeat: bool = False) -> None:
+    def show(self, decision: Decision, affected: Affected, snapshot: Snapshot, settings: Settings) -> None:
         """Write the state after a decision, if that is due."""
         phase, waited = PHASES[decision.phase], time.monotonic() - self._written_at
         if phase is self._phase and waited < WRITE_SECONDS:
             return
         self._policy = NO_POLICY if decision.phase is Phase.SKIP else _of_policy(snapshot, settings)
-        keys = {**_of_fleet(decision), **self._policy, **self.workloads}
-        if phase is self._phase and keys == self._written and not (heartbeat and waited >= HEARTBEAT_SECONDS):
-            return
-        self._write(phase, keys, TIMEOUT_SECONDS)
+        keys = self._keys(phase, decision, affected)
+        if keys != self._written or waited >= HEARTBEAT_SECONDS:
+            self._write(phase, keys, TIMEOUT_SECONDS)
 
-    def end(self, decision: Decision, phase: StatusPhase | None = None, seconds: float = TIMEOUT_SECONDS) -> None:
+    def end(
+        self, decision: Decision, affected: Affected, phase: StatusPhase | None = None, seconds: float = TIMEOUT_SECONDS
+    ) -> None:
         """Write the end of a run, with retries for at most `seconds`."""
-        keys = {**_of_fleet(decision), **self._policy, **self.workloads}
-        self._write(phase or PHASES[decision.phase], keys, seconds)
+        phase = phase or PHASES[decision.phase]
+        self._write(phase, self._keys(phase, decision, affected), seconds)
+
+    def _keys(self, phase: StatusPhase, decision: Decision, affected: Affected) -> dict[str, str]:
+        return {"phase": phase, **_of_fleet(decision), **_of_pods(affected), **self._policy}
 
     def _write(self, phase: StatusPhase, keys: dict[str, str], seconds: float) -> None:
-        self._written_at = time.monotonic()
-        times = {"startedAt": self._started, "updatedAt": timestamp(self._api.now())}
-        written = self._apply(STATE_MANAGER, {"phase": phase, **keys, **times, "writer": self._writer}, seconds)
-        self._phase, self._written = phase, keys if written else {}
-
-    def _apply(self, manager: str, keys: Mapping[str, str], seconds: float) -> bool:
-        """Apply keys, with retries if there is more time than one write takes. Log the first failure."""
-        request = apply_patch(CONFIG_MAPS, self._namespace, self._name, manager, {"data": dict(keys)})
+        """Write, with retries if there is more time than one write takes. Log the first failure."""
+        self._phase, self._written, self._written_at = phase, {}, time.monotonic()
+        data = {**keys, "updatedAt": timestamp(self._api.now())}
+        request = apply_patch(CONFIG_MAPS, self._namespace, self._name, FIELD_MANAGER, {"data": data})
         retrier = retry.retrying(retry.WRITE, time.sleep, time.monotonic() + seconds - TIMEOUT_SECONDS)
         try:
             retrier(self._api.send, request, TIMEOUT_SECONDS)
@@ -118,8 +111,8 @@ class StatusObject:
             level = logging.DEBUG if self._warned else logging.WARNING
             log.log(level, "cannot write the status object %s/%s: %s", self._namespace, self._name, error)
             self._warned = True
-            return False
-        return True
+        else:
+            self._written = keys
 
 
 def _of_fleet(decision: Decision) -> dict[str, str]:
@@ -140,6 +133,14 @@ def _of_fleet(decision: Decision) -> dict[str, str]:
         "failed": str(sum(NodeState.FAILED in found for found in states.values())),
         "excluded": str(excluded),
     }
+
+
+def _of_pods(affected: Affected) -> dict[str, str]:
+    """Return the number and the first names of affected pods; nothing while they are not known."""
+    if affected.unknown:
+        return {}
+    first = ", ".join(map(str, affected.pods[:FIRST_PODS]))
+    return {"affectedPods": str(len(affected.pods)), "firstAffectedPods": first}
 
 
 def _of_policy(snapshot: Snapshot, settings: Settings) -> dict[str, str]:

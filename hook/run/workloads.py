@@ -1,4 +1,4 @@
-"""Report which pods may hold files of an old driver: table, JSON, the text of the Event, and keys of the status object.
+"""Report which pods may hold files of an old driver: table, JSON, and the text of the Event.
 
 The program only reports them. It never evicts or deletes a pod with claims: only the owner of a
 pod knows what its end costs.
@@ -13,14 +13,12 @@ from hook.decide.fleet import find_plugins
 from hook.decide.workloads import Affected, affected_pods
 from hook.format import aligned, printable, some, timestamp
 from hook.objects.drivers import STACKS
-from hook.run import statusobject
 
 if TYPE_CHECKING:
     from hook.config import Settings
     from hook.decide.workloads import AffectedPod
     from hook.kube.cache import Cache
     from hook.objects.views import Snapshot
-    from hook.run.statusobject import StatusObject
 
 EVALUATE_SECONDS: Final = 5.0
 """Time between two evaluations. No restart depends on them."""
@@ -29,13 +27,13 @@ EVALUATE_FACTOR: Final = 20
 AWAIT_SECONDS: Final = 5.0
 """Longest wait of a run that ends before claims and pods were read. To read 20,000 of them takes longer."""
 LOOK_SECONDS: Final = 0.1
+MOST_NAMED: Final = 10
+"""Pods in a line of the log, and in an Event."""
 MOST_ROWS: Final = 50
 MOST_LISTED: Final = 100
 """Pods in a JSON report. The count is of all."""
 MOST_CLAIMS: Final = 10
 """Claims of one pod."""
-FIRST: Final = 10
-"""Pods in the status object."""
 PAGE: Final = "docs/affected-workloads.md"
 HEADINGS: Final = ("POD", "NODE", "STARTED", "CLAIMS")
 
@@ -60,10 +58,10 @@ def why_not(settings: Settings) -> str:
 
 
 class WorkloadObserver:
-    """Evaluates the pods with claims from time to time, and tells the status object which are affected."""
+    """Evaluates the pods with claims from time to time."""
 
-    def __init__(self, cache: Cache, settings: Settings, status_object: StatusObject | None) -> None:
-        self._cache, self._settings, self._status_object = cache, settings, status_object
+    def __init__(self, cache: Cache, settings: Settings) -> None:
+        self._cache, self._settings = cache, settings
         self._next = float("-inf")
         self.affected = Affected(unknown=why_not(settings) or "the fleet was not evaluated")
 
@@ -77,8 +75,6 @@ class WorkloadObserver:
         self.affected = evaluate(self._cache, self._settings, snapshot)
         ended = time.monotonic()
         self._next = ended + max(EVALUATE_SECONDS, EVALUATE_FACTOR * (ended - began))
-        if self._status_object is not None:
-            self._status_object.workloads = status_keys(self.affected)
         return self.affected
 
     def _await(self) -> None:
@@ -96,19 +92,17 @@ def headline(affected: Affected) -> str:
 
 
 def note(affected: Affected) -> str:
-    """Return the text of the Event; empty without affected pods."""
+    """Return how many pods are affected, and the first of them; empty without affected pods."""
     if not affected.pods:
         return ""
-    names = some([f"{pod} on {pod.node}" for pod in affected.pods])
+    names = some([f"{pod} on {pod.node}" for pod in affected.pods], MOST_NAMED)
     return f"{headline(affected)}: {names}. A restart of the plugin does not repair them: {PAGE}"
 
 
-def status_keys(affected: Affected) -> dict[str, str]:
-    """Return the keys of the status object; none while the pods are not known."""
-    if affected.unknown:
-        return {}
-    first = ", ".join(map(str, affected.pods[:FIRST]))
-    return {statusobject.AFFECTED: str(len(affected.pods)), statusobject.FIRST_PODS: first}
+def summary(affected: Affected) -> list[str]:
+    """Return the warnings at the end of a run: the affected pods, and what cannot be read."""
+    malformed = f"affected workloads: {affected.malformed}" if affected.malformed else ""
+    return [printable(line) for line in (note(affected), malformed) if line]
 
 
 def as_lines(affected: Affected) -> list[str]:

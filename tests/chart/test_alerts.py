@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
-from hook.run import metrics
+from hook.run import telemetry
 from tests.chart.promql import engine
 from tests.chart.rendering import NAMESPACE, ROOT, Helm, Values
 from tests.client.controller import exposition
@@ -43,17 +43,21 @@ def _ours(metric: str, values: str, pod: str = POD, **labels: str) -> str:
 
 _leader: Final = partial(_ours, "leader")
 _started: Final = partial(_series, "process_start_time_seconds")
-_there: Final = partial(_ours, "build_info", version="0.1.0")
 _reconciled: Final = partial(_ours, "last_reconcile_timestamp_seconds")
 _out_of_sync: Final = partial(_ours, "cache_out_of_sync_seconds")
 _oldest: Final = partial(_ours, "oldest_stale_timestamp_seconds")
-_restarts: Final = partial(_ours, "restarts_total", reason="Driver", result="restarted")
+_restarts: Final = partial(_ours, "restarts_total", plugin="dra/plugin", result="restarted")
+_exporter: Final = partial(_ours, "restarts_total", plugin="monitoring/exporter", result="restarted")
 _errors: Final = partial(_ours, "api_errors_total", verb="watch", resource="pods")
-_plugins: Final = partial(_ours, "plugins")
+PLUGINS: Final = (_restarts, _exporter)
 
 
 def _nodes(state: str, reason: str, values: str) -> str:
     return _ours("nodes", values, state=state, reason=reason)
+
+
+def _verified(values: str) -> str:
+    return _nodes("Verified", "Verified", values)
 
 
 def _affected(values: str) -> str:
@@ -70,21 +74,21 @@ FIRES: Final[dict[str, Case]] = {
     "never-there": ("ControllerMissing", [], (10, 30)),
     "another-release-leads": ("ControllerMissing", [_leader("1x30", pod=OTHER_POD)], (10, 30)),
     "all-standby": ("ControllerMissing", [_leader("0x30")], (10, 30)),
-    "six-starts-in-an-hour": ("ControllerRestarting", [_started("0+1x6 6x23"), _there("1x29")], (6, 29)),
+    "six-starts-in-an-hour": ("ControllerRestarting", [_started("0+1x6 6x23"), _leader("0x9 1x20")], (6, 29)),
     "never-reconciles": ("NoProgress", [_leader("1x30"), _reconciled("0x30")], (9, 30)),
     "stops-reconciling": ("NoProgress", [_leader("1x30"), _reconciled("0+60x10 600x20")], (19, 30)),
     "blind-for-long": ("Blind", [_out_of_sync("0+60x10 0x20")], (6, 10)),
     "stale-for-long": ("PluginStale", [_oldest("0x30")], (16, 30)),
     "failed": ("NodeFailed", [_nodes("Failed", "DriverFailing", "_ 2x9 stale")], (2, 10)),
     "restarted-in-vain": ("RestartsDoNotHelp", [_nodes("Stale", "RestartBackedOff", BACK_OFF)], (16, 30)),
-    "four-restarts-of-one": ("ManyRestarts", [_plugins("1x40"), _restarts("0+1x4 4x35")], (4, 39)),
+    "four-restarts-of-one": ("ManyRestarts", [_verified("1x40"), _restarts("0+1x4 4x35"), _exporter("0x40")], (4, 39)),
     "affected-pods": ("AffectedWorkloads", [_affected("0 2x20 0x5")], (6, 21)),
     "watch-that-never-opens": ("ApiErrors", [_errors("0+6x60", code="403")], (36, 60)),
 }
 QUIET: Final[dict[str, Case]] = {
     "affected-pods-that-end-soon": ("AffectedWorkloads", [_affected("0 2x3 0x30")], None),
     "moved-to-another-node": ("ControllerMissing", [_leader(NODE_LOST)], None),
-    "control-plane-rolls": ("ControllerRestarting", [_started("0x10 1x10 2x10 3x10"), _there("1x43")], None),
+    "control-plane-rolls": ("ControllerRestarting", [_started("0x10 1x10 2x10 3x10"), _leader("1x43")], None),
     "reconciles": ("NoProgress", [_leader("1x30"), _reconciled("0+60x30")], None),
     "another-release-is-stuck": ("NoProgress", [_leader("1x30", pod=OTHER_POD), _reconciled("0x30")], None),
     "is-standby": ("NoProgress", [_leader("0x30"), _reconciled("0x30")], None),
@@ -95,8 +99,9 @@ QUIET: Final[dict[str, Case]] = {
     "waits-for-its-driver": ("NodeFailed", [_nodes("Waiting", "DriverNotReady", "5x30")], None),
     "failed-for-a-moment": ("NodeFailed", [_nodes("Failed", "UpgradeFailed", "1 stale")], None),
     "backs-off": ("NodeFailed", [_nodes("Stale", "RestartBackedOff", BACK_OFF)], None),
-    "three-restarts-of-one": ("ManyRestarts", [_plugins("1x70"), _restarts("0+1x3 3x67")], None),
-    "a-rollout-and-a-second": ("ManyRestarts", [_plugins("50x9 0x9 50x50"), _restarts("0+20x5 100x60")], None),
+    "three-restarts-of-each": ("ManyRestarts", [_verified("1x70"), *(of("0+1x3 3x67") for of in PLUGINS)], None),
+    "a-rollout-and-a-second": ("ManyRestarts", [_verified("50x9 0x9 50x50"), _restarts("0+20x5 100x60")], None),
+    "a-rollout-under-a-new-leader": ("ManyRestarts", [_verified("_x9 50x50"), _restarts("0+20x5 100x60")], None),
     "outage-of-the-api": ("ApiErrors", [_errors("0 150x60", code="0")], None),
     "expired-watches": ("ApiErrors", [_errors("0+60x60", code="410"), _errors("0+60x60", code="404")], None),
 }
@@ -137,7 +142,7 @@ def test_alerts_ask_for_what_the_program_shows(helm: Helm) -> None:
         "state": {str(state) for state in NodeState},
         "reason": {str(reason) for reason in Reason},
         "code": {"404", "409", "410"},
-        "result": {metrics.RESTARTED, metrics.REFUSED, metrics.FAILED},
+        "result": set(telemetry.RESULTS),
     }
     for name, alert in _alerts(helm).items():
         for selector in engine().selectors(alert["expr"]):

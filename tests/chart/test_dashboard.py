@@ -16,9 +16,10 @@ from hook.decide.result import NodeState
 from hook.decide.workloads import Affected, AffectedPod
 from hook.errors import CONFLICT, GONE, NO_ANSWER, NOT_FOUND, ApiError
 from hook.kube.client import Counters
+from hook.kube.events import ObjectReference
 from hook.kube.informer import OutOfSync
-from hook.run.metrics import Telemetry
 from hook.run.status import ControllerState
+from hook.run.telemetry import Telemetry
 from tests.chart.promql import Scrape, engine
 from tests.chart.rendering import NAMESPACE, Helm
 from tests.client.controller import decision, restart, stale, stale_pod, standing, verified
@@ -27,20 +28,17 @@ SECONDS: Final = 60
 """From the first scrape to the second."""
 LEADER: Final = "controller-a"
 STANDBY: Final = "controller-b"
+OWNER: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")
 LEGEND: Final = re.compile(r"\{\{(\w+)\}\}")
 SHOWN: Final[dict[str, dict[str, Any]]] = {
     "Leader": {"": 1},
-    "Stale plugins": {"": 1},
+    "Stale nodes": {"": 1},
     "Failed nodes": {"": 1},
     "Affected pods": {"": 2},
     "Cache out of sync": {"": 120},
     "Nodes by state": {"Verified": 1, "Stale": 1, "Failed": 1, "Excluded": 1},
     "What nodes wait for": {"PluginStale": 1, "DriverFailing": 1},
     "Age of the oldest stale plugin": {"longest": pytest.approx(SECONDS, abs=0.01)},
-    "From the ready driver to the restart and to the verified plugin": {
-        "to the restart": pytest.approx(20, abs=1),
-        "to the verified plugin": pytest.approx(SECONDS, abs=1),
-    },
     "Restarts per hour": {"restarted": 1, "refused": 0, "failed": 0},
     "Errors of the API server": {"0": pytest.approx(0.005)},
     "Memory": {LEADER: pytest.approx(500e6, abs=490e6), STANDBY: pytest.approx(500e6, abs=490e6)},
@@ -81,8 +79,8 @@ def _exposed(began: datetime) -> list[Scrape]:
         for status in (NO_ANSWER, NOT_FOUND, CONFLICT, GONE):
             counters.failed(ApiError(status, "no"), "list", "pods")
         if now > began:
-            replicas[LEADER].executed(restart(stale_pod(ready=began)), began + timedelta(seconds=20))
-        state = ControllerState(decision([first, *others]), now, lost, affected=affected)
+            replicas[LEADER].executed(restart(stale_pod(ready=began)), OWNER)
+        state = ControllerState(decision([first, *others]), now, affected, lost)
         replicas[LEADER].reconciled(state)
         for name, telemetry in replicas.items():
             text = generate_latest(telemetry.registry).decode()

@@ -9,16 +9,15 @@ from typing import Any, Final
 from prometheus_client import generate_latest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import Cause, Decision, DeletePod, NodeState, NodeStatus, Phase, StalePod
+from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, StalePod
 from hook.decide.workloads import Affected
 from hook.errors import ApiError
-from hook.kube.client import ENDED, Counters
+from hook.kube.client import Counters
 from hook.kube.events import EventRecorder, ObjectReference
-from hook.kube.informer import OutOfSync
 from hook.objects import names
-from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
 from hook.run.status import ControllerState
+from hook.run.telemetry import Telemetry
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 PLUGIN: Final = "dra/plugin"
@@ -42,11 +41,9 @@ def later(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def stale_pod(name: str = "plugin-1", ready: datetime | None = NOW, *, again: bool = False) -> StalePod:
+def stale_pod(name: str = "plugin-1", ready: datetime | None = NOW) -> StalePod:
     """Return a pod that must restart."""
-    return StalePod(
-        "dra", name, name, "1", "ds", "it is old", "run", cause=Cause.DRIVER, driver_ready=ready, again=again
-    )
+    return StalePod("dra", name, name, "1", "ds", "it is old", "run", driver_ready=ready)
 
 
 def stale(node: str = "gpu-1", ready: datetime | None = NOW) -> NodeStatus:
@@ -78,9 +75,9 @@ def decision(statuses: Iterable[NodeStatus]) -> Decision:
     return Decision(Phase.WAIT, Reason.NODES_PENDING, "so it is", statuses=tuple(statuses))
 
 
-def state(lost: OutOfSync | None = None) -> ControllerState:
+def state(*statuses: NodeStatus, now: datetime = NOW) -> ControllerState:
     """Return the state after a reconcile."""
-    return ControllerState(decision([]), NOW, lost)
+    return ControllerState(decision(statuses), now, Affected())
 
 
 def restart(pod: StalePod, **how: str) -> RestartResult:
@@ -99,9 +96,7 @@ def exposition() -> str:
     """Return what /metrics shows of a controller that has seen everything once."""
     counters = Counters()
     counters.failed(ApiError(0, "gone"), "watch", "pods")
-    counters.watch_ended("pods", ENDED)
     telemetry = Telemetry(counters)
     telemetry.leading(leading=True)
-    telemetry.reconciled(ControllerState(decision([stale()]), NOW, affected=Affected()))
-    telemetry.executed(restart(stale_pod()), NOW)
+    telemetry.reconciled(state(stale()))
     return generate_latest(telemetry.registry).decode()

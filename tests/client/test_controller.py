@@ -13,6 +13,7 @@ import pytest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
+from hook.decide.workloads import Affected
 from hook.errors import ApiError, LeaseLostError
 from hook.kube import events
 from hook.kube.election import LeaderElectionConfig, LeaderElector
@@ -22,9 +23,9 @@ from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Snapshot
 from hook.run import controller
 from hook.run.controller import Controller, Identity, Leader, StateReporter
-from hook.run.metrics import Telemetry
 from hook.run.report import ProgressReporter, RestartResult
 from hook.run.status import ControllerState
+from hook.run.telemetry import Telemetry
 from tests.client.controller import Recorder
 from tests.client.leases import NAME, NAMESPACE, PATH, Leases, held, keeping
 from tests.client.server import PATIENCE, Said, Server, until
@@ -148,7 +149,7 @@ def test_events_are_written_before_the_lease_is_released(monkeypatch: pytest.Mon
 
 def state(decision: Decision, restarted: int = 0) -> ControllerState:
     """Return the state after this decision."""
-    return ControllerState(decision, LATER, restarted=restarted)
+    return ControllerState(decision, LATER, Affected(), restarted=restarted)
 
 
 def test_each_change_is_reported_once() -> None:

@@ -226,6 +226,6 @@ def test_the_end_is_written_to_the_status_object() -> None:
 
         with serving(Shown(cluster()), wrote=wrote) as server:
             run = runner(server, Settings(timeout=Duration(seconds=1)))
-            run._status_object = StatusObject(server.api, "ns", "it-status", "job/it", server.api.began)
+            run._status_object = StatusObject(server.api, "ns", "it-status")
             run.show_end(Outcome(DONE, code))
         assert {phase} == {json.loads(body)["data"]["phase"] for body in bodies}, (answer, code)

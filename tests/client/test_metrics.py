@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
-from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from hook import __version__
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, NodeStatus
 from hook.decide.workloads import Affected, AffectedPod
 from hook.errors import ApiError
 from hook.kube.client import Counters
+from hook.kube.events import ObjectReference
 from hook.kube.informer import OutOfSync
-from hook.run.metrics import Telemetry
-from hook.run.report import RestartResult
-from hook.run.status import ControllerState
-from tests.client.controller import (
-    NOW,
-    decision,
-    later,
-    restart,
-    stale,
-    stale_pod,
-    standing,
-    state,
-    verified,
-    waiting,
-)
+from hook.run.telemetry import Telemetry
+from tests.client.controller import NOW, later, restart, stale, stale_pod, standing, state, verified, waiting
 
-OLDEST, COUNT, SUM = "oldest_stale_timestamp_seconds", "stale_seconds_count", "stale_seconds_sum"
-PAGE: Final = Path(__file__).parents[2] / "docs/reference/metrics.md"
+ROOT: Final = Path(__file__).parents[2]
+CHART: Final = ROOT / "charts/gpu-operator-post/files"
+OLDEST: Final = "oldest_stale_timestamp_seconds"
+NAME: Final = re.compile(r"gpu_operator_post_[a-z_]+")
+EXPORTER: Final = ObjectReference("apps/v1", "DaemonSet", "monitoring", "exporter", "uid")
 
 
 class Shown:
@@ -47,25 +38,11 @@ class Shown:
 
     def look(self, *statuses: NodeStatus, at: float = 0) -> None:
         """Finish a reconcile, so many seconds after the beginning."""
-        state = ControllerState(decision(statuses), later(at), affected=Affected())
-        self.telemetry.reconciled(state)
-
-    def executed(self, at: datetime, *results: RestartResult) -> None:
-        """Execute these restarts."""
-        for result in results:
-            self.telemetry.executed(result, at)
-
-    def of(self, *metrics: str) -> tuple[float | None, ...]:
-        """Return samples without labels."""
-        return tuple(self.value(name) for name in metrics)
+        self.telemetry.reconciled(state(*statuses, now=later(at)))
 
     def value(self, name: str, **labels: str) -> float | None:
         """Return a sample; None where there is none."""
         return self.telemetry.registry.get_sample_value(f"gpu_operator_post_{name}", labels)
-
-    def restarts(self, result: str) -> float | None:
-        """Return how many restarts had this result."""
-        return self.value("restarts_total", reason="Driver", result=result)
 
     def nodes(self) -> dict[tuple[str, str], float]:
         """Return the counts of nodes, by state and reason."""
@@ -81,7 +58,7 @@ def shown() -> Shown:
 
 
 def test_nodes_by_state_and_reason(shown: Shown) -> None:
-    """Nodes count as they stand now, by the plugin that is worst off."""
+    """Nodes count as they stand now, by the plugin that is worst off; those that are gone leave nothing behind."""
     shown.look(stale("gpu-1"), verified("gpu-2"), verified("gpu-3"), waiting("gpu-4"))
     expected = {("Stale", "PluginStale"): 1, ("Verified", "Verified"): 2, ("Waiting", "DriverNotReady"): 1}
     assert shown.nodes() == expected
@@ -92,66 +69,96 @@ def test_nodes_by_state_and_reason(shown: Shown) -> None:
     )
     shown.look(verified(), *others)
     assert shown.nodes() == {("Failed", "PluginNotReady"): 1, ("Excluded", "NodeSkipped"): 1}
-    # A plugin that holds an old driver is stale, whatever is being done about it; and none is a number, too.
-    untolerated = standing(NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, "gpu-2")
-    restarting = replace(stale("gpu-3"), state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING)
-    shown.look(stale("gpu-1"), untolerated, restarting, verified("gpu-4"), waiting("gpu-5"))
-    assert shown.of("stale_plugins", "plugins") == (3, 4)
-    shown.look(verified("gpu-1"))
-    assert shown.of("stale_plugins", "plugins") == (0, 1)
-    for number in range(200):  # nodes that come and go leave nothing behind
-        shown.look(stale(f"gpu-{number}"), at=number)
-    assert len(shown.telemetry._staleness._since) == len(shown.nodes()) == 1
 
 
-def test_how_long_a_plugin_was_stale() -> None:
-    """From the driver's ready time until the plugin is verified, once, whatever comes in between."""
-    for name, status in (
-        ("plugin starts", standing(NodeState.VERIFYING, Reason.PLUGIN_STARTING)),
-        ("driver reloads again", waiting()),
-        ("no pod yet", standing(NodeState.WAITING, Reason.PLUGIN_MISSING)),
-        ("times unknown", stale(ready=None)),
-        ("another load", stale(ready=later(60))),
-    ):
-        shown = Shown()
-        shown.look(stale(ready=later(-5)))
-        shown.look(status, at=60)
-        assert shown.of(OLDEST) == (later(-5).timestamp(),), name
-        for seconds in (90, 91):
-            shown.look(verified(), at=seconds)
-        assert shown.of(COUNT, SUM, OLDEST) == (1, 95, None), name
+@pytest.mark.parametrize(
+    "between",
+    [
+        pytest.param(standing(NodeState.VERIFYING, Reason.PLUGIN_STARTING), id="plugin starts"),
+        pytest.param(waiting(), id="driver reloads again"),
+        pytest.param(standing(NodeState.WAITING, Reason.PLUGIN_MISSING), id="no pod yet"),
+        pytest.param(stale(ready=None), id="times unknown"),
+        pytest.param(stale(ready=later(60)), id="another load"),
+        pytest.param(standing(NodeState.WAITING, Reason.TAINT_NOT_TOLERATED), id="taint not tolerated"),
+    ],
+)
+def test_a_plugin_is_stale_until_its_successor_is_verified(shown: Shown, between: NodeStatus) -> None:
+    """Since its driver was ready, whatever comes in between."""
+    shown.look(stale(ready=later(-5)))
+    shown.look(between, verified("gpu-2"), at=60)
+    assert shown.value(OLDEST) == later(-5).timestamp()
+    shown.look(verified(), at=90)
+    assert shown.value(OLDEST) is None
 
 
-def test_the_reaction_time(shown: Shown) -> None:
-    """From the driver's ready time to the first restart; leftovers count from when this replica could see them."""
-    shown.look(verified())
-    shown.executed(later(101.5), restart(stale_pod(ready=later(100))))
-    assert shown.of("reaction_seconds_sum") == (1.5,)
-    others = (restart(stale_pod(), refused="no"), restart(stale_pod(), trouble="no answer"))
-    shown.executed(later(200), restart(stale_pod(again=True)), restart(stale_pod(ready=None)), *others)
-    assert shown.of("reaction_seconds_count") == (1,)
-    new = Shown()
-    new.look(stale(ready=later(-1_000_000)))
-    new.executed(later(3), restart(stale_pod(ready=later(-1_000_000))))
-    assert new.of("reaction_seconds_sum") == (3,)
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param(stale(ready=None), 0, id="driver without a time"),
+        pytest.param(stale(ready=later(5)), 0, id="clock of its kubelet ahead"),
+        pytest.param(standing(NodeState.WAITING, Reason.TAINT_NOT_TOLERATED), 0, id="taint not tolerated"),
+        pytest.param(replace(stale(), state=NodeState.EXCLUDED), None, id="excluded"),
+        pytest.param(standing(NodeState.FAILED, Reason.PLUGIN_NOT_READY), None, id="fresh"),
+        pytest.param(waiting(), None, id="driver reloads"),
+    ],
+)
+def test_since_when_a_plugin_is_stale(shown: Shown, status: NodeStatus, expected: float | None) -> None:
+    """It is stale from the first reconcile at the latest; a plugin that is not stale has no such time."""
+    shown.look(status)
+    assert shown.value(OLDEST) == (None if expected is None else later(expected).timestamp())
 
 
-def test_restarts_by_cause_and_result(shown: Shown) -> None:
-    """From zero on."""
+def test_a_node_that_is_gone_or_excluded_is_no_longer_stale(shown: Shown) -> None:
+    """No alert stays for a node that nothing is going to refresh."""
+    for gone in ((), (standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, plugin=""),), (waiting("gpu-2"),)):
+        shown.look(stale())
+        assert shown.value(OLDEST) is not None
+        shown.look(*gone)
+        assert shown.value(OLDEST) is None
+
+
+def test_restarts_by_plugin_and_result(shown: Shown) -> None:
+    """Each plugin that is seen has counters from zero on: Prometheus would not see the first restart otherwise."""
+
+    def restarts(plugin: str, result: str) -> float | None:
+        return shown.value("restarts_total", plugin=plugin, result=result)
+
+    shown.look(stale(), waiting("gpu-2"))
+    results = ("restarted", "refused", "failed")
+    assert [restarts("dra/plugin", result) for result in results] == [0, 0, 0]
+    for how in ({"note": "n"}, {"note": "n"}, {"refused": "no"}, {"trouble": "no answer"}):
+        shown.telemetry.executed(restart(stale_pod(), **how), EXPORTER)
     shown.look(stale())
-    assert shown.restarts("restarted") == 0
-    failed = (restart(stale_pod(), refused="no"), restart(stale_pod(), trouble="no answer"))
-    shown.executed(NOW, restart(stale_pod()), restart(stale_pod()), *failed)
-    assert [shown.restarts(result) for result in ("restarted", "refused", "failed")] == [2, 1, 1]
+    assert [restarts("monitoring/exporter", result) for result in results] == [2, 1, 1]
+    assert [restarts("dra/plugin", result) for result in results] == [0, 0, 0]
+    assert restarts("", "restarted") is None
+    shown.telemetry.executed(restart(stale_pod()), None)
+    assert restarts("", "restarted") == 1
 
 
 def test_the_time_out_of_sync(shown: Shown) -> None:
-    """It shows while it lasts."""
-    shown.telemetry.reconciled(state(OutOfSync("pods", time.monotonic() - 120, "refused")))
-    first, second = (shown.value("cache_out_of_sync_seconds") or 0.0 for _look in range(2))
-    assert 120 <= first < second
+    """It shows while it lasts, after a reconcile and while the cache is not synced."""
+    lost = OutOfSync("pods", time.monotonic() - 120, "refused")
+    telemetry, reconciled = shown.telemetry, replace(state(), lost=lost)
+    for record in (partial(telemetry.reconciled, reconciled), partial(telemetry.waiting, lost)):
+        record()
+        first, second = (shown.value("cache_out_of_sync_seconds") or 0.0 for _look in range(2))
+        assert 120 <= first < second
+        shown.look()
+        assert shown.value("cache_out_of_sync_seconds") == 0
+
+
+def test_the_time_of_the_last_reconcile(shown: Shown) -> None:
+    """0 before the first one. A standby keeps it, and the cache that is not synced does not move it."""
+    assert shown.value("last_reconcile_timestamp_seconds") == 0
+    before = time.time()
     shown.look()
-    assert shown.value("cache_out_of_sync_seconds") == 0
+    reconciled = shown.value("last_reconcile_timestamp_seconds")
+    assert reconciled is not None
+    assert before <= reconciled <= time.time()
+    shown.telemetry.waiting(None)
+    shown.telemetry.leading(leading=False)
+    assert shown.value("last_reconcile_timestamp_seconds") == reconciled
 
 
 def test_the_number_of_affected_pods(shown: Shown) -> None:
@@ -163,33 +170,31 @@ def test_the_number_of_affected_pods(shown: Shown) -> None:
 
 
 def test_a_standby_shows_no_fleet(shown: Shown) -> None:
-    """What it knew may be long past. When it leads again, what was stale then is no recovery of its own."""
+    """What it knew may be long past, also when it leads again."""
     shown.look(stale())
     assert shown.value("leader") == 1
-    shown.telemetry.leading(leading=False)
-    assert (shown.value("leader"), shown.nodes(), shown.of(OLDEST)) == (0, {}, (None,))
-    shown.telemetry.leading(leading=True)
-    shown.look(verified(), at=600)
-    shown.executed(later(603), restart(stale_pod()))
-    assert shown.of(COUNT, "reaction_seconds_sum") == (0, 3)
+    for leading in (False, True):
+        shown.telemetry.leading(leading=leading)
+        found = shown.value("leader"), shown.nodes(), shown.value(OLDEST), shown.value("affected_pods")
+        assert found == (leading, {}, None, None)
 
 
-def test_each_metric_is_documented(shown: Shown) -> None:
-    """The table in docs/reference has every metric with its labels, and no other."""
+def test_each_metric_is_documented_and_used(shown: Shown) -> None:
+    """The table in docs/reference has every metric with its labels, and no other; an alert or a panel uses each one."""
     shown.look(stale())
     shown.counters.failed(ApiError(404, "no"), "list", "nodes")
-    shown.counters.watch_ended("pods", "Ended")
-    rows = [line.split("|") for line in PAGE.read_text().splitlines() if "`gpu_oper" in line]
+    page = (ROOT / "docs/reference/metrics.md").read_text()
+    rows = [line.split("|") for line in page.splitlines() if "`gpu_oper" in line]
     documented = {
         cells[1].strip(" `"): {label.strip(" `") for label in cells[3].split(",") if label.strip()} for cells in rows
     }
     families = [each for each in shown.telemetry.registry.collect() if each.name.startswith("gpu_operator_post_")]
     exposed = {
         f"{family.name}_total" if family.type == "counter" else family.name: {
-            label for sample in family.samples for label in sample.labels if label != "le"
+            label for sample in family.samples for label in sample.labels
         }
         for family in families
     }
     assert exposed == documented
-    assert shown.value("build_info", version=__version__) == 1
     assert (shown.telemetry.registry.get_sample_value("process_resident_memory_bytes") or 0) > 1_000_000
+    assert exposed.keys() == {name for file in CHART.iterdir() for name in NAME.findall(file.read_text())}

@@ -93,7 +93,7 @@ def test_a_restart_is_one_event() -> None:
         pod = StalePod("dra", "plugin-a", "uid-a", "7", "ds", because="it is stale", load="driver-uid/0")
         reporter.report_restart(restart(pod), plugin)
         reporter.report_restart(restart(pod, trouble="no answer"), plugin)
-        assert [(kind, "StalePluginRestarted", "", False)] == recorder.heard
+        assert [(kind, "StalePluginRestarted", pod.uid, False)] == recorder.heard
 
 
 def failed(node: str) -> NodeStatus:

@@ -14,9 +14,10 @@ import pytest
 from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
+from hook.decide.workloads import Affected, AffectedPod
 from hook.run.statusobject import StatusObject, StatusPhase
 from tests.client.server import Said, refused, serving
-from tests.fixtures.cluster import cluster
+from tests.fixtures.cluster import LATER, cluster
 
 SNAPSHOT: Final = cluster("gpu-0").seen()
 STATES: Final = {
@@ -27,6 +28,7 @@ STATES: Final = {
     "e": [NodeState.VERIFIED, NodeState.EXCLUDED],
 }
 """By node: the states of its plugins."""
+UNKNOWN: Final = Affected(unknown="no permission")
 
 
 @dataclass
@@ -68,10 +70,10 @@ class Scene:
     writer: StatusObject
     clock: list[float]
 
-    def show(self, decision: Decision, after: float = 0, *, heartbeat: bool = False) -> dict[str, str]:
+    def show(self, decision: Decision, after: float = 0, affected: Affected = UNKNOWN) -> dict[str, str]:
         """Show a decision after some seconds, and return what is there then."""
         self.clock[0] += after
-        self.writer.show(decision, SNAPSHOT, Settings(), heartbeat=heartbeat)
+        self.writer.show(decision, affected, SNAPSHOT, Settings())
         return self.there.data
 
 
@@ -82,7 +84,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
     with serving(lambda _line: Said(404), wrote=there.write) as server:
-        yield Scene(there, StatusObject(server.api, "ns", "it-status", "job/it", server.api.began), clock)
+        yield Scene(there, StatusObject(server.api, "ns", "it-status"), clock)
 
 
 def decision(phase: Phase = Phase.WAIT, reason: Reason = Reason.NODES_PENDING, message: str = "m") -> Decision:
@@ -92,37 +94,60 @@ def decision(phase: Phase = Phase.WAIT, reason: Reason = Reason.NODES_PENDING, m
 
 
 def test_it_holds_the_state_as_text(scene: Scene) -> None:
-    """A node counts once, with its least advanced plugin."""
+    """A node counts once, with its least advanced plugin. All is of one field manager, which is not the chart's."""
     data = scene.show(decision(message="two\nlines"))
-    times = {key: data.pop(key) for key in ("startedAt", "updatedAt")}
-    assert all(value.endswith("Z") for value in times.values()), times
+    assert data.pop("updatedAt").endswith("Z")
     assert data == {
         "trigger": "t1", "phase": "Progressing", "reason": "NodesPending", "message": r"two\x0alines",
         "progress": "2/4 (1 excluded)", "total": "5", "verified": "2", "stale": "1", "failed": "1", "excluded": "1",
-        "driverVersion": "580.126.20", "operatorChartVersion": "26.3.4", "observedGeneration": "2", "writer": "job/it",
+        "driverVersion": "580.126.20", "operatorChartVersion": "26.3.4", "observedGeneration": "2",
     }  # fmt: skip
+    assert set(scene.there.managers) == {"helm", "gpu-operator-post"}
     names = {Phase.DONE: "Succeeded", Phase.SKIP: "Skipped", Phase.FAIL: "Failed", Phase.DEADLINE: "TimedOut"}
     for phase, name in names.items():
         assert scene.show(decision(phase), 5)["phase"] == name
-    scene.writer.end(decision(), StatusPhase.UNKNOWN)
+    scene.writer.end(decision(), UNKNOWN, StatusPhase.UNKNOWN)
     assert scene.there.data["phase"] == "Unknown"
 
 
+def test_a_run_without_anything_to_protect_names_no_driver(scene: Scene) -> None:
+    """A gate that waits for a version does not open."""
+    scene.show(decision())
+    data = scene.show(decision(Phase.SKIP))
+    assert [data[key] for key in ("driverVersion", "operatorChartVersion", "observedGeneration")] == ["", "", ""]
+    scene.writer.end(decision(Phase.SKIP), UNKNOWN)
+    assert scene.there.data["driverVersion"] == ""
+
+
+def test_it_shows_no_pods_that_are_not_known(scene: Scene) -> None:
+    """It has their number and the first ten names, and neither once they cannot be read any more."""
+    pods = [AffectedPod("team", f"train-{number}", str(number), "gpu-0", LATER, ()) for number in range(11)]
+    first = ", ".join(f"team/train-{number}" for number in range(10))
+    for affected, expected in (
+        (Affected(tuple(pods)), ("11", first)),
+        (Affected(), ("0", "")),
+        (UNKNOWN, (None, None)),
+    ):
+        data = scene.show(decision(), 5, affected)
+        assert (data.get("affectedPods"), data.get("firstAffectedPods")) == expected
+        scene.writer.end(decision(Phase.DONE), affected)
+        assert scene.there.data.get("affectedPods") == expected[0]
+
+
 def test_it_is_written_when_something_changed_and_not_too_often(scene: Scene) -> None:
-    """Once per change of phase, otherwise after five seconds; a controller also after thirty without a change."""
+    """Once per change of phase, otherwise after five seconds, and after thirty without a change."""
     steps = [
-        (0, decision(), False, True),
-        (0, decision(message="other"), False, False),  # within five seconds
-        (0, decision(Phase.FAIL), False, True),  # another phase
-        (5, decision(Phase.FAIL), False, False),  # nothing changed
-        (0, decision(Phase.FAIL, message="other"), False, True),
-        (29, decision(Phase.FAIL, message="other"), True, False),
-        (1, decision(Phase.FAIL, message="other"), False, False),
-        (0, decision(Phase.FAIL, message="other"), True, True),
+        (0, decision(), True),
+        (4.9, decision(message="other"), False),  # within five seconds
+        (0, decision(Phase.FAIL), True),  # another phase
+        (5, decision(Phase.FAIL), False),  # nothing changed
+        (0, decision(Phase.FAIL, message="other"), True),
+        (29, decision(Phase.FAIL, message="other"), False),
+        (1, decision(Phase.FAIL, message="other"), True),
     ]
-    for number, (waited, shown, heartbeat, writes) in enumerate(steps):
+    for number, (waited, shown, writes) in enumerate(steps):
         before = len(scene.there.writes)
-        scene.show(shown, waited, heartbeat=heartbeat)
+        scene.show(shown, waited)
         assert (len(scene.there.writes) > before) is writes, number
 
 
@@ -135,5 +160,5 @@ def test_a_refused_write_is_repeated(scene: Scene, caplog: pytest.LogCaptureFixt
     shown = scene.show(decision(), 5)
     assert (shown["phase"], shown["trigger"]) == ("Progressing", "t1")
     scene.there.refuses = 2
-    scene.writer.end(decision(Phase.DONE), seconds=30)
+    scene.writer.end(decision(Phase.DONE), UNKNOWN, seconds=30)
     assert (scene.there.data["phase"], scene.there.data["driverVersion"]) == ("Succeeded", "580.126.20")

@@ -9,8 +9,6 @@ from typing import Final
 import pytest
 
 from hook.config import AffectedWorkloads, Settings
-from hook.decide.reasons import Reason
-from hook.decide.result import Decision, Phase
 from hook.decide.workloads import Affected, AffectedPod
 from hook.kube import requests, retry
 from hook.kube import workloads as informers
@@ -20,13 +18,11 @@ from hook.objects.drivers import GPU_OPERATOR, StackName
 from hook.run import lookup, workloads
 from hook.run.controller import StateReporter
 from hook.run.report import ProgressReporter
-from hook.run.statusobject import StatusObject
-from hook.run.workloads import WorkloadObserver, as_json, as_lines, status_keys
+from hook.run.workloads import WorkloadObserver, as_json, as_lines
 from tests.client.controller import state
 from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, Said, refused, serving, until
 from tests.client.test_job import ended, runner
-from tests.client.test_statusobject import ConfigMap
 from tests.fixtures import workloads as objects
 from tests.fixtures.cluster import cluster
 from tests.fixtures.objects import Object, R, at
@@ -56,14 +52,17 @@ def held() -> list[Object]:
 
 
 def test_a_run_reports_the_pods_that_it_does_not_repair() -> None:
-    """In its table; it neither fails nor waits. What cannot be read is named."""
+    """In two warnings; it neither fails nor waits. What cannot be read is named."""
     broken = objects.claim_pod("broken", started=5, patch={"status": {"startTime": "soon"}})
     with serving(Shown(cluster(), lambda: [*held(), broken])) as server:
         run = runner(server)
         outcome = ended(run)
         assert outcome.exit_code == 0
-        assert list(map(str, run.workloads.affected.pods)) == ["team/old"]
-        for text in (as_lines(run.workloads.affected)[-1], as_json(run.workloads.affected)["problem"]):
+        affected = run.workloads.affected
+        assert list(map(str, affected.pods)) == ["team/old"]
+        pods, unread = workloads.summary(affected)
+        assert pods.startswith("1 pod may hold files of an old driver: team/old on gpu-0.")
+        for text in (unread, as_json(affected)["problem"]):
             assert "Pod team/broken cannot be read: " in text
 
 
@@ -87,7 +86,7 @@ def test_a_run_ends_well_where_claims_cannot_be_read() -> None:
         assert ended(run).exit_code == 0
         affected = run.workloads.affected
         assert (affected.pods, "resourceclaims" in affected.unknown) == ((), True)
-        assert as_lines(affected) == []
+        assert as_lines(affected) == workloads.summary(affected) == []
         assert (as_json(affected)["affected"], as_json(affected)["problem"]) == (None, affected.unknown)
 
 
@@ -121,25 +120,20 @@ def test_a_missing_permission_is_named_once_and_tried_again_rarely(
         cache.stop()
 
 
-def test_the_status_object_shows_no_pods_that_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has their number and the first ten names, and neither once they cannot be read any more."""
-    pods = ConfigMap()
-    monkeypatch.setattr(workloads, "EVALUATE_SECONDS", 0.0)
-    monkeypatch.setattr(workloads, "EVALUATE_FACTOR", 0)
-    with serving(Shown(cluster(), held), wrote=pods.write) as server:
+def test_what_is_not_known_any_more_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pods are evaluated again after some seconds, or at once at the end of a run."""
+    with serving(Shown(cluster(), held)) as server:
         cache = lookup.read_cache(server.api, Settings(), workloads=True)
-        written = StatusObject(server.api, "ns", "it-status", "job/it", at(0))
-        snapshots = cache.snapshot()
-        observer = WorkloadObserver(cache, Settings(), written)
-        for problem, expected in (("", {"affectedPods": "1", "firstAffectedPods": "team/old"}), ("no permission", {})):
-            monkeypatch.setattr(WorkloadCache, "problem", problem)
-            assert observer.observe(snapshots).unknown == problem
-            written.end(Decision(Phase.DONE, Reason.VERIFIED, "m"))
-            assert {key: value for key, value in pods.data.items() if "ffected" in key} == expected
+        snapshot, observer = cache.snapshot(), WorkloadObserver(cache, Settings())
+        assert observer.affected.unknown
+        assert list(map(str, observer.observe(snapshot).pods)) == ["team/old"]
+        monkeypatch.setattr(WorkloadCache, "problem", "no permission")
+        assert not observer.observe(snapshot).unknown
+        assert observer.observe(snapshot, now=True).unknown == "no permission"
+        monkeypatch.setattr(WorkloadCache, "problem", "")
+        observer._next = 0.0
+        assert list(map(str, observer.observe(snapshot).pods)) == ["team/old"]
         cache.stop()
-    many = Affected(tuple(replace(POD, name=f"train-{number}") for number in range(150)))
-    keys = status_keys(many)
-    assert (keys["affectedPods"], len(keys["firstAffectedPods"].split(", "))) == ("150", 10)
 
 
 def test_settings_that_read_no_workloads() -> None:
@@ -163,6 +157,8 @@ def test_table_and_json_are_bounded() -> None:
     assert lines[2].endswith("claim-9 and 2 more")
     whole = as_json(many)
     assert (whole["affected"], len(whole["pods"]), len(whole["pods"][0]["claims"])) == (150, 100, 10)
+    (line,) = workloads.summary(many)
+    assert "train-9 on gpu-0 and 140 more." in line
     assert workloads.note(Affected()) == ""
 
 

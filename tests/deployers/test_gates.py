@@ -368,8 +368,9 @@ def test_gates_of_argo_cd(tmp_path_factory: pytest.TempPathFactory) -> None:
         lab.assert_done(OLD)
 
         # The controller alone: its Application follows the fleet, and does not wait for itself.
+        written = lab.data()["updatedAt"]
         argocd.commit(OLD, ONLY_CONTROLLER)
-        lab.until(lambda: lab.data()["writer"].startswith("controller/"), "the controller writes", 120)
+        lab.until(lambda: lab.data()["updatedAt"] > written, "the controller writes", 120)
         lab.until(lambda: argocd.state(RELEASE) == ("Succeeded", "Healthy"), "the fleet is well", 120)
         lab.upgrade(NEW, broken=True)
         lab.await_run(NEW)

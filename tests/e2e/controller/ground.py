@@ -113,14 +113,15 @@ class Field(Ground):
             return str(self.cluster.get(f"{LEASES}/{lease}")["spec"].get("holderIdentity") or "")
         return ""
 
-    def await_stale(self, leader: Controller, count: int) -> None:
-        """Wait until the leader has seen so many stale plugins, whatever it does about them."""
-        # Without a leader there is no such metric, which counts as nothing: so ask for those that are looked at.
-        self.until(
-            lambda: (seen := leader.scrape()).value("plugins") > 0 and seen.value("stale_plugins") == count,
-            f"{leader.identity} sees {count} stale",
-            PATIENCE,
-        )
+    def await_none_stale(self, leader: Controller) -> None:
+        """Wait until the leader has seen the fleet, and no stale plugin in it."""
+
+        def seen() -> bool:
+            scraped = leader.scrape()
+            # Without a leader there is no such metric, which counts as nothing.
+            return scraped.value("nodes") > 0 == scraped.value("oldest_stale_timestamp_seconds")
+
+        self.until(seen, f"{leader.identity} sees no stale plugin", PATIENCE)
 
     def tidy(self) -> None:
         """End the controllers, too, uninstall the chart, and delete Leases."""
