@@ -29,7 +29,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from hook.decide.moments import not_started_after
-from hook.decide.result import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,13 +61,6 @@ class Evidence:
 
     freshness: Freshness
     because: str
-    prerequisite: bool = False
-    """Stale, because the pod did not start after a prerequisite."""
-
-    @property
-    def cause(self) -> Cause:
-        """Return what a stale pod did not start after."""
-        return Cause.PREREQUISITE if self.prerequisite else Cause.DRIVER
 
 
 def evaluate(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, moments: Sequence[Moment] = ()) -> Evidence:
@@ -76,7 +68,7 @@ def evaluate(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, moments: 
     starts = [container.started_at for container in plugin.containers if container.started_at is not None]
     ready = driver.containers_ready_since
     if old := not_started_after(plugin, moments):
-        return Evidence(Freshness.STALE, old, prerequisite=True)
+        return Evidence(Freshness.STALE, old)
     if old := _older_than_driver(plugin, kind, driver, stack):
         return Evidence(Freshness.STALE, old)
     if pending := _not_running(plugin):

@@ -524,7 +524,6 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
         daemonset_uid=pod.owner_uid,
         because=evidence.because,
         load=node.load,
-        cause=evidence.cause,
         driver_ready=node.driver.containers_ready_since,
         up=is_up(pod),
         others=frozenset(other.uid for other in live if other is not pod),

@@ -191,7 +191,7 @@ def _compared_in_controller(
     if until is None:
         return status if successor else _deleted(status, stale, record, now)
     if now >= until:
-        return replace(status, stale_pod=replace(stale, again=True))
+        return status
     later = f"the next try (number {record.tries + 1}) is at {timestamp(until)}"
     if not successor:
         return status.failed(Reason.RESTART_REFUSED, f"{_refused(status, record)}; {later}")

@@ -94,14 +94,6 @@ class NodeStatus:
         )
 
 
-class Cause(StrEnum):
-    """What a stale pod did not start after. A label of metrics."""
-
-    DRIVER = "Driver"
-    PREREQUISITE = "Provider"
-    """A provider that the settings name in addition to the driver."""
-
-
 @dataclass(frozen=True, slots=True)
 class StalePod:
     """A pod that must restart, and the load under which it is stale."""
@@ -115,7 +107,6 @@ class StalePod:
     """The observation that shows that the pod is stale."""
     load: str
     """Identifier of the load of the driver, and of those of prerequisites. No kubelet's clock is in it."""
-    cause: Cause = Cause.DRIVER
     driver_ready: datetime | None = None
     """When that driver became ready, by its kubelet. None if unknown."""
     up: bool = True
@@ -124,8 +115,6 @@ class StalePod:
     """UIDs of other live pods of the same DaemonSet on the node. None of them replaces it."""
     orphan: bool = False
     """No DaemonSet controls the pod."""
-    again: bool = False
-    """An earlier restart did not lead to a verified plugin."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Cause, NodeState, Phase
+from hook.decide.result import NodeState, Phase
 from hook.objects.names import MERGED_MANAGER
 from tests.fixtures.cluster import Cluster, cluster, reasons
 from tests.fixtures.limits import FOLLOWING
@@ -96,7 +96,6 @@ def test_a_plugin_must_have_started_after_the_reconfiguration() -> None:
         assert found.judge().reason in (fresh, Reason.DRIVER_MISSING), name
     status = with_mig(cluster(), written=900).judge(MIG)
     assert status.stale_pod is not None
-    assert status.stale_pod.cause is Cause.PREREQUISITE
     assert "did not start after the MIG reconfiguration of its node ended" in status.message
 
 
