@@ -1,135 +1,124 @@
-"""The chart grants exactly the permissions that the program needs; docs/reference/permissions.md explains each."""
+"""The chart grants each account what the program needs, where it needs it, and nothing else.
+
+`cluster/test_permissions.py` removes each right, one at a time, and the program reports it as missing.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from hook.kube.requests import CONFIG_MAPS
+import pytest
+
 from hook.objects.drivers import STACKS, StackName
-from tests.chart.needs import OWN, READ, Role, permissions
-from tests.chart.rendering import NAMESPACE, RELEASE, ROOT, Helm, Object, Values
+from tests.chart.rendering import NAMESPACE, RELEASE, Helm, Manifests, Values
 from tests.e2e.identity import Right, rights
 
 CONTROLLER: Final = f"{RELEASE}-controller"
-BOTH: Final[Values] = {"controller.enabled": True}
-MODES: Final[tuple[Values, ...]] = ({}, {"dryRun": True}, BOTH)
-NARROW: Final[Values] = {
-    "plugin.namespace": "dra",
-    "driverClients": [{"namespace": "monitoring", "name": "exporter"}, {"namespace": "dra", "name": "profiler"}],
-}
-LABELS: Final[Values] = {"plugin.namespace": "dra", "driverClients": [{"labels": {"app": "profiler"}}]}
-"""A client by labels may be in any namespace."""
-COMBINATIONS: Final[list[Values]] = [
-    *({"stack": stack, **mode} for stack in StackName for mode in MODES),
-    *({"stack": stack, **mode, **where} for stack in StackName for mode in MODES for where in (NARROW, LABELS)),
-]
-"""Every setting on which permissions depend."""
-DELETE: Final = Right("", "pods", "delete")
-
-
-def _rights(*roles: Object) -> set[Right]:
-    return rights(rule for role in roles for rule in role["rules"])
-
-
-def _accounts(values: Values) -> dict[str, Role]:
-    return {RELEASE: Role.JOB} | ({CONTROLLER: Role.CONTROLLER} if values.get("controller.enabled") else {})
-
-
-def _needed(values: Values, role: Role) -> dict[str, set[Right]]:
-    """Return what the program needs: by namespace, and without one what a ClusterRole grants."""
-    everywhere: set[Right] = set()
-    own: set[Right] = set()
-    for resource, verbs in permissions(STACKS[values["stack"]], role).items():
-        if resource is CONFIG_MAPS and values.get("dryRun"):
-            continue  # A dry run writes no status object.
-        for verb in verbs if not values.get("dryRun") else {*verbs} & {*READ, "get"}:
-            place = own if verb in OWN[role].get(resource, ()) else everywhere
-            place.add(Right(resource.group, resource.plural, verb))
-    needed = {"": everywhere, NAMESPACE: own}
-    if DELETE not in everywhere or values.get("driverClients") != NARROW["driverClients"]:
-        return needed
-    return needed | {"": everywhere - {DELETE}, "dra": {DELETE}, "monitoring": {DELETE}}
-
-
-def test_the_chart_grants_what_the_program_needs_and_nothing_else(helm: Helm) -> None:
-    """Each account gets each right where it is needed: in the cluster, where plugins are, or in its own namespace."""
-    for values in COMBINATIONS:
-        rendered = helm.render(values)
-        for account, role in _accounts(values).items():
-            granted = {one["metadata"].get("namespace", ""): _rights(one) for one in rendered.roles_of(account)}
-            assert _needed(values, role) == granted, f"{account} with {values}"
-
-
-class Row(NamedTuple):
-    """One row of the table in docs/reference/permissions.md."""
-
-    rights: set[Right]
-    reason: str
-    conditions: set[str]
-    accounts: set[str]
-
-
-PAGE: Final = (ROOT / "docs" / "reference" / "permissions.md").read_text()
-ROW: Final = re.compile(r"^\| `([^`]+)` \| `([a-z]+)` \| ([a-z, ]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
-WHOSE: Final = {"both": {RELEASE, CONTROLLER}, "Job": {RELEASE}, "controller": {CONTROLLER}}
-"""The last column of the table."""
-CONDITIONS: Final[dict[str, Callable[[Values, str], Any]]] = {
-    "always": lambda _values, _account: True,
-    "`stack: gpu`": lambda values, _: values["stack"] == "gpu",
-    "`stack: network`": lambda values, _: values["stack"] == "network",
-    "not `dryRun`": lambda values, _: "dryRun" not in values,
-}
-"""The column before it."""
-
-
-def _rows() -> Iterator[Row]:
-    for group, resource, verbs, reason, when, whose in ROW.findall(PAGE):
-        granted = {Right("" if group == '""' else group, resource, verb) for verb in verbs.split(", ")}
-        yield Row(granted, reason.strip(), {each.strip() for each in when.split(",")}, WHOSE[whose.strip()])
-
-
-def test_the_page_lists_every_right(helm: Helm) -> None:
-    """For each combination and account, no right is without a row, and no row without a right."""
-    rows = list(_rows())
-    assert [row for row in rows if not row.reason.endswith(".")] == []
-    assert CONDITIONS.keys() == {condition for row in rows for condition in row.conditions}
-    for values in COMBINATIONS:
-        rendered = helm.render(values)
-        for account in _accounts(values):
-            holds = [row for row in rows if account in row.accounts
-                     and all(CONDITIONS[condition](values, account) for condition in row.conditions)]  # fmt: skip
-            listed = [right for row in holds for right in row.rights]
-            assert sorted(listed) == sorted(_rights(*rendered.roles_of(account))), f"{account} with {values}"
-
-
 STATUS: Final = f"{RELEASE}-status"
+BOTH: Final[Values] = {"controller.enabled": True}
+READ: Final = ("list", "watch")
+KINDS: Final = (
+    ("", "nodes"),
+    ("", "pods"),
+    ("apps", "controllerrevisions"),
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("coordination.k8s.io", "leases"),
+)
+"""What the program reads with every stack."""
+EVENTS: Final = {Right("", "events", "create"), Right("", "events", "patch")}
+DELETE: Final = Right("", "pods", "delete")
+OF_JOB: Final = {Right("batch", "jobs", "get"), Right("", "configmaps", "patch")}
+OF_CONTROLLER: Final = {
+    Right("apps", "deployments", "get"),
+    Right("coordination.k8s.io", "leases", "create"),
+    Right("coordination.k8s.io", "leases", "get"),
+    Right("coordination.k8s.io", "leases", "patch"),
+    Right("", "configmaps", "patch"),
+}
+NAMED: Final = [{"namespace": "monitoring", "name": "exporter"}, {"namespace": "dra", "name": "profiler"}]
+LABELLED: Final = [*NAMED, {"labels": {"app": "profiler"}}]
+EVERYWHERE: Final[dict[str, Values]] = {
+    "default": {},
+    "a client by name": {"driverClients": NAMED},
+    "a client by labels": {"plugin.namespace": "dra", "driverClients": LABELLED},
+}
+"""A plugin or a driver client may be in any namespace."""
+SOMEWHERE: Final[dict[str, tuple[Values, set[str]]]] = {
+    "plugins alone": ({"plugin.namespace": "dra"}, {"dra"}),
+    "clients by name": ({"plugin.namespace": "dra", "driverClients": NAMED}, {"dra", "monitoring"}),
+    "its own namespace": ({"plugin.namespace": NAMESPACE}, {NAMESPACE}),
+}
 
 
-def test_own_objects_are_granted_by_name(helm: Helm) -> None:
-    """A role cannot limit creation to a name; the admission policy does."""
-    for values, names in (
-        ({}, {RELEASE: {RELEASE, STATUS}}),
-        ({"hook.enabled": False}, {RELEASE: {helm.render({"hook.enabled": False}).job["metadata"]["name"], STATUS}}),
-        (BOTH, {RELEASE: {RELEASE, STATUS}, CONTROLLER: {RELEASE, CONTROLLER, STATUS}}),
-    ):
-        for account, expected in names.items():
-            (role,) = [item for item in helm.render(values).roles_of(account) if item["kind"] == "Role"]
-            named = [rule["resourceNames"] for rule in role["rules"] if rule["verbs"] != ["create"]]
-            assert {name for some in named for name in some} == expected, f"{account} with {values}"
+def _reads(stack: StackName) -> set[Right]:
+    """Return what a row of the table of stacks needs."""
+    row = STACKS[stack]
+    kinds = {*KINDS, *((kind.group, kind.plural) for kind in (row.policy, row.pool) if kind)}
+    if row.plugin.slice_driver:
+        kinds.add(("resource.k8s.io", "resourceslices"))
+    if row.plugin.claim_drivers:
+        kinds.add(("resource.k8s.io", "resourceclaims"))
+    return {Right(group, plural, verb) for group, plural in kinds for verb in READ}
 
 
-def test_two_releases_of_one_name_share_no_object(helm: Helm) -> None:
-    """Names of objects outside of the release's namespace contain it; a namespace that is named twice counts once."""
-    values = {**NARROW, **BOTH}
-    first, second = (
-        [(item["kind"], *key) for item, key in zip(objects, _keys(objects, namespace), strict=True)]
-        for namespace in (NAMESPACE, "other")
-        for objects in [helm.render(values, f"--namespace={namespace}").objects]
-    )
-    assert len(first) == len(set(first))
-    assert set(first) & set(second) == set()
+def _granted(rendered: Manifests, account: str) -> dict[str, set[Right]]:
+    """Return the rights of an account by namespace; those in the whole cluster have none."""
+    granted: dict[str, set[Right]] = {}
+    for role in rendered.roles_of(account):
+        granted.setdefault(role["metadata"].get("namespace", ""), set()).update(rights(role["rules"]))
+    return granted
+
+
+@pytest.mark.parametrize("stack", StackName)
+@pytest.mark.parametrize("where", EVERYWHERE)
+def test_what_the_accounts_may_do_with_plugins_anywhere(helm: Helm, stack: StackName, where: str) -> None:
+    """They read and delete pods in all namespaces; in that of the release, they write only their own objects."""
+    rendered = helm.render({"stack": stack, **EVERYWHERE[where], **BOTH})
+    in_cluster = {*_reads(stack), *EVENTS, DELETE}
+    assert _granted(rendered, RELEASE) == {"": in_cluster, NAMESPACE: OF_JOB}
+    assert _granted(rendered, CONTROLLER) == {"": in_cluster, NAMESPACE: OF_CONTROLLER}
+
+
+@pytest.mark.parametrize("where", SOMEWHERE)
+def test_what_the_accounts_may_delete_with_plugins_in_one_namespace(helm: Helm, where: str) -> None:
+    """The right to delete pods is a Role in each namespace that the values name, and nowhere else."""
+    values, namespaces = SOMEWHERE[where]
+    rendered = helm.render({**values, **BOTH})
+    for account in (RELEASE, CONTROLLER):
+        granted = _granted(rendered, account)
+        assert {namespace for namespace, having in granted.items() if DELETE in having} == namespaces
+
+
+@pytest.mark.parametrize("stack", StackName)
+@pytest.mark.parametrize("where", [{}, SOMEWHERE["plugins alone"][0]], ids=["anywhere", "somewhere"])
+def test_a_dry_run_may_only_read(helm: Helm, stack: StackName, where: Values) -> None:
+    """No right to write is rendered, in no namespace."""
+    rendered = helm.render({"stack": stack, "dryRun": True, **where})
+    assert _granted(rendered, RELEASE) == {"": _reads(stack), NAMESPACE: {Right("batch", "jobs", "get")}}
+
+
+def test_claims_are_read_for_a_report_only(helm: Helm) -> None:
+    """Without the report of affected workloads, no account reads claims."""
+    rendered = helm.render({"affectedWorkloads.enabled": False, **BOTH})
+    assert "resourceclaims" not in str([*rendered.all("ClusterRole"), *rendered.all("Role")])
+
+
+@pytest.mark.parametrize("account", [RELEASE, CONTROLLER])
+def test_own_objects_are_granted_by_name(helm: Helm, account: str) -> None:
+    """A Role cannot limit creation to a name; the admission policy does."""
+    (role,) = [item for item in helm.render(BOTH).roles_of(account) if item["kind"] == "Role"]
+    named = [rule["resourceNames"] for rule in role["rules"] if rule["verbs"] != ["create"]]
+    assert {name for names in named for name in names} == {RELEASE, account, STATUS}
+
+
+def test_a_plain_job_may_read_itself(helm: Helm) -> None:
+    """Its name has a hash, which the Role follows."""
+    rendered = helm.render({"hook.enabled": False})
+    (role,) = [item for item in rendered.roles_of(RELEASE) if item["kind"] == "Role"]
+    (names,) = [rule["resourceNames"] for rule in role["rules"] if rule["resources"] == ["jobs"]]
+    assert names == [rendered.job["metadata"]["name"]]
 
 
 def test_permissions_can_be_left_to_others(helm: Helm) -> None:
@@ -137,7 +126,3 @@ def test_permissions_can_be_left_to_others(helm: Helm) -> None:
     rendered = helm.render({"rbac.create": False, "serviceAccount.create": False, "serviceAccount.name": "mine"})
     assert {item["kind"] for item in rendered.objects} == {"ConfigMap", "Job"}
     assert rendered.pod["serviceAccountName"] == "mine"
-
-
-def _keys(objects: list[Object] | tuple[Object, ...], default: str = NAMESPACE) -> list[tuple[str, str]]:
-    return [(item["metadata"]["name"], item["metadata"].get("namespace", default)) for item in objects]

@@ -17,6 +17,7 @@ EVERYTHING: Final[Values] = {
     "controller.dashboard.enabled": True,
     "podNetworkPolicy.enabled": True,
     "plugin.namespace": "dra",
+    "driverClients": [{"namespace": "dra", "name": name} for name in ("exporter", "profiler")],
 }
 """Every object that the chart can render."""
 PLACES: Final = {
@@ -52,6 +53,7 @@ def test_no_object_of_two_releases_collides(helm: Helm, place: str) -> None:
         for stack, (release, namespace) in zip(StackName, PLACES[place], strict=True)
     ]
     gpu, network = map(_keys, rendered)
+    assert [len(gpu), len(network)] == [len(release.objects) for release in rendered]
     assert gpu & network == set()
     assert {kind for kind, _namespace, _name in gpu} == {kind for kind, _namespace, _name in network}
     assert {"ClusterRole", "ValidatingAdmissionPolicy", "ConfigMap"} <= {kind for kind, _namespace, _name in gpu}

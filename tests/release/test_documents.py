@@ -129,6 +129,13 @@ def test_two_commands_do_everything() -> None:
     assert "test" in verbs((ROOT / ".ci" / "run").read_text())
 
 
+def test_the_security_page_names_each_library() -> None:
+    """What the image installs is in its table, and nothing else."""
+    table = (ROOT / "docs" / "security.md").read_text().partition("| Library | Use |\n")[2].partition("\n\n")[0]
+    installed = re.findall(r"^([a-z][a-z0-9-]*)", (ROOT / "requirements" / "runtime.txt").read_text(), re.MULTILINE)
+    assert sorted(re.findall(r"`([a-z0-9-]+)`", table)) == sorted(installed)
+
+
 def test_every_page_is_in_the_index() -> None:
     """docs/README.md links each page below docs, apart from single decisions."""
     index = (ROOT / "docs" / "README.md").read_text()
