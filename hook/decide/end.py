@@ -193,9 +193,7 @@ def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[Nod
     if pending:
         progress = _progress(pending, len(eligible_nodes(fleet.nodes, others)))
         yield Reason.NODES_PENDING, f"{progress}{_held_up(fleet, statuses, others)}"
-    # A node that is not verified is reported as pending above.
-    trailing = [status.node for status in statuses if status.label_pending and status.state is NodeState.VERIFIED]
-    if trailing:
+    elif trailing := [status.node for status in statuses if status.label_pending]:
         yield Reason.UPGRADE_LABELS_PENDING, f"verified, but the upgrade label is not quiet yet on {some(trailing)}"
 
 
@@ -203,7 +201,7 @@ def not_rendered(fleet: Fleet) -> Blocker | None:
     """Return why the driver DaemonSets do not match the policy yet."""
     context = fleet.context
     kind = context.stack.policy.kind
-    if context.policy is None and (_is_awaited(context) or not context.deployed):
+    if context.policy is None and _is_awaited(context):
         return Reason.POLICY_EXPECTED, f"there is no {kind} yet, but the settings expect one"
     if found := withdrawn(context):
         reason, what = found
@@ -231,11 +229,8 @@ def _without_daemonset(fleet: Fleet) -> str:
 
 def _malformed_blocker(context: Context, statuses: Sequence[NodeStatus]) -> Blocker | None:
     """Return the first malformed object. Pods of excluded nodes do not count."""
-    if not context.malformed:
-        return None
     excluded = {status.node for status in statuses if status.state is NodeState.EXCLUDED}
-    counting = (found for found in context.malformed if found.kind != "Pod" or found.node not in excluded)
-    malformed = next(counting, None)
+    malformed = next((found for found in context.malformed if found.node not in excluded), None)
     if malformed is None:
         return None
     name = "/".join(filter(None, (malformed.namespace, malformed.name)))
@@ -286,7 +281,7 @@ def _held_up(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[Node
     crashing = {status.node for status in known if status.reason is Reason.DRIVER_FAILING}
     failed = sorted(node for node in in_place if states[node] == names.STATE_FAILED or node in crashing)
     waiting = [status.node for status in known if states[status.node] == names.STATE_REQUIRED]
-    trailing = {status.node for status in statuses if status.label_pending} if failed and waiting else set()
+    trailing = {status.node for status in statuses if status.label_pending}
     if not failed or not waiting or (in_place | trailing) - set(failed):
         return ""
     keep = "fails and keeps its place" if len(failed) == 1 else "fail and keep their places"

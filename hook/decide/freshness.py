@@ -69,7 +69,7 @@ def evaluate(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, moments: 
     ready = driver.containers_ready_since
     if old := not_started_after(plugin, moments):
         return Evidence(Freshness.STALE, old)
-    if old := _older_than_driver(plugin, kind, driver, stack):
+    if old := _older_than_driver(plugin, driver, stack):
         return Evidence(Freshness.STALE, old)
     if pending := _not_running(plugin):
         return Evidence(Freshness.STARTING, pending)
@@ -94,7 +94,7 @@ def running(plugin: Pod, because: str) -> Evidence:
 def started_after(plugin: Pod, moment: datetime | None) -> bool:
     """Return whether every main container started after a moment. The same second proves nothing."""
     starts = [container.started_at for container in plugin.containers]
-    return moment is not None and bool(starts) and all(start is not None and start > moment for start in starts)
+    return moment is not None and all(start is not None and start > moment for start in starts)
 
 
 def keeps_crashing(driver: Pod, stack: Stack) -> bool:
@@ -141,10 +141,10 @@ def load_of(driver: Pod, stack: Stack) -> str:
     return f"{driver.uid}/{restarts}"
 
 
-def _older_than_driver(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack) -> str:
+def _older_than_driver(plugin: Pod, driver: Pod, stack: Stack) -> str:
     """Return which container of the plugin started before the driver container, or ""."""
     started = driver_started(driver, stack)
-    if started is None or _saw_this_driver(plugin, kind, driver, stack):
+    if started is None:
         return ""
     for container in plugin.containers:
         if container.started_at is not None and container.started_at <= started:
