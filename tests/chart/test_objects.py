@@ -88,5 +88,5 @@ def test_other_tools_find_the_status_object_under_any_name(helm: Helm) -> None:
 
 def test_a_disabled_chart_renders_and_checks_nothing(helm: Helm) -> None:
     """A bundler may include the chart and leave it off."""
-    wrong = {"timeout": "1s", "driverClients": [{"name": "y"}]}
+    wrong = {"image.repository": "", "dryRun": True, "controller.enabled": True}
     assert helm.render({"enabled": False, "podNetworkPolicy.enabled": True, **wrong}).objects == ()
