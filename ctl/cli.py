@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 import click
 
@@ -13,41 +13,23 @@ from ctl.page import page
 from ctl.plan import plan as plans
 from ctl.watch import watch
 from hook import __version__
-from hook.checks import duration
 from hook.cli import EXIT_CODE, OUTPUTS, connect, ending, show, viewer_of
 from hook.errors import SettingsError
-from hook.flags import KUBECONFIG, VERBOSE, WHAT, flags, setting, settings_of
+from hook.flags import KUBECONFIG, VERBOSE, WHAT, DurationType, flags, settings_of
 from hook.kube.client import SERVICE_ACCOUNT_DIR
 from hook.logs import configure
 from hook.run import lookup
 
-if TYPE_CHECKING:
-    from datetime import timedelta
-
 PROGRAM: Final = "kubectl gpu-operator-post"
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 COMMON: Final = (
-    setting("-n", "--namespace", name="plugin_namespace"),
+    click.option("-n", "--namespace", "plugin_namespace", help="Namespace of the plugins. Default: any namespace."),
     *KUBECONFIG,
     *WHAT,
     *VERBOSE,
 )
 IN_A_POD: Final = {"service_account_dir": SERVICE_ACCOUNT_DIR}
 """Where the credentials are if there is no kubeconfig."""
-
-
-class DurationType(click.ParamType["timedelta"]):
-    """A duration with units, like those of Helm and Kubernetes."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:  # noqa: ANN401
-        """Parse ``25m``, ``90s`` or ``1h30m``; refuse a number without a unit, and no time at all."""
-        try:
-            found = duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return found or self.fail("it must be longer than 0s", param, ctx)
 
 
 def examples(*lines: str) -> str:

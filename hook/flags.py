@@ -1,20 +1,16 @@
-"""Command-line flags, and where settings come from: flags, a file or the environment."""
+"""Options of the command line, and where settings come from: flags, above a file or the environment."""
 
 from __future__ import annotations
 
 import os
-from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
-from hook.checks import settings_from
-from hook.config import DEFAULTS, LogFormat, Settings
+from hook.config import Duration, LogFormat, Settings, duration, settings_from
 from hook.errors import SettingsError
-from hook.format import as_text
 from hook.kube.client import SERVICE_ACCOUNT_DIR
 from hook.objects.drivers import StackName
 from hook.objects.names import OWN_NAME
@@ -24,31 +20,20 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "GPU_OPERATOR_POST_CONFIG"
 """Environment variable with the settings as a JSON object. The chart sets it in the pod."""
-OVERRIDES: Final = {
-    "stack": "stack",
-    "plugin_namespace": "plugin.namespace",
-    "plugin_names": "plugin.names",
-    "timeout": "timeout",
-    "dry_run": "dryRun",
-    "log_format": "logFormat",
-    "verbose": "logLevel",
-}
-"""Flags that override a setting."""
 
 
-def setting(*names: str, **options: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's options
-    """Return a flag that overrides a setting. Its help and its default are those of the setting."""
-    name = options.pop("name", names[-1].removeprefix("--").replace("-", "_"))
-    block: Any = Settings
-    default: Any = DEFAULTS
-    for key in OVERRIDES[name].split("."):
-        field = next(field for field in msgspec.structs.fields(block) if field.encode_name == key)
-        block, default = field.type, getattr(default, field.name)
-    description = next(part.description for part in get_args(block)[1:] if part.description).replace("`", "")
-    text = as_text(default) if isinstance(default, timedelta) else ", ".join(default or ())
-    text = str(default) if isinstance(default, StrEnum) else text
-    notes = [description, "Repeatable." if options.get("multiple") else "", f"Default: {text}." if text else ""]
-    return click.option(*names, name, help=" ".join(filter(None, notes)), **options)
+class DurationType(click.ParamType["Duration"]):
+    """A duration with units, like those of Helm and Kubernetes."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Duration:  # noqa: ANN401
+        """Parse ``25m``, ``90s`` or ``1h30m``; refuse a number without a unit, and no time at all."""
+        try:
+            found = duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return found or self.fail("it must be longer than 0s", param, ctx)
 
 
 KUBECONFIG: Final = (
@@ -76,13 +61,27 @@ WHAT: Final = (
         help=f"YAML or JSON file with the program's settings, which have the names of the chart's values; default: the "
         f"variable {VARIABLE}. Flags override it.",
     ),
-    setting("--stack", type=click.Choice([name.value for name in StackName])),
-    setting("--plugin-name", name="plugin_names", multiple=True),
+    click.option(
+        "--stack",
+        type=click.Choice([name.value for name in StackName]),
+        help="Driver stack whose plugins are refreshed. Default: gpu.",
+    ),
+    click.option(
+        "--plugin-name",
+        "plugin_names",
+        multiple=True,
+        help="DaemonSet of a plugin, instead of the known names of the stack's plugins. Repeatable.",
+    ),
 )
-NAMESPACE: Final = (setting("--plugin-namespace"),)
+NAMESPACE: Final = (click.option("--plugin-namespace", help="Namespace of the plugins. Default: any namespace."),)
 RUN: Final = (
-    setting("--timeout", metavar="DURATION"),
-    setting("--dry-run", is_flag=True),
+    click.option(
+        "--timeout",
+        type=DurationType(),
+        metavar="DURATION",
+        help="Limit of the whole run, from the start of the Job. Default: 25m.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Evaluate once and report, write nothing."),
     click.option(
         "--job-name", default="", help="Name of this program's Job: the timeout begins at its start, Events go there."
     ),
@@ -117,7 +116,14 @@ POD: Final = (
 VERBOSE: Final = (
     click.option("-v", "--verbose", is_flag=True, flag_value="debug", default=None, help="Enable debug logging."),
 )
-LOGGING: Final = (setting("--log-format", type=click.Choice([choice.value for choice in LogFormat])), *VERBOSE)
+LOGGING: Final = (
+    click.option(
+        "--log-format",
+        type=click.Choice([choice.value for choice in LogFormat]),
+        help="Format of the log. Default: text.",
+    ),
+    *VERBOSE,
+)
 
 
 def flags(*groups: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], Any]:
@@ -131,13 +137,37 @@ def flags(*groups: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], Any]:
     return add
 
 
+OVERRIDES: Final = {
+    "stack": "stack",
+    "timeout": "timeout",
+    "dry_run": "dryRun",
+    "log_format": "logFormat",
+    "verbose": "logLevel",
+}
+OVERRIDES_OF_PLUGIN: Final = {"plugin_namespace": "namespace", "plugin_names": "names"}
+"""Flags, and the settings that they override."""
+
+
 def settings_of(values: Mapping[str, Any], *, controller: bool = False) -> Settings:
     """Return the settings: those of the file or else of the environment, and flags above both. Raises SettingsError."""
+    source = f"--config {values['config']}" if values["config"] else VARIABLE
     tree = _file(values["config"]) if values["config"] else _variable()
-    return settings_from(_overridden(tree, values), controller=controller)
+    settings = _checked(source, tree, controller=controller)
+    given: dict[str, Any] = {key: values[flag] for flag, key in OVERRIDES.items() if values.get(flag)}
+    plugin = {key: values[flag] for flag, key in OVERRIDES_OF_PLUGIN.items() if values.get(flag)}
+    if plugin:
+        given["plugin"] = {**msgspec.to_builtins(settings.plugin), **plugin}
+    return _checked("the flags", {**tree, **given}, controller=controller) if given else settings
 
 
-def _variable() -> object:
+def _checked(source: str, tree: Any, *, controller: bool) -> Settings:  # noqa: ANN401 - plain values of any kind
+    try:
+        return settings_from(tree, controller=controller)
+    except SettingsError as error:
+        raise SettingsError(f"{source}: {error}") from error
+
+
+def _variable() -> Any:  # noqa: ANN401 - JSON of any kind
     text = os.environ.get(VARIABLE, "")
     try:
         return msgspec.json.decode(text) if text else {}
@@ -145,7 +175,7 @@ def _variable() -> object:
         raise SettingsError(f"{VARIABLE} is not JSON: {error}") from error
 
 
-def _file(path: str) -> object:
+def _file(path: str) -> Any:  # noqa: ANN401 - YAML of any kind
     import yaml  # noqa: PLC0415 - only for people
 
     try:
@@ -153,22 +183,3 @@ def _file(path: str) -> object:
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise SettingsError(f"--config {path} cannot be read: {' '.join(str(error).split())}") from error
     return {} if found is None else found
-
-
-def _overridden(tree: object, values: Mapping[str, Any]) -> object:
-    """Return the settings with those that flags name."""
-    for flag, path in OVERRIDES.items():
-        if not isinstance(tree, dict):
-            return tree
-        if value := values.get(flag):
-            tree = _with(tree, path.split("."), value)
-    return tree
-
-
-def _with(tree: dict[str, Any], path: list[str], value: object) -> dict[str, Any]:
-    """Return a copy of the tree with a value at a path. Where the path leads through no block, nothing changes."""
-    first, *rest = path
-    if not rest:
-        return {**tree, first: value}
-    block = tree.get(first, {})
-    return {**tree, first: _with(block, rest, value)} if isinstance(block, dict) else tree

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from hook.checks import settings_from
+from hook.config import settings_from
 from hook.decide.fleet import plugin_names
 from hook.objects.drivers import STACKS, Stack, StackName
 from tests.chart.rendering import Helm, Object, Values

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from hook.checks import settings_from
-from hook.config import ControllerSettings, Duration, Settings
+from hook.config import ControllerSettings, Duration, Settings, settings_from
 from hook.errors import SettingsError
 from hook.format import as_text
 from tests.chart.parent_values import NESTS, ROOT_KEYS

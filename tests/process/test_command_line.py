@@ -30,14 +30,15 @@ def kubeconfig(tmp_path: Path, nowhere: str) -> str:
 
 
 USAGE: Final = {
-    "run --timeout=25min": 'timeout: "25min" is not a duration',
-    "run --plugin-name=Not_A_Name": 'plugin.names[0]: "Not_A_Name" is not a valid name',
+    "run --timeout=25min": "'--timeout': \"25min\" is not a duration",
+    "run --timeout=0s": "'--timeout': it must be longer than 0s",
+    "run --plugin-name=Not_A_Name": "the flags: Expected `str` matching regex",
     "run --stack=disk": "--stack",
-    'run --stack=network refreshAfter=["toolkit"]': "refreshAfter[0]: ",
-    "run pluginTimeout=-3m": 'pluginTimeout: "-3m" is not a duration',
-    "run pluginTimout=3m": "did you mean pluginTimeout?",
-    "run plugin=3 --plugin-namespace=dra": "plugin: 3 is not a block of settings",
-    "run timeout=0s pluginTimeout=0s": "pluginTimeout: must be longer than 0s",  # the second problem
+    'run --stack=network refreshAfter=["toolkit"]': "the flags: refreshAfter: ",
+    "run pluginTimeout=-3m": f'{VARIABLE}: "-3m" is not a duration',
+    "run pluginTimout=3m": f"{VARIABLE}: Object contains unknown field `pluginTimout`",
+    "run plugin=3 --plugin-namespace=dra": "got `int` - at `$.plugin`",
+    "run pluginTimeout=0s": "pluginTimeout and advanced.restartBackoff must be longer than 0s",
     "run --config=/nonexistent.yaml": "--config /nonexistent.yaml cannot be read",
     "run surplus": "surplus",
     "controller dryRun=true": "dryRun: the controller has no dry run",
@@ -97,7 +98,7 @@ def test_a_usage_error_names_what_is_wrong(tmp_path: Path, kubeconfig: str) -> N
 def test_flags_override_the_file_which_replaces_the_variable(kubeconfig: str, tmp_path: Path) -> None:
     """The file is not merged with the variable, which belongs to the pod: as in a pod without a file."""
     file = tmp_path / "settings.yaml"
-    file.write_text("# comment\nadvanced: {apiPatience: 1s}\ntimeout: 25min\nlogFormat: text\nlogLevel: debug\n")
+    file.write_text("# comment\nadvanced: {apiPatience: 1s}\ntimeout: 25h\nlogFormat: text\nlogLevel: debug\n")
     flags = (f"--config={file}", "--timeout=20s", "--log-format=json")
     commands = (
         ("run", kubeconfig, *flags, "pluginTimeout=nonsense"),

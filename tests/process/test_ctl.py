@@ -73,7 +73,7 @@ def test_the_image_and_the_laptop_show_the_same(tmp_path: Path) -> None:
         ("plan --stack=disk", "--stack"),
         ("plan --timeout=1h", "--timeout"),
         ("plan --kubeconfig=/nonexistent", "/nonexistent"),
-        ("plan -n Not_A_Name", 'plugin.namespace: "Not_A_Name"'),
+        ("plan -n Not_A_Name", "at `$.plugin.namespace`"),
         ("status --watch --exit-code", "--watch has no end"),
         ("status --watch --output=json", "--watch has no end"),
     ],
