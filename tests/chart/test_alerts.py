@@ -9,6 +9,7 @@ import re
 from functools import cache, partial
 from typing import Any, Final
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hook.decide.reasons import Reason
@@ -25,9 +26,6 @@ OTHER_POD: Final = "network-operator-post-gpu-operator-post-controller-7c9d-k4m2
 TARGET: Final = frozenset({"namespace", "pod"})
 """Labels that a PodMonitor adds to all that it scrapes."""
 DOCS: Final = ROOT / "docs" / "monitoring.md"
-
-Case = tuple[str, list[str], tuple[int, int] | None]
-"""An alert, series, and the first and last minute in which it fires, if any."""
 
 
 def _series(metric: str, values: str, pod: str = POD, **labels: str) -> str:
@@ -68,9 +66,7 @@ NODE_LOST: Final = "1x5 stale _x5 1x90"
 """A controller that is gone, and back on another node six minutes later."""
 BACK_OFF: Final = "_ 1 _ 1 _ 1x3 _ 1x7 _ 1x13"
 """Seen each minute: a restart that does not help, the next one after 1, 2, 4, 8 and 16 minutes."""
-
-
-FIRES: Final[dict[str, Case]] = {
+FIRES: Final[dict[str, tuple[str, list[str], tuple[int, int]]]] = {
     "never-there": ("ControllerMissing", [], (10, 30)),
     "another-release-leads": ("ControllerMissing", [_leader("1x30", pod=OTHER_POD)], (10, 30)),
     "all-standby": ("ControllerMissing", [_leader("0x30")], (10, 30)),
@@ -85,25 +81,26 @@ FIRES: Final[dict[str, Case]] = {
     "affected-pods": ("AffectedWorkloads", [_affected("0 2x20 0x5")], (6, 21)),
     "watch-that-never-opens": ("ApiErrors", [_errors("0+6x60", code="403")], (36, 60)),
 }
-QUIET: Final[dict[str, Case]] = {
-    "affected-pods-that-end-soon": ("AffectedWorkloads", [_affected("0 2x3 0x30")], None),
-    "moved-to-another-node": ("ControllerMissing", [_leader(NODE_LOST)], None),
-    "control-plane-rolls": ("ControllerRestarting", [_started("0x10 1x10 2x10 3x10"), _leader("1x43")], None),
-    "reconciles": ("NoProgress", [_leader("1x30"), _reconciled("0+60x30")], None),
-    "another-release-is-stuck": ("NoProgress", [_leader("1x30", pod=OTHER_POD), _reconciled("0x30")], None),
-    "is-standby": ("NoProgress", [_leader("0x30"), _reconciled("0x30")], None),
-    "reads-a-large-fleet": ("NoProgress", [_leader("1x30"), _reconciled("0x5 360+60x24")], None),
-    "outage-of-minutes": ("Blind", [_out_of_sync("0+60x4 0x20")], None),
-    "third-restart-helps": ("RestartsDoNotHelp", [_nodes("Stale", "RestartBackedOff", "_ 1 _ 1 stale _x20")], None),
-    "stale-for-a-moment": ("PluginStale", [_oldest("0x10 stale")], None),
-    "waits-for-its-driver": ("NodeFailed", [_nodes("Waiting", "DriverNotReady", "5x30")], None),
-    "failed-for-a-moment": ("NodeFailed", [_nodes("Failed", "UpgradeFailed", "1 stale")], None),
-    "backs-off": ("NodeFailed", [_nodes("Stale", "RestartBackedOff", BACK_OFF)], None),
-    "three-restarts-of-each": ("ManyRestarts", [_verified("1x70"), *(of("0+1x3 3x67") for of in PLUGINS)], None),
-    "a-rollout-and-a-second": ("ManyRestarts", [_verified("50x9 0x9 50x50"), _restarts("0+20x5 100x60")], None),
-    "a-rollout-under-a-new-leader": ("ManyRestarts", [_verified("_x9 50x50"), _restarts("0+20x5 100x60")], None),
-    "outage-of-the-api": ("ApiErrors", [_errors("0 150x60", code="0")], None),
-    "expired-watches": ("ApiErrors", [_errors("0+60x60", code="410"), _errors("0+60x60", code="404")], None),
+"""An alert, series, and the first and the last minute in which it fires."""
+QUIET: Final[dict[str, tuple[str, list[str]]]] = {
+    "affected-pods-that-end-soon": ("AffectedWorkloads", [_affected("0 2x3 0x30")]),
+    "moved-to-another-node": ("ControllerMissing", [_leader(NODE_LOST)]),
+    "control-plane-rolls": ("ControllerRestarting", [_started("0x10 1x10 2x10 3x10"), _leader("1x43")]),
+    "reconciles": ("NoProgress", [_leader("1x30"), _reconciled("0+60x30")]),
+    "another-release-is-stuck": ("NoProgress", [_leader("1x30", pod=OTHER_POD), _reconciled("0x30")]),
+    "is-standby": ("NoProgress", [_leader("0x30"), _reconciled("0x30")]),
+    "reads-a-large-fleet": ("NoProgress", [_leader("1x30"), _reconciled("0x5 360+60x24")]),
+    "outage-of-minutes": ("Blind", [_out_of_sync("0+60x4 0x20")]),
+    "third-restart-helps": ("RestartsDoNotHelp", [_nodes("Stale", "RestartBackedOff", "_ 1 _ 1 stale _x20")]),
+    "stale-for-a-moment": ("PluginStale", [_oldest("0x10 stale")]),
+    "waits-for-its-driver": ("NodeFailed", [_nodes("Waiting", "DriverNotReady", "5x30")]),
+    "failed-for-a-moment": ("NodeFailed", [_nodes("Failed", "UpgradeFailed", "1 stale")]),
+    "backs-off": ("NodeFailed", [_nodes("Stale", "RestartBackedOff", BACK_OFF)]),
+    "three-restarts-of-each": ("ManyRestarts", [_verified("1x70"), *(of("0+1x3 3x67") for of in PLUGINS)]),
+    "a-rollout-and-a-second": ("ManyRestarts", [_verified("50x9 0x9 50x50"), _restarts("0+20x5 100x60")]),
+    "a-rollout-under-a-new-leader": ("ManyRestarts", [_verified("_x9 50x50"), _restarts("0+20x5 100x60")]),
+    "outage-of-the-api": ("ApiErrors", [_errors("0 150x60", code="0")]),
+    "expired-watches": ("ApiErrors", [_errors("0+60x60", code="410"), _errors("0+60x60", code="404")]),
 }
 
 
@@ -114,28 +111,28 @@ def _alerts(helm: Helm) -> dict[str, dict[str, Any]]:
     return {alert["alert"]: alert for alert in group["rules"]}
 
 
-def test_alerts_fire(helm: Helm) -> None:
+@pytest.mark.parametrize(("name", "series", "minutes"), FIRES.values(), ids=FIRES.keys())
+def test_alerts_fire(helm: Helm, name: str, series: list[str], minutes: tuple[int, int]) -> None:
     """From the minute in which the threshold has been crossed for long enough, with the labels of the description."""
-    for case, (name, series, minutes) in FIRES.items():
-        first, last = minutes or (0, 0)
-        alert = _alerts(helm)[f"GPUOperatorPost{name}"]
-        firing = engine(series).firing(alert, last * 60)
-        assert list(range(first, last + 1)) == [at // 60 for at, labels in firing.items() if labels], case
-        described = set(re.findall(r"\$labels\.(\w+)", alert["annotations"]["description"]))
-        assert all(described <= dict(labels).keys() for fired in firing.values() for labels in fired), case
+    first, last = minutes
+    alert = _alerts(helm)[f"GPUOperatorPost{name}"]
+    firing = engine(series).firing(alert, last * 60)
+    assert list(range(first, last + 1)) == [at // 60 for at, labels in firing.items() if labels]
+    described = set(re.findall(r"\$labels\.(\w+)", alert["annotations"]["description"]))
+    assert all(described <= dict(labels).keys() for fired in firing.values() for labels in fired)
 
 
-def test_alerts_stay_quiet(helm: Helm) -> None:
+@pytest.mark.parametrize(("name", "series"), QUIET.values(), ids=QUIET.keys())
+def test_alerts_stay_quiet(helm: Helm, name: str, series: list[str]) -> None:
     """Ordinary conditions that look alike raise no alert."""
-    for case, (name, series, _) in QUIET.items():
-        firing = engine(series).firing(_alerts(helm)[f"GPUOperatorPost{name}"], 90 * 60)
-        assert [at // 60 for at, labels in firing.items() if labels] == [], case
+    firing = engine(series).firing(_alerts(helm)[f"GPUOperatorPost{name}"], 90 * 60)
+    assert [at // 60 for at, labels in firing.items() if labels] == []
 
 
 def test_alerts_ask_for_what_the_program_shows(helm: Helm) -> None:
     """Each metric, label and value of an expression is one of the program's; each alert is tried both ways."""
     assert {name.removeprefix("GPUOperatorPost") for name in _alerts(helm)} == {name for name, _, _ in FIRES.values()}
-    assert {name for name, _, _ in FIRES.values()} == {name for name, _, _ in QUIET.values()}
+    assert {name for name, _, _ in FIRES.values()} == {name for name, _ in QUIET.values()}
     families = list(text_string_to_metric_families(exposition()))
     shown = {sample.name: set(sample.labels) for family in families for sample in family.samples}
     known = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import pytest
 import yaml
 
 from hook.cli import EXIT_USAGE
@@ -48,43 +49,64 @@ IMAGES: Final[tuple[tuple[Values, str], ...]] = (
 )
 
 
-def test_hook_annotations(helm: Helm) -> None:
-    """They follow the values; Flux would crash over the log."""
-    settings = {"hook.weight": -5, "hook.deletePolicy": "hook-failed", "hook.annotations": {"a/b": "c"}}
-    changed = {"helm.sh/hook-weight": "-5", "helm.sh/hook-delete-policy": "hook-failed", "a/b": "c"}
-    rollback = {"helm.sh/hook": "post-install,post-upgrade,post-rollback"}
-    silent = {key: value for key, value in HOOK_ANNOTATIONS.items() if not key.endswith("output-log-policy")}
-    cases: tuple[tuple[Values, tuple[str, ...], dict[str, str] | None], ...] = (
-        ({}, (), HOOK_ANNOTATIONS),
-        (settings, (), HOOK_ANNOTATIONS | changed),
-        ({"hook.onRollback": True}, (), HOOK_ANNOTATIONS | rollback),
-        ({}, (FLUX,), silent),
-        ({"hook.outputLogs": "never"}, (), silent),
-        ({"hook.outputLogs": "always"}, (FLUX,), HOOK_ANNOTATIONS),
-        ({**PLAIN, "hook.annotations": {"a/b": "c"}}, (), None),
-    )
-    for values, options, expected in cases:
-        assert helm.render(values, *options).job["metadata"].get("annotations") == expected, (values, options)
+SILENT: Final = {key: value for key, value in HOOK_ANNOTATIONS.items() if not key.endswith("output-log-policy")}
+HOOKS: Final[dict[str, tuple[Values, tuple[str, ...], dict[str, str] | None]]] = {
+    "default": ({}, (), HOOK_ANNOTATIONS),
+    "weight": ({"hook.weight": -5}, (), HOOK_ANNOTATIONS | {"helm.sh/hook-weight": "-5"}),
+    "policy": (
+        {"hook.deletePolicy": "hook-failed"},
+        (),
+        HOOK_ANNOTATIONS | {"helm.sh/hook-delete-policy": "hook-failed"},
+    ),
+    "more": ({"hook.annotations": {"a/b": "c"}}, (), HOOK_ANNOTATIONS | {"a/b": "c"}),
+    "rollback": (
+        {"hook.onRollback": True},
+        (),
+        HOOK_ANNOTATIONS | {"helm.sh/hook": "post-install,post-upgrade,post-rollback"},
+    ),
+    "Flux, which would crash over the log": ({}, (FLUX,), SILENT),
+    "no log": ({"hook.outputLogs": "never"}, (), SILENT),
+    "always the log": ({"hook.outputLogs": "always"}, (FLUX,), HOOK_ANNOTATIONS),
+    "plain": ({**PLAIN, "hook.annotations": {"a/b": "c"}}, (), None),
+}
+"""Values, options of Helm, and the annotations of the Job."""
 
 
-def test_the_name_of_the_job(helm: Helm) -> None:
-    """A hook keeps its name, by which it is deleted. A plain Job, which is immutable, has one for each content."""
-    for values in ({}, {"trigger": "x"}, {"timeout": "2h"}):
-        assert helm.render(values).job["metadata"]["name"] == "gpu-operator-post", values
-    plain = helm.render(PLAIN).job
-    assert re.fullmatch(r"gpu-operator-post-[0-9a-f]{10}", plain["metadata"]["name"])
-    names = [plain["metadata"]["name"], *(helm.render(PLAIN | each).job["metadata"]["name"] for each in NEW_NAME)]
-    assert [name for name in names if names.count(name) > 1] == []
-    for values in SAME_NAME:
-        job = helm.render(PLAIN | values).job
-        assert (job["metadata"]["name"], job["spec"]) == (plain["metadata"]["name"], plain["spec"]), values
+@pytest.mark.parametrize(("values", "options", "expected"), HOOKS.values(), ids=HOOKS.keys())
+def test_hook_annotations(
+    helm: Helm, values: Values, options: tuple[str, ...], expected: dict[str, str] | None
+) -> None:
+    """They follow the values."""
+    assert helm.render(values, *options).job["metadata"].get("annotations") == expected
 
 
-def test_kubernetes_stops_the_job_when_its_timeout_is_over(helm: Helm) -> None:
+@pytest.mark.parametrize("values", [{}, {"trigger": "x"}, {"timeout": "2h"}], ids=str)
+def test_a_hook_keeps_its_name(helm: Helm, values: Values) -> None:
+    """Helm deletes it by its name."""
+    assert helm.render(values).job["metadata"]["name"] == "gpu-operator-post"
+
+
+def test_a_plain_job_has_a_name_for_each_content(helm: Helm) -> None:
+    """It cannot be changed."""
+    names = [helm.render(PLAIN | values).job["metadata"]["name"] for values in ({}, *NEW_NAME)]
+    assert all(re.fullmatch(r"gpu-operator-post-[0-9a-f]{10}", name) for name in names)
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("values", SAME_NAME, ids=str)
+def test_a_plain_job_keeps_its_name_if_its_content_is_the_same(helm: Helm, values: Values) -> None:
+    """Values of other objects do not run it again."""
+    before, after = (helm.render(each).job for each in (PLAIN, PLAIN | values))
+    assert (before["metadata"]["name"], before["spec"]) == (after["metadata"]["name"], after["spec"])
+
+
+TIMES: Final = {"25m": 1500, "90s": 90, "1h30m": 5400, "2h": 7200, "1h1m1s": 3661, "08m": 480, "1h5s": 3605}
+
+
+@pytest.mark.parametrize("timeout", TIMES)
+def test_kubernetes_stops_the_job_when_its_timeout_is_over(helm: Helm, timeout: str) -> None:
     """The chart reads durations as Go does; a leading zero does not make one octal."""
-    seconds = {"25m": 1500, "90s": 90, "1h30m": 5400, "2h": 7200, "1h1m1s": 3661, "08m": 480, "1h5s": 3605}
-    found = {timeout: helm.render({"timeout": timeout}).job["spec"]["activeDeadlineSeconds"] for timeout in seconds}
-    assert found == seconds
+    assert helm.render({"timeout": timeout}).job["spec"]["activeDeadlineSeconds"] == TIMES[timeout]
 
 
 def test_what_may_wait_after_a_signal_fits_into_the_grace_period(helm: Helm) -> None:
@@ -104,11 +126,10 @@ def test_final_exits_fail_the_job_at_once_and_evictions_do_not_count(helm: Helm)
     assert rendered.pod["restartPolicy"] == "Never"
 
 
-def test_image_reference(helm: Helm) -> None:
+@pytest.mark.parametrize(("values", "image"), IMAGES)
+def test_image_reference(helm: Helm, values: Values, image: str) -> None:
     """A digest overrides the tag, and the registry for all charts overrides our own."""
-    for values, image in IMAGES:
-        assert helm.render(values).container["image"] == image, values
-    assert helm.render({"image.pullPolicy": "Always"}).container["imagePullPolicy"] == "Always"
+    assert helm.render(values).container["image"] == image
 
 
 def test_the_pod_passes_the_restricted_pod_security_standard(helm: Helm) -> None:
@@ -123,10 +144,13 @@ def test_the_pod_passes_the_restricted_pod_security_standard(helm: Helm) -> None
     assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & rendered.pod.keys()
 
 
-def test_job_and_controller_do_not_change_each_other(helm: Helm) -> None:
-    """A plain Job keeps its name. An upgrade of the operator changes settings of a run: no controller restarts then."""
-    for mode in ({}, PLAIN):
-        assert helm.render(mode).job == helm.render({**mode, **BOTH}).job, mode
-    before = helm.render(BOTH).controller["spec"]
-    for change in OF_A_RUN:
-        assert helm.render({**BOTH, **change}).controller["spec"] == before, change
+@pytest.mark.parametrize("mode", [{}, PLAIN], ids=["hook", "plain"])
+def test_the_controller_does_not_change_the_job(helm: Helm, mode: Values) -> None:
+    """A plain Job keeps its name."""
+    assert helm.render(mode).job == helm.render({**mode, **BOTH}).job
+
+
+@pytest.mark.parametrize("change", OF_A_RUN, ids=str)
+def test_a_run_does_not_change_the_controller(helm: Helm, change: Values) -> None:
+    """An upgrade of the operator changes settings of a run: no controller restarts then."""
+    assert helm.render({**BOTH, **change}).controller["spec"] == helm.render(BOTH).controller["spec"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
+import pytest
+
 from tests.chart.rendering import CHART, IMAGE, NAMESPACE, RELEASE, ROOT, Helm, Values
 
 MOST_LINES: Final = 25
@@ -41,12 +43,16 @@ def _notes(helm: Helm, values: Values) -> str:
     return notes
 
 
-def test_notes_contain(helm: Helm) -> None:
+@pytest.mark.parametrize(("values", "expected", "absent"), CONTENTS)
+def test_notes_contain(helm: Helm, values: Values, expected: list[str], absent: list[str]) -> None:
     """They name the time that each deployment tool needs, and the consequences of the values."""
-    for values, expected, absent in CONTENTS:
-        notes = _notes(helm, values)
-        assert [text for text in expected if text not in notes] == [], values
-        assert [text for text in absent if text in notes] == [], values
+    notes = _notes(helm, values)
+    assert [text for text in expected if text not in notes] == []
+    assert [text for text in absent if text in notes] == []
+
+
+def test_the_image_has_the_program_that_the_notes_name() -> None:
+    """It is on the PATH of the container."""
     image = (ROOT / "Dockerfile").read_text()
     assert f"> /opt/gpu-operator-post/bin/{PROGRAM} " in image
     assert "\nENV PATH=/opt/gpu-operator-post/bin:" in image

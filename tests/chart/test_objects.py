@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from hook.objects.names import OWN_NAME
 from tests.chart.rendering import CHART, ROOT, Helm, Values
 
@@ -16,31 +18,44 @@ LONG: Final = "r" * 53
 POST: Final = "gpu-operator-post"
 
 
-def test_objects_are_named_after_the_release(helm: Helm) -> None:
-    """A release whose name contains the chart's is not named twice; both names can be overridden."""
-    names = {
-        POST: POST,
-        f"gpu-operator-{POST}": f"gpu-operator-{POST}",
-        "prod": f"prod-{POST}",
-        LONG: f"{LONG}-gpu-opera",
-    }
-    for release, name in names.items():
-        rendered = helm.render(release=release)
-        assert name == rendered.job["metadata"]["name"]
-        assert name == rendered.one("ServiceAccount")["metadata"]["name"]
-        assert f"gpu-operator:{name}" == rendered.one("ClusterRole")["metadata"]["name"]
-    for values, name in (({"nameOverride": "post"}, POST), ({"fullnameOverride": "mine"}, "mine")):
-        assert helm.render(values).job["metadata"]["name"] == name
+NAMES: Final = {
+    POST: POST,
+    f"gpu-operator-{POST}": f"gpu-operator-{POST}",
+    "prod": f"prod-{POST}",
+    LONG: f"{LONG}-gpu-opera",
+}
+"""Name of a release, and of its objects: a release whose name contains the chart's is not named twice."""
 
 
-def test_names_of_workloads_fit_the_labels_of_their_pods(helm: Helm) -> None:
+@pytest.mark.parametrize(("release", "name"), NAMES.items())
+def test_objects_are_named_after_the_release(helm: Helm, release: str, name: str) -> None:
+    """Objects of the whole cluster have the namespace in their names."""
+    rendered = helm.render(release=release)
+    assert rendered.job["metadata"]["name"] == name
+    assert rendered.one("ServiceAccount")["metadata"]["name"] == name
+    assert rendered.one("ClusterRole")["metadata"]["name"] == f"gpu-operator:{name}"
+
+
+@pytest.mark.parametrize(("value", "name"), [("nameOverride", POST), ("fullnameOverride", "post")])
+def test_names_can_be_overridden(helm: Helm, value: str, name: str) -> None:
+    """One replaces the name of the chart, the other one the whole name."""
+    assert helm.render({value: "post"}).job["metadata"]["name"] == name
+
+
+def test_a_name_that_looks_like_a_number_stays_a_text(helm: Helm) -> None:
+    """Labels are texts."""
+    rendered = helm.render({"nameOverride": "123", "controller.enabled": True})
+    assert {item["metadata"]["labels"]["app.kubernetes.io/name"] for item in rendered.objects} == {"123"}
+
+
+@pytest.mark.parametrize("mode", [{}, {"hook.enabled": False}], ids=["hook", "plain"])
+@pytest.mark.parametrize("release", NAMES)
+def test_names_of_workloads_fit_the_labels_of_their_pods(helm: Helm, release: str, mode: Values) -> None:
     """Kubernetes copies the name of a Job or Deployment into labels, which hold 63 characters."""
-    for release in (POST, f"gpu-operator-{POST}", LONG):
-        for mode in ({}, {"hook.enabled": False}):
-            rendered = helm.render({"controller.enabled": True, **mode}, release=release)
-            names = [item["metadata"]["name"] for item in (rendered.job, rendered.controller)]
-            assert len(set(names)) == 2, release
-            assert max(map(len, names)) <= 63, release
+    rendered = helm.render({"controller.enabled": True, **mode}, release=release)
+    names = {item["metadata"]["name"] for item in (rendered.job, rendered.controller)}
+    assert len(names) == 2
+    assert max(map(len, names)) <= 63
 
 
 def _versioned(folder: Path, suffix: str) -> Path:

@@ -12,7 +12,6 @@ import yaml
 from hook.config import ControllerSettings, Duration, Settings, settings_from
 from hook.errors import SettingsError
 from hook.format import as_text
-from tests.chart.parent_values import NESTS, ROOT_KEYS
 from tests.chart.rendering import CHART, Helm, Values, config_of, container_of
 from tests.fixtures.settings import EVERY_SETTING
 
@@ -63,13 +62,6 @@ def test_each_setting_of_the_program_is_a_value_with_its_default() -> None:
     assert documented == {path: values.get(path, "no such value") for path in documented}
     times = {f"{OF_TESTS}{name}" for name in SCHEMA["properties"]["advanced"]["properties"]}
     assert times == DEFAULTS.keys() - documented.keys()
-
-
-def test_the_schema_knows_the_keys_of_the_operators_chart() -> None:
-    """Bundlers pass them. They have no rule, and none of our own values has such a name."""
-    ignored = {key for key, rule in SCHEMA["properties"].items() if rule is True}
-    assert (ROOT_KEYS | NESTS).keys() == ignored
-    assert not VALUES.keys() & ignored
 
 
 def _configs(helm: Helm, values: Values) -> list[Values]:

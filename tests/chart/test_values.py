@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
 import pytest
 import yaml
 
-from tests.chart.parent_values import ROOT_KEYS
 from tests.chart.rendering import CHART, Helm, Values
 
 OPERATOR_VALUES: Final[Values] = {
@@ -130,6 +130,7 @@ def test_no_value_that_the_templates_need_can_be_removed(helm: Helm) -> None:
 def test_values_of_other_charts_change_nothing(helm: Helm) -> None:
     """Bundlers pass the parent's values to every chart, and ``global`` belongs to all: one file serves them all."""
     others = [OPERATOR_VALUES, {"gpu-operator": OPERATOR_VALUES}, {"gpuoperator": OPERATOR_VALUES}]
-    every_key = {key: {"any": ["thing"]} for key in ROOT_KEYS}
+    schema: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+    every_key = {key: {"any": ["thing"]} for key, rule in schema["properties"].items() if rule is True}
     for values in (*others, every_key, {"global.storageClass": "fast"}):
         assert helm.render(values) == helm.render(), values
