@@ -17,6 +17,8 @@ LINK: Final = re.compile(r"\]\((?!https?://|mailto:|\.\./\.\./actions/)([^)\s]+)
 """Links to files. Those to GitHub's own pages of the repository have a test of their own."""
 WORKFLOW: Final = re.compile(r"\]\(\.\./\.\./actions/workflows/([\w.-]+)(?:/badge\.svg)?\)")
 YAML: Final = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FLOW: Final = re.compile(r"(?<!{){(?!{)[^{}\n]+:[^{}\n]+,.*")
+"""Two keys in braces that are not those of a template."""
 VALUE: Final = re.compile(r"`([a-z][A-Za-z]+(?:\.(?!yaml`|py`)[A-Za-z]+)+)(?::[^`]*)?`")
 """A value of the chart in a text, with what it is set to or without. The name of a file is none."""
 PROOF: Final = re.compile(r"\[`(test_\w+)`\]\(([^)\s#]+\.py)\)")
@@ -89,6 +91,36 @@ def test_unit_tests_mirror_the_program() -> None:
     pure = {path for path in program if path.startswith(("decide/", "objects/", "ctl/plan/")) and "__" not in path}
     assert {f"test_{Path(path).name}" for path in mirrored - program} == set(re.findall(r"`(test_\w+\.py)`", page))
     assert pure - mirrored == set(re.findall(r"`((?:decide|objects|plan)/\w+\.py)`", page))
+
+
+def _flow_mappings(text: str) -> Iterator[int]:
+    """Yield the line of each mapping that is written as `{a: b, c: d}`."""
+    for document in yaml.compose_all(text, Loader=yaml.SafeLoader):
+        nodes: list[Any] = [document]
+        for node in nodes:
+            if isinstance(node, yaml.MappingNode):
+                nodes += [child for entry in node.value for child in entry]
+                if node.flow_style and len(node.value) > 1:
+                    yield node.start_mark.line + 1
+            elif isinstance(node, yaml.SequenceNode):
+                nodes += node.value
+
+
+def _snippets() -> Iterator[tuple[str, str]]:
+    """Yield each YAML that users read, copy or edit: blocks of documents, and files of the chart and of examples."""
+    for path in documents():
+        yield from ((path.name, block) for block in YAML.findall(path.read_text()))
+    for folder in (CHART, ROOT / "examples", ROOT / "bundler"):
+        paths = (path for path in folder.rglob("*.yaml") if path.parent.name != "templates")
+        yield from ((str(path.relative_to(ROOT)), path.read_text()) for path in paths)
+
+
+def test_yaml_is_written_in_block_style() -> None:
+    """A line can be added and compared, as with the YAML that people write. Templates are no YAML before rendering."""
+    found = [f"{name}: {line}" for name, text in _snippets() for line in _flow_mappings(text)]
+    templates = {path.name: path.read_text() for path in (CHART / "templates").iterdir()}
+    found += [f"{name}: {line[0]}" for name, text in templates.items() for line in FLOW.finditer(text)]
+    assert found == []
 
 
 def test_there_are_no_placeholders() -> None:
@@ -171,7 +203,7 @@ def test_pages_name_values_that_exist() -> None:
     assert [(page, name) for page, name in named if name.partition(".")[0] in values and name not in known] == []
 
 
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/install/{tool}.md" for tool in ("helmfile", "flux", "argocd"))])
+@pytest.mark.parametrize("page", [f"docs/install/{tool}.md" for tool in ("helmfile", "flux", "argocd")])
 def test_pasted_values_are_valid(page: str, helm: Helm) -> None:
     """The chart accepts the values of each block, and the versions are those of the chart."""
     text = (ROOT / page).read_text()
