@@ -19,7 +19,7 @@ from hook.objects import names
 from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime, timedelta
 
     from hook.decide.fleet import Context, Fleet
@@ -159,9 +159,8 @@ def blockers(
     unready = [policy for policy in policies if policy.state != "ready"]
     # The grace period begins when nothing else blocks, and no later blocker interrupts it: in a large fleet some node
     # is always NotReady for a moment. A new generation of the policy, or a new driver revision, starts it again.
-    generations = ",".join(str(policy.generation) for policy in policies)
     revisions = ",".join(sorted(revision.hash for revision in context.newest.values()))
-    condition = f"policy-not-ready/{generations}/{revisions}"
+    condition = f"policy-not-ready/{_generations(policies)}/{revisions}"
     if found:
         timers.keep(condition)
     if found or not unready:
@@ -170,6 +169,14 @@ def blockers(
     if timers.held(condition) < context.settings.advanced.policy_grace:
         return [(Reason.POLICY_NOT_READY, message)], texts
     return [], [*texts, f"{message}; every eligible node is verified, so this run waits no longer"]
+
+
+def _generations(policies: Iterable[Policy]) -> str:
+    """Return the generations of policies, whatever their order in the cache is.
+
+    A generation ignores changes of metadata, which some tools write every few seconds.
+    """
+    return ",".join(sorted(f"{policy.uid}:{policy.generation}" for policy in policies))
 
 
 def _policies_with_nodes(context: Context) -> list[Policy]:
@@ -379,10 +386,8 @@ def _quiet_blocker(
     changes: list[datetime | None] = [revision.created for revision in newest]
     changes += [leading_since, rolled_out, *(policy.changed for policy in policies)]
     last = max((change for change in changes if change is not None), default=None)
-    # The generation ignores changes of metadata, which some tools write every few seconds.
-    generations = ",".join(f"{policy.uid}:{policy.generation}" for policy in policies)
     revisions = ",".join(f"{revision.hash}:{revision.revision}:{revision.created}" for revision in newest)
-    unchanged = timers.held(f"quiet/{leading_since}/{rolled_out}/{generations}/{revisions}")
+    unchanged = timers.held(f"quiet/{leading_since}/{rolled_out}/{_generations(policies)}/{revisions}")
     if last is None or unchanged >= quiet or (timers.now - last >= quiet and not _rolled_back(fleet)):
         return None
     message = (

@@ -20,6 +20,7 @@ from tests.fixtures.cluster import (
     without_operator,
 )
 from tests.fixtures.limits import of
+from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, PLUGIN, failing, reasons_over, timeline, wrong_decisions
@@ -31,6 +32,7 @@ WANTS_NONE = "status: {desiredNumberScheduled: 0}"
 EXPECTING = Settings(expect=Expect(chart_version="v26.7.0"))
 NEW_DRIVER = Settings(expect=Expect(driver_version="590.1"))
 DONE = Reason.NOTHING_STALE
+A, B = Pool("a", ("a",)), Pool("b", ("b",), "570.1.2")
 
 
 # Nothing to protect.
@@ -245,6 +247,9 @@ def test_a_policy_that_is_not_ready_delays_done_for_two_minutes() -> None:
         found = cluster().change("policy", {"status": {"state": state}})
         decisions = timeline(*((seconds, found) for seconds in (0, 119, 120)))
         assert [(waits, 0), (waits, 0), (DONE, 1)] == [(one.reason, len(one.warnings)) for one in decisions], state
+        assert f"is {state or 'empty'}, not ready" in decisions[0].message
+    listed = [pooled(*pools).change("policy", NOT_READY) for pools in ((A, B), (B, A), (A, B))]
+    assert [waits, waits, DONE] == reasons_over(*zip((0, 60, 120), listed, strict=True)), "in any order"
     off, not_ready = Settings(advanced=Advanced(policy_grace=Duration())), cluster().change("policy", NOT_READY)
     assert Phase.DONE is not_ready.decide(off)[0].phase
     assert waits is reasons_over((0, stale().change("policy", NOT_READY)), (600, not_ready))[1]

@@ -144,6 +144,8 @@ def test_a_reboot_whose_last_run_was_lost_makes_no_fresh_plugin_stale() -> None:
 
     for name, driver, expected in (
         ("a reboot", set_up(3, 1), Reason.VERIFIED),
+        ("a reboot, in the same second", set_up(0, 1), Reason.VERIFIED),
+        ("a reboot, with the longest start", set_up(10, 1), Reason.VERIFIED),
         ("a crash, after the unloader had failed once", set_up(11, 1), Reason.PLUGIN_STALE),
         ("a crash", set_up(3, 0), Reason.PLUGIN_STALE),
     ):
@@ -207,14 +209,15 @@ def test_a_plugin_that_is_away_as_the_run_begins_is_waited_for_while_drivers_rel
 
 def test_a_new_pool_with_nodes_is_not_rendered_before_it_has_a_daemonset() -> None:
     """Also if it is the one that asks for the expected version. A pool without nodes gets none."""
-    old, new = Pool("old", ("a",)), {"metadata": {"name": "new", "uid": "new-uid"}, "spec": {"version": "590.1.2"}}
+    new: Object = {"metadata": {"name": "new", "uid": "new-uid"}, "spec": {"version": "590.1.2"}}
     expecting = Settings(expect=Expect(driver_version="590.1.2"))
     for selector, expected in (
         ({}, Reason.NOT_RENDERED),
         ({"pool": "new"}, Reason.NOT_RENDERED),
         ({"pool": "other"}, Reason.NOTHING_STALE),
     ):
-        found = pooled(old).change("node", {"metadata": {"labels": {"pool": "new"}}})
+        # One of its nodes is enough.
+        found = pooled(Pool("old", ("a", "b"))).change("node", {"metadata": {"labels": {"pool": "new"}}}, "b")
         found.put("pool", obj("pool/policy", merged(new, {"spec": {"nodeSelector": selector}})))
         for settings in (Settings(), expecting):
             assert expected is found.decide(settings)[0].reason, selector
@@ -279,8 +282,8 @@ def test_a_node_without_a_driver_that_wants_it_hides_no_failure() -> None:
         assert ["Verified", "NoDriverWanted"] == reasons(decision.statuses), name
         assert (Phase.DONE, True) == (decision.phase, why in decision.statuses[1].message), name
         # A DaemonSet that its controller has not observed, or that is not rendered, may want it in a moment.
-        found.change("daemonset", "metadata: {generation: 9}", DRIVER)
-        assert Phase.WAIT is found.decide()[0].phase, name
+        decision, _memory = found.change("daemonset", "metadata: {generation: 9}", DRIVER).decide()
+        assert (Phase.WAIT, "DriverMissing") == (decision.phase, reasons(decision.statuses)[1]), name
     paused = {"metadata": {"labels": {"nvidia.com/gpu.deploy.dra": "paused-for-driver-upgrade"}}}
     run = Run(cluster("a", "b").change("node", paused, "b").change("plugin-pod", patches.NOT_READY, "plugin-a"))
     assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == run.phases(0, 300, 601)

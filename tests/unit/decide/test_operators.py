@@ -14,10 +14,10 @@ from tests.fixtures.cluster import (
     without_drivers,
     without_operator,
 )
-from tests.fixtures.modes import Pool, avoiding, network, openshift, owner, pooled, rdma_pod
+from tests.fixtures.modes import Pool, avoiding, network, openshift, owner, pooled, rdma_pod, wants
 from tests.fixtures.objects import Object, R, merged, obj, parsed
 from tests.unit.decide import patches
-from tests.unit.decide.runs import PLUGIN, pods, timeline, wrong_decisions, wrong_nodes
+from tests.unit.decide.runs import PLUGIN, named, pods, timeline, wrong_decisions, wrong_nodes
 
 NOT_READY = "status: {state: notReady}"
 UNOBSERVED = "metadata: {generation: 3}"
@@ -125,18 +125,18 @@ def test_the_pools_of_a_run_that_is_done() -> None:
 def test_which_upgrade_policy_counts_for_a_pool() -> None:
     """Its own from 26.7 on, where on is the default. Sandbox workloads turn all of them off."""
     off, auto = ({"upgradePolicy": {"autoUpgrade": on}} for on in (False, True))
-    named = {"metadata": {"labels": {"nvidia.com/gpu-operator.driver.owner": "default"}}}
+    labelled = {"metadata": {"labels": {"nvidia.com/gpu-operator.driver.owner": "default"}}}
     halted: Object = {"sandboxWorkloads": {"enabled": True}}
     container = {"metadata": {"labels": {"nvidia.com/gpu.workload.config": "container"}}}
     for policy, pool, nodes, expected in (
         ({"driver": auto}, {}, {}, Reason.DRIVER_OUTDATED),
         ({"driver": off}, {}, {}, Reason.MANUAL_UPGRADE),
-        ({"driver": off}, {}, named, Reason.DRIVER_OUTDATED),
-        ({"driver": auto}, off, named, Reason.MANUAL_UPGRADE),
-        ({"driver": off}, auto, named, Reason.DRIVER_OUTDATED),
+        ({"driver": off}, {}, labelled, Reason.DRIVER_OUTDATED),
+        ({"driver": auto}, off, labelled, Reason.MANUAL_UPGRADE),
+        ({"driver": off}, auto, labelled, Reason.DRIVER_OUTDATED),
         ({"driver": off}, {"upgradePolicy": {"maxUnavailable": 1}}, {}, Reason.DRIVER_OUTDATED),
-        ({"driver": off, **halted}, auto, named, Reason.MANUAL_UPGRADE),
-        ({"driver": auto, **halted}, {}, named, Reason.MANUAL_UPGRADE),
+        ({"driver": off, **halted}, auto, labelled, Reason.MANUAL_UPGRADE),
+        ({"driver": auto, **halted}, {}, labelled, Reason.MANUAL_UPGRADE),
     ):
         found = pooled().change("policy", {"spec": policy}).change("pool", {"spec": pool})
         found.change("node", nodes).change("node", container).change("driver-pod", patches.OUTDATED)
@@ -148,6 +148,9 @@ def test_which_upgrade_policy_counts_for_a_pool() -> None:
     ):
         found = pooled(A, B).change("policy", {"spec": {"driver": one}}).change("pool", {"spec": other}, "a")
         assert expected_reasons == reasons(found.change("driver-pod", patches.OUTDATED).decide()[0].statuses)
+    # One node with the label shows an operator that labels nodes with their pool.
+    found = pooled(A, B).change("policy", {"spec": {"driver": off}}).change("node", labelled, A.nodes[0])
+    assert ["DriverOutdated"] * 2 == reasons(found.change("driver-pod", patches.OUTDATED).decide()[0].statuses)
     found = network().change("policy", "spec: {ofedDriver: {upgradePolicy: null}}")
     assert Reason.MANUAL_UPGRADE is found.change("driver-pod", patches.OUTDATED).judge().reason, "its default"
 
@@ -199,6 +202,12 @@ def test_plugins_that_the_network_operator_removed_are_not_missed() -> None:
         assert gone is found.drop("plugin-pod").judge().reason, wait
 
 
+def with_another(found: Cluster, patch: Object) -> Cluster:
+    """Add a driver DaemonSet for another kernel."""
+    (first,) = (each for each in found.of("daemonset") if each["metadata"]["name"] == DRIVER)
+    return found.put("daemonset", named(merged(first, patch), f"{DRIVER}-2"))
+
+
 def test_the_daemonsets_decide_which_nodes_have_a_network_driver() -> None:
     """No label does. A node without a driver pod gets none if none of them wants one there."""
 
@@ -210,6 +219,7 @@ def test_the_daemonsets_decide_which_nodes_have_a_network_driver() -> None:
     for name, (found, expected) in {
         "wanted elsewhere": (second_without("b"), Reason.DRIVER_NOT_DEPLOYED),
         "wanted": (second_without(), Reason.DRIVER_MISSING),
+        "wanted by one of two": (with_another(second_without(), avoiding("a", "b")), Reason.DRIVER_MISSING),
         "no DaemonSet": (second_without().drop("daemonset", DRIVER), Reason.DRIVER_MISSING),
         "GPUs for virtual machines": (second_without("b").change("node", for_vms, "b"), Reason.DRIVER_NOT_DEPLOYED),
     }.items():
@@ -258,6 +268,9 @@ def test_drivers_of_node_policies_are_evaluated_without_the_policy() -> None:
     }.items():
         decision, _memory = found.change("daemonset", other_owner, DRIVER).decide()
         assert (Phase.WAIT, [expected]) == (decision.phase, reasons(decision.statuses)), name
+    # One of its DaemonSets is enough, next to a leftover of the policy.
+    done = with_another(network(), wants(0)).change("policy", NO_OFED).change("daemonset", other_owner, DRIVER)
+    assert Reason.NOTHING_STALE is done.decide()[0].reason
     none = outdated(part="policy", patch=NO_OFED).change("daemonset", other_owner, DRIVER)
     assert Reason.DRIVER_DISABLED is none.change("daemonset", WANTS_NONE, DRIVER).decide()[0].reason
 

@@ -10,7 +10,7 @@ from hook.decide.result import NodeState, Phase, StalePod
 from hook.objects import readers
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale, stale_plugin
 from tests.fixtures.limits import FOLLOWING
-from tests.fixtures.modes import avoiding
+from tests.fixtures.modes import avoiding, network, with_exporter
 from tests.fixtures.objects import (
     Object,
     R,
@@ -25,7 +25,7 @@ from tests.fixtures.objects import (
     waiting,
 )
 from tests.unit.decide import patches
-from tests.unit.decide.runs import PLUGIN, Run, deleted, flapped, named, pods, unnamed
+from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, flapped, named, pods, unnamed
 
 TOOLKIT_DAEMONSET = "nvidia-container-toolkit-daemonset"
 REQUIRED = "{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [TERM]}]}}"
@@ -139,8 +139,14 @@ def without_gpus() -> Cluster:
 
 def test_without_published_devices_messages_name_what_verified_rests_on() -> None:
     """The message of the node, and that of the run, which the status object has."""
-    for found, unpublished in ((cluster(), False), (without_gpus(), True)):
-        decision, _memory = found.decide()
+    exporter = Settings(driver_clients=(EXPORTER,))
+    for found, settings, unpublished in (
+        (cluster(), None, False),
+        (without_gpus(), None, True),
+        (network(), None, False),  # its plugin publishes none in any mode
+        (with_exporter(without_gpus().drop("daemonset", PLUGIN).drop("plugin-pod")), exporter, False),
+    ):
+        decision, _memory = found.decide(settings)
         for message in (decision.message, decision.statuses[0].message):
             assert ("loaded driver (by start and readiness: no devices are published)" in message) is unpublished
 

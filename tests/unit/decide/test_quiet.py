@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from hook.decide.reasons import Reason
 from tests.fixtures.cluster import LATER, Cluster, cluster
-from tests.fixtures.modes import pooled
+from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import Object, merged, obj, parsed, stamp
 from tests.unit.decide.runs import DRIVER, reasons_over, wrong_decisions
 
@@ -105,6 +105,9 @@ def test_no_observed_change_for_the_quiet_time_is_enough() -> None:
     """A wrong clock delays the end and does not block it. A second render starts the time again."""
     ahead = cluster().change("revision", created(-3600))
     assert [SETTLING, SETTLING, DONE] == reasons_over((0, ahead), (14, ahead), (15, ahead))
+    pools = Pool("a", ("a",)), Pool("b", ("b",), "570.1.2")
+    listed = [pooled(*order).change("revision", created(-3600)) for order in (pools, pools[::-1], pools)]
+    assert [SETTLING, SETTLING, DONE] == reasons_over(*zip((0, 14, 15), listed, strict=True)), "in any order"
     again = cluster().change("revision", created(-3601))
     assert [SETTLING, SETTLING] == reasons_over((0, ahead), (20, again))
     pending = cluster().change("revision", created(-3600)).drop("slice")

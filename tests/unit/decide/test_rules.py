@@ -1,0 +1,207 @@
+"""Rules that rest on one condition each: a row fails if its condition is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+from msgspec import structs
+
+from hook.config import Expect, Plugin, Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Phase
+from tests.fixtures.cluster import Cluster, cluster, labelled, reasons, stale, without_drivers
+from tests.fixtures.limits import FOLLOWING
+from tests.fixtures.modes import Pool, avoiding, owner, pooled, with_exporter, with_mig, with_toolkit
+from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, waiting
+from tests.unit.decide import patches
+from tests.unit.decide.runs import DRIVER, EXPORTER, MIG, PLUGIN, Run, deleted, named
+
+Row = tuple[Callable[[], Cluster], Settings, Phase, Reason, list[str]]
+
+WAIT, DONE, SKIP = Phase.WAIT, Phase.DONE, Phase.SKIP
+JOB: Final = Settings()
+NEXT_CHART: Final = Settings(expect=Expect(chart_version="v26.7.0"))
+WITH_EXPORTER: Final = Settings(driver_clients=(EXPORTER,))
+BOTH: Final = Settings(refresh_after=("toolkit", "mig"))
+TWO_PLUGINS: Final = structs.replace(FOLLOWING, plugin=Plugin(names=(PLUGIN, "second")))
+UNOBSERVED: Final = "metadata: {generation: 9}"
+OLD_IMAGE: Final[Object] = {"name": "nvidia-driver-ctr", "image": "nvcr.io/nvidia/driver:570.1-ubuntu22.04"}
+
+
+def disabled() -> Cluster:
+    """Return a node without a driver pod, whose policy deploys no driver any more."""
+    found = cluster().change("policy", "spec: {driver: {enabled: false}}").drop("driver-pod")
+    return found.change("daemonset", "status: {desiredNumberScheduled: 0}", DRIVER)
+
+
+def unlabelled_yet() -> Cluster:
+    """Return a node without labels whose plugin waits for its first driver, and an operator that rolls out."""
+    init = {"conditions": conditions(None), "initContainerStatuses": [waiting("init-container", "PodInitializing")]}
+    plugin = merged(plugin_pod(), {"status": {**init, "containerStatuses": []}})
+    found = cluster().only("plugin-pod", plugin).drop("driver-pod").drop("daemonset", DRIVER)
+    found.change("node", labelled(present=None, deploy_driver=None))
+    return found.change("deployment", "status: {replicas: 2}")
+
+
+def leftover() -> Cluster:
+    """Return two nodes, of which one has the driver pod of a former DaemonSet that wants no pod any more."""
+    old = merged(obj("driver-daemonset"), {
+        "metadata": {"name": "left", "uid": "left"},
+        "spec": {"template": {"spec": {"containers": [OLD_IMAGE]}}},
+        "status": {"desiredNumberScheduled": 0},
+    })  # fmt: skip
+    found = cluster("a", "b").put("daemonset", old)
+    return found.change("driver-pod", {"metadata": {"ownerReferences": owner("left")}}, "driver-b")
+
+
+def revision(name: str, number: int, **metadata: object) -> Object:
+    """Return a revision of the driver's DaemonSet."""
+    labels = {"controller-revision-hash": name}
+    return obj("revision", {"metadata": {"name": name, "labels": labels, **metadata}, "revision": number})
+
+
+def second_plugin(found: Cluster, started: float | None) -> Cluster:
+    """Add another kubelet plugin, whose containers started at a moment or wait."""
+    pod = plugin_pod(waited=None, started=R + 6 if started is None else started)
+    if started is None:
+        pod = merged(pod, {"status": {"containerStatuses": [waiting("gpus", "PodInitializing")]}})
+    found.put("daemonset", obj("plugin-daemonset", {"metadata": {"name": "second", "uid": "second-ds"}}))
+    return found.put("plugin-pod", named(pod, "second", ownerReferences=owner("second-ds")))
+
+
+def in_two_pools() -> Cluster:
+    """Return a node without a driver pod in the second of two pools, each of which wants pods on its own node."""
+    found = pooled(Pool("a", ("a",)), Pool("b", ("b",))).drop("driver-pod", "driver-b")
+    for pool, other in (("a", "b"), ("b", "a")):
+        found.change("daemonset", avoiding(other), f"nvidia-gpu-driver-{pool}")
+    return found
+
+
+def still_starting() -> Cluster:
+    """Return a plugin that has not started, on a node whose reconfiguration ended at an unknown time."""
+    init = waiting("gpus", "PodInitializing")
+    plugin = merged(plugin_pod(ready=None), {"status": {"containerStatuses": [init]}})
+    return with_mig(cluster(), written=None).put("plugin-pod", plugin)
+
+
+ROWS: Final[dict[str, Row]] = {
+    # Whether the run may be skipped.
+    "an expected release is awaited although no driver is left": (
+        lambda: without_drivers(cluster()).change("policy", "spec: {driver: {enabled: false}}"),
+        NEXT_CHART, WAIT, Reason.EXPECTATION_UNMET, ["DriverMissing"]),
+    "an expected policy is awaited although no driver is left": (
+        lambda: without_drivers(cluster()).drop("policy"), NEXT_CHART, WAIT, Reason.POLICY_EXPECTED, ["DriverMissing"]),
+    "a DaemonSet that wants pods shows that drivers are deployed": (
+        lambda: cluster().drop("policy").drop("driver-pod"), JOB, WAIT, Reason.NO_POLICY, ["DriverMissing"]),
+    "so may one that its controller has not observed": (
+        lambda: disabled().change("daemonset", UNOBSERVED, DRIVER), JOB, WAIT, Reason.DRIVER_DISABLED,
+        ["DriverMissing"]),
+    "one that wants no pods and has none is a leftover": (disabled, JOB, SKIP, Reason.DRIVER_DISABLED,
+                                                          ["DriverMissing"]),
+    "labels do not count before the operator is quiet": (
+        unlabelled_yet, JOB, WAIT, Reason.OPERATOR_ROLLING_OUT, ["DriverNotDeployed"]),
+    # Which nodes there are.
+    "a driver pod alone shows a node": (
+        lambda: cluster("a", "b").drop("node", "b").drop("plugin-pod", "plugin-b"), JOB, WAIT, Reason.NODES_PENDING,
+        ["Verified", "LabelsMissing"]),
+    "a node without a device and without pods is none of the fleet": (
+        lambda: cluster("a").put("node", obj("node", {"metadata": {"name": "b", "labels": {
+            "nvidia.com/gpu.present": None}}})), JOB, DONE, Reason.NOTHING_STALE, ["Verified"]),
+    "one of several DaemonSets that wants a driver there is enough": (
+        in_two_pools, JOB, WAIT, Reason.NODES_PENDING, ["Verified", "DriverMissing"]),
+    # Which driver is settled.
+    "the highest number is the newest revision, listed last": (
+        lambda: cluster().only("revision", revision("old", 1), obj("revision")), JOB, DONE, Reason.NOTHING_STALE,
+        ["Verified"]),
+    "the highest number is the newest revision, listed first": (
+        lambda: cluster().only("revision", obj("revision"), revision("old", 1)), JOB, DONE, Reason.NOTHING_STALE,
+        ["Verified"]),
+    "a former DaemonSet counts as long as one node has its pod": (
+        leftover, JOB, WAIT, Reason.NOT_RENDERED, ["Verified", "NotRendered"]),
+    "a current driver is no manual upgrade": (
+        lambda: cluster().change("policy", patches.BY_HAND), JOB, DONE, Reason.NOTHING_STALE, ["Verified"]),
+    # Which plugin is fresh.
+    "each plugin on an outdated driver counts": (
+        lambda: with_exporter(cluster(), started=5).change("policy", patches.BY_HAND).change(
+            "driver-pod", patches.OUTDATED), WITH_EXPORTER, WAIT, Reason.NODES_PENDING, ["Verified", "PluginStale"]),
+    "a moment that is not known makes no container stale that has not started": (
+        still_starting, MIG, WAIT, Reason.NODES_PENDING, ["PluginStarting"]),
+    "a restart of the MIG manager is no reconfiguration": (
+        lambda: with_mig(with_toolkit(cluster())).change(
+            "provider-pod", {"status": {"conditions": conditions(900)}}, "mig-gpu-0"), BOTH, DONE,
+        Reason.NOTHING_STALE, ["Verified"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_rule_decides(name: str) -> None:
+    """The name of the row is the rule."""
+    make, settings, phase, reason, expected = ROWS[name]
+    decision, _memory = make().decide(settings)
+    assert (phase, reason, expected) == (decision.phase, decision.reason, reasons(decision.statuses))
+
+
+@pytest.mark.parametrize(
+    ("part", "broken"),
+    [
+        ("revision", revision("newer", 3, creationTimestamp=7)),
+        ("daemonset", obj("driver-daemonset", {"metadata": {"name": "other", "uid": 7}})),
+    ],
+    ids=["a newer revision", "another DaemonSet"],
+)
+def test_a_malformed_object_that_may_be_the_next_driver_stops_all_restarts(part: str, broken: Object) -> None:
+    """The node looks settled without it."""
+    decision, _memory = stale().put(part, broken).decide()
+    assert (WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
+
+
+def test_a_policy_that_the_settings_expect_is_awaited_beyond_its_grace() -> None:
+    """Only a policy that was withdrawn for good ends a run while its drivers are in place."""
+    for settings, last in ((Settings(expect=Expect(chart_version="v26.3.4")), WAIT), (JOB, SKIP)):
+        run = Run(cluster(), settings)
+        assert [DONE] == run.phases(0)
+        run.found.drop("policy")
+        assert [WAIT, WAIT, last] == run.phases(10, 129, 131)
+
+
+def test_a_fleet_that_loses_its_drivers_with_their_policy_is_waited_for_as_any_fleet() -> None:
+    """The shorter grace is that of a policy whose drivers are still there."""
+    run = Run(cluster())
+    run.look()
+    run.found = without_drivers(cluster()).drop("policy")
+    assert [WAIT, WAIT, SKIP] == run.phases(10, 309, 310)
+
+
+def test_a_proof_outlasts_those_of_other_pods() -> None:
+    """What is recorded for one pod in a later decision takes nothing away from the pods before."""
+    run = Run(cluster("a", "b").change("driver-pod", {"status": {"conditions": conditions(None)}}, "driver-b"))
+    run.found.put("plugin-pod", plugin_pod("a", waited=None), plugin_pod("b", waited=None, started=200))
+    assert ["Verified", "DriverNotReady"] == reasons(run.look().statuses)
+    run.found.put("driver-pod", driver_pod("b"))
+    assert ["Verified", "Verified"] == reasons(run.look(5).statuses)
+    for node in "ab":
+        run.found.put("driver-pod", driver_pod(node, ready=3000))
+    assert ["Verified", "Verified"] == reasons(run.look(10).statuses)
+
+
+def test_a_fresh_plugin_that_is_not_ready_is_proven_all_the_same() -> None:
+    """The times of its driver may have moved by the time it is."""
+    run = Run(cluster().put("plugin-pod", merged(plugin_pod(waited=None), patches.NOT_READY)))
+    assert ["PluginNotReady"] == reasons(run.look().statuses)
+    run.found.put("driver-pod", driver_pod(ready=3000)).put("plugin-pod", plugin_pod(waited=None))
+    assert ["Verified"] == reasons(run.look(5).statuses)
+
+
+def test_a_plugin_that_was_verified_does_not_vouch_for_another_one_of_its_node() -> None:
+    """The other one was restarted and is not verified when the driver reloads, so it backs off alone."""
+    run = Run(second_plugin(stale(), -499), TWO_PLUGINS)
+    assert ["gpu-0", "gpu-0"] == deleted(run.act())
+    run.found.put("plugin-pod", named(plugin_pod(), "next")).drop("plugin-pod", "plugin-gpu-0")
+    second_plugin(run.found.drop("plugin-pod", "second"), None)
+    run.found.change("plugin-pod", {"metadata": {"uid": "second-next"}}, "second")
+    assert ["Verified", "PluginStarting"] == reasons(run.look(10).statuses)
+    run.found.put("driver-pod", driver_pod(started=3620, ready=3640, restarts=1))
+    run.found.change("plugin-pod", {"status": {"containerStatuses": plugin_pod()["status"]["containerStatuses"]}})
+    assert ["PluginStale", "RestartBackedOff"] == reasons(run.look(50).statuses)
