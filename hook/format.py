@@ -1,8 +1,7 @@
-"""Formats that messages share: durations, timestamps, node lists, numbers or percentages. How numbers compare."""
+"""Formats that messages share: durations, timestamps, node lists, numbers or percentages."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -92,19 +91,3 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
         for row in cells
     ]
-
-
-NUMBER: Final = re.compile("-?[0-9]{1,19}")
-"""A number as Kubernetes compares it in tolerations and node affinities."""
-
-
-def compares(value: str, operator: str, bound: str) -> bool | None:
-    """Return whether a value is beyond a bound (``Gt``, ``Lt``); None for any other operator.
-
-    Text that is not a number is beyond none.
-    """
-    if operator not in ("Gt", "Lt"):
-        return None
-    if not (NUMBER.fullmatch(value) and NUMBER.fullmatch(bound)):
-        return False
-    return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)

@@ -37,7 +37,7 @@ class Workload:
     """Kind of its controlling owner; empty if it has none."""
     local_data: bool
     """It has an ``emptyDir`` volume."""
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     protected_by: str = ""
     """A PodDisruptionBudget that allows no disruption now."""
 

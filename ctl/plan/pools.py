@@ -233,7 +233,7 @@ def worst(counts: Mapping[str, int], nodes: Iterable[str], at_once: int) -> int:
 
 def _gpu_count(name: str, pool: Pool) -> tuple[int, str] | None:
     node = pool.node(name)
-    label = small_number(node.labels.get(names.GPU_COUNT_LABEL)) if node is not None else None
+    label = small_number(node.labels.get(names.GPU_COUNT_LABEL, "")) if node is not None else None
     if label is not None:
         return label, LABEL
     if node is not None and node.gpus is not None:

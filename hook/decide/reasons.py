@@ -222,9 +222,8 @@ class Reason(Row):
     MALFORMED_OBJECT = row(
         "MalformedObject",
         "The object in the message does not have the shape of its kind, so nothing is concluded from it. Correct or "
-        "replace it. The times of a pod contradict each other if its node's clock was set back while it started: a "
-        "new pod is readable. Drain the node before you replace a driver pod. Write the kind of a policy with its "
-        "group: {policies}.",
+        "replace it. Drain the node before you replace a driver pod. Write the kind of a policy with its group: "
+        "{policies}.",
         look="kubectl -n NAMESPACE get KIND NAME -o yaml",
     )
     NODE_NOT_READY_BRIEFLY = row(

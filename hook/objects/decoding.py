@@ -10,8 +10,10 @@ import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from sys import intern
-from typing import Annotated, Any, Final, Generic, TypeVar
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -23,8 +25,10 @@ Raw = bytes | msgspec.Raw
 Key = tuple[str, str]
 """Namespace and name."""
 Shape = TypeVar("Shape")
-View_co = TypeVar("View_co", covariant=True)
-Value = TypeVar("Value", bound=Hashable)
+Read_co = TypeVar("Read_co", covariant=True)
+Shared = TypeVar("Shared", bound=Hashable)
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 LONGEST_TEXT: Final = 1024
 """Characters. No valid name, label, image or version is longer. A mebibyte instead of one would get into patterns, log
@@ -40,7 +44,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 """Never negative; Kubernetes counts in 64 bits at most."""
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
-Labels = dict[str, Text]
+Labels = Mapping[str, Text]
 
 _INTERNED: Final[dict[Any, Any]] = {}
 _DECODERS: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
@@ -53,6 +57,24 @@ class MalformedObjectError(ValueError):
 
 class Part(msgspec.Struct, rename="camel", gc=False):
     """A JSON object. Fields that have no name here are skipped."""
+
+
+class Value(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """An object of the API server or a part of one, without the fields that are not read.
+
+    It holds other values, never itself, so the garbage collector need not visit it.
+    """
+
+
+class Malformed(Value, frozen=True):
+    """An object that does not match its kind. It never counts as ready or fresh."""
+
+    kind: str
+    namespace: str
+    name: str
+    node: str
+    """The node of a malformed pod; empty if unknown."""
+    problem: str
 
 
 class Page(Part):
@@ -70,20 +92,44 @@ class Event(Part):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reader(Generic[View_co]):
-    """Builds views of the objects of one kind."""
+class Reader(Generic[Read_co]):
+    """Reads the objects of one kind: decodes the fields that are read, and reduces them to the value that is kept."""
 
     shape: type[Any]
-    build: Callable[[Any], View_co]
+    build: Callable[[Any], Read_co]
 
-    def __call__(self, source: Raw | Json) -> View_co:
-        """Return the view of an object. Raises MalformedObjectError."""
+    def __call__(self, source: Raw | Json) -> Read_co:
+        """Return the value of an object. Raises MalformedObjectError."""
         return self.build(read(self.shape, source))
 
 
-def reads(shape: type[Shape]) -> Callable[[Callable[[Shape], View_co]], Reader[View_co]]:
-    """Make the function that builds a view a reader of objects of this shape."""
+def reads(shape: type[Shape]) -> Callable[[Callable[[Shape], Read_co]], Reader[Read_co]]:
+    """Make the function that builds a value a reader of objects of this shape."""
     return lambda build: Reader(shape, build)
+
+
+class Entry(NamedTuple):
+    """One object of a cache."""
+
+    key: Key
+    version: str
+    view: Any
+    """The value of its kind, or Malformed."""
+
+
+def entry(reader: Reader[Any], kind: str, body: Raw) -> Entry:
+    """Read an object; a malformed one becomes `Malformed`. Raises ApiError if the text is not an object."""
+    try:
+        decoded = read(reader.shape, body)
+        return Entry(decoded.metadata.key, decoded.metadata.resource_version or "", reader.build(decoded))
+    except MalformedObjectError as error:
+        loose = decode(body)
+        metadata, spec = section(loose, "metadata"), section(loose, "spec")
+        namespace, name, node = (
+            value if isinstance(value, str) and len(value) <= LONGEST_TEXT else ""
+            for value in (metadata.get("namespace"), metadata.get("name"), spec.get("nodeName"))
+        )
+        return Entry(*identity(loose), Malformed(kind, namespace, name, node, str(error)))
 
 
 def read(shape: type[Shape], source: object) -> Shape:
@@ -157,10 +203,21 @@ def utc(time: datetime) -> datetime:
         raise MalformedObjectError(f"{time.isoformat()} is out of range") from error
 
 
-def interned(value: Value) -> Value:
+def interned(value: Shared) -> Shared:
     """Intern a value, so that equal values of many nodes share memory."""
     if len(_INTERNED) >= MOST_INTERNED:
         _INTERNED.clear()
     # The key has the type as well, because 1 and True are equal.
-    shared: Value = _INTERNED.setdefault((type(value), value), value)
+    shared: Shared = _INTERNED.setdefault((type(value), value), value)
     return shared
+
+
+def labels_under(labels: Mapping[str, str], prefixes: tuple[str, ...] = ("",)) -> Mapping[str, str]:
+    """Return the labels under these prefixes. Objects with the same ones share them."""
+    kept = ((intern(key), intern(value)) for key, value in labels.items() if key.startswith(prefixes))
+    return _shared_labels(tuple(sorted(kept)))
+
+
+@lru_cache(maxsize=1024)
+def _shared_labels(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return MappingProxyType(dict(labels))

@@ -1,4 +1,4 @@
-"""Policies: one view of the objects that specify the drivers of a stack, for every kind of them."""
+"""Policies: one value for the objects that specify the drivers of a stack, of every kind of them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from hook.objects import names, wire
-from hook.objects.decoding import (
-    LONGEST_TEXT,
-    Count,
-    Labels,
-    MalformedObjectError,
-    Name,
-    Part,
-    Text,
-    Time,
-    moment,
-    read,
-    reads,
-    utc,
-)
+from hook.objects import names
+from hook.objects.decoding import LONGEST_TEXT, NOTHING, Labels, Name, Reader, Text, Time, Value, moment, read, utc
+from hook.objects.parts import Condition, Labelled, Metadata, Variable, condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,26 +33,26 @@ class Policy:
     early, so it is only a late veto."""
     ready_since: datetime | None
     """When its Ready condition last changed to true; None while it is not, or where the kind has none."""
-    namespace: str
-    """``status.namespace``: where the operator runs. Empty until it reconciled once, or where the kind has none."""
-    driver_enabled: bool
-    pooled: bool
-    """The drivers are specified in one object per pool of nodes (NVIDIADriver); an image here has no effect."""
     repository: str
     image: str
     version: str
-    precompiled: bool
-    chart: str
-    """``helm.sh/chart`` that operands must carry (``spec.daemonsets.labels``), or empty."""
     manual: str | None
     """Why outdated driver pods are not rotated; empty if the upgrade controller rotates them, None if a pool has no
     upgrade policy."""
-    halted: str
-    """Why the upgrade controller is off, also for all pools; or empty."""
-    eviction_label: str
-    """One more node label that the driver manager pauses, so that DaemonSets which select it are evicted."""
     changed: datetime | None
     """When its spec was last written (``managedFields``)."""
+    driver_enabled: bool = True
+    namespace: str = ""
+    """``status.namespace``: where the operator runs. Empty until it reconciled once, or where the kind has none."""
+    pooled: bool = False
+    """The drivers are specified in one object per pool of nodes (NVIDIADriver); an image here has no effect."""
+    precompiled: bool = False
+    chart: str = ""
+    """``helm.sh/chart`` that operands must carry (``spec.daemonsets.labels``), or empty."""
+    halted: str = ""
+    """Why the upgrade controller is off, also for all pools; or empty."""
+    eviction_label: str = ""
+    """One more node label that the driver manager pauses, so that DaemonSets which select it are evicted."""
     spec: Mapping[str, Any] = field(default_factory=dict)
     """As written. Only plans read it, and leniently (``ctl.plan.limits``)."""
     last_applied: str = ""
@@ -80,72 +68,61 @@ class Policy:
         return f"{self.kind} {self.name}"
 
 
-class _Managed(Part):
+class _Written(Value, frozen=True):
+    """An entry of ``managedFields``."""
+
     time: Time | None = None
-    subresource: Text | None = None
+    subresource: Text = ""
     fields_v1: dict[str, Any] | None = None
 
 
-class _Object(wire.Object):
-    """A policy of any kind. Its spec is decoded by `_Stated`; plans read the plain values."""
+class _Metadata(Metadata, frozen=True, kw_only=True):
+    uid: Name
+    creation_timestamp: Time
+    managed_fields: tuple[_Written, ...] = ()
 
-    class Meta(wire.Metadata, kw_only=True):
-        uid: Name
-        creation_timestamp: Time
-        generation: Count | None = None
-        managed_fields: list[_Managed] | None = None
 
-    class AppliedState(Part):
-        name: Text | None = None
-        state: Text | None = None
+class _AppliedState(Value, frozen=True):
+    name: Text = ""
+    state: Text = ""
 
-    class Status(Part):
-        state: Text | None = None
-        namespace: Text | None = None
-        conditions: list[wire.Condition] | None = None
-        applied_states: list[_Object.AppliedState] | None = None
 
-    metadata: Meta
+class _Status(Value, frozen=True):
+    state: Text = ""
+    namespace: Text = ""
+    conditions: tuple[Condition, ...] = ()
+    applied_states: tuple[_AppliedState, ...] = ()
+
+
+class _Object(Value, frozen=True):
+    """A policy of any kind. Its spec stays as written for plans, and is read in addition by its kind."""
+
+    metadata: _Metadata
     spec: dict[str, Any] | None = None
-    status: Status | None = None
-
-    @property
-    def reported(self) -> Status:
-        """Return the status; an empty one if there is none."""
-        return self.status or _Object.Status()
-
-    @property
-    def stated(self) -> _Stated.Spec:
-        """Return the spec. Raises MalformedObjectError."""
-        return read(_Stated, {"spec": self.spec or {}}).spec
+    status: _Status = _Status()
 
 
-class _Switch(Part):
-    enabled: bool | None = None
+class _Upgrade(Value, frozen=True):
+    auto_upgrade: bool | None = None
 
 
-class _Driver(Part):
+class _Manager(Value, frozen=True):
+    env: tuple[Variable, ...] = ()
+
+
+class _Driver(Value, frozen=True):
     """The driver, as each kind specifies it."""
 
-    class Upgrade(Part):
-        auto_upgrade: bool | None = None
-
-    class Variable(Part):
-        name: Text | None = None
-        value: str | None = None
-
-    class Manager(Part):
-        env: list[_Driver.Variable] | None = None
-
-    enabled: bool | None = None
-    use_nvidia_driver_crd: bool | None = msgspec.field(name="useNvidiaDriverCRD", default=None)
-    repository: Text | None = None
-    image: Text | None = None
-    version: Text | None = None
-    use_precompiled: bool | None = None
-    upgrade_policy: Upgrade | None = None
-    manager: Manager | None = None
-    node_selector: Labels | None = None
+    enabled: bool = True
+    """GO api/nvidia/v1, ``DriverSpec.IsEnabled``: it is where the field is absent."""
+    use_nvidia_driver_crd: bool = msgspec.field(name="useNvidiaDriverCRD", default=False)
+    repository: Text = ""
+    image: Text = ""
+    version: Text = ""
+    use_precompiled: bool = False
+    upgrade_policy: _Upgrade | None = None
+    manager: _Manager = _Manager()
+    node_selector: Labels = NOTHING
 
     @property
     def auto_upgrade(self) -> bool | None:
@@ -153,99 +130,104 @@ class _Driver(Part):
         return self.upgrade_policy.auto_upgrade if self.upgrade_policy else None
 
 
-class _Stated(Part):
-    """The fields that the kinds have in their specs. The spec of an NVIDIADriver is its driver."""
+class _Sandbox(Value, frozen=True):
+    enabled: bool = False
 
-    class Spec(_Driver):
-        driver: _Driver | None = None
-        ofed_driver: _Driver | None = None
-        daemonsets: wire.Labelled | None = None
-        sandbox_workloads: _Switch | None = None
+
+class _ClusterPolicy(Value, frozen=True):
+    class Spec(Value, frozen=True):
+        driver: _Driver
+        daemonsets: Labelled = Labelled()
+        sandbox_workloads: _Sandbox = _Sandbox()
 
     spec: Spec
 
 
-@reads(_Object)
-def cluster_policy(decoded: _Object) -> Policy:
-    """Read a ClusterPolicy. One without ``spec.driver`` specifies no driver and is malformed."""
-    if not (decoded.spec or {}).get("driver"):
-        raise MalformedObjectError("spec.driver: missing")
-    spec = decoded.stated
-    driver, labels = spec.driver or _Driver(), (spec.daemonsets and spec.daemonsets.labels) or {}
+class _NvidiaDriver(Value, frozen=True):
+    spec: _Driver
+
+
+class _NicClusterPolicy(Value, frozen=True):
+    class Spec(Value, frozen=True):
+        ofed_driver: _Driver | None = None
+
+    spec: Spec
+
+
+def _cluster_policy(decoded: _Object) -> Policy:
+    spec = read(_ClusterPolicy, {"spec": decoded.spec}).spec
+    driver, chart = spec.driver, spec.daemonsets.labels.get(names.CHART_LABEL, "")
     # GO controllers/upgrade_controller.go, Reconcile.
-    sandbox = spec.sandbox_workloads is not None and spec.sandbox_workloads.enabled
+    sandbox = spec.sandbox_workloads.enabled
     halted = "sandbox workloads are enabled, which turns the upgrade controller off" if sandbox else ""
+    # GO api/nvidia/v1: the CRD's default is false; the chart sets it.
+    manual = halted or ("" if driver.auto_upgrade else "autoUpgrade is off")
     return Policy(
         **_common("ClusterPolicy", decoded, driver),
-        state=decoded.reported.state or "",
-        namespace=decoded.reported.namespace or "",
-        # GO api/nvidia/v1: DriverSpec.IsEnabled is true where the field is absent.
-        driver_enabled=driver.enabled is not False,
-        pooled=bool(driver.use_nvidia_driver_crd),
-        chart=labels.get(names.CHART_LABEL, ""),
-        # GO api/nvidia/v1: the CRD's default is false; the chart sets it.
-        manual=halted or ("" if driver.auto_upgrade else "autoUpgrade is off"),
+        **_of_gpus(decoded, driver),
+        manual=manual,
+        driver_enabled=driver.enabled,
+        pooled=driver.use_nvidia_driver_crd,
+        chart=chart,
         halted=halted,
     )
 
 
-@reads(_Object)
-def nvidia_driver(decoded: _Object) -> Policy:
-    """Read an NVIDIADriver, which specifies the drivers of one pool of nodes."""
-    if not decoded.spec:
-        raise MalformedObjectError("spec: missing")
-    driver = decoded.stated
+def _nvidia_driver(decoded: _Object) -> Policy:
+    driver = read(_NvidiaDriver, {"spec": decoded.spec}).spec
     # GO >= v26.7.0, api/nvidia/v1alpha1: its default is true.
     manual = "its upgradePolicy.autoUpgrade is off" if driver.auto_upgrade is False else ""
     return Policy(
         **_common("NVIDIADriver", decoded, driver),
-        state=decoded.reported.state or "",
-        namespace=decoded.reported.namespace or "",
-        driver_enabled=True,
-        pooled=False,
-        chart="",
-        manual=manual if decoded.spec.get("upgradePolicy") else None,
-        halted="",
-        node_selector=driver.node_selector or {},
+        **_of_gpus(decoded, driver),
+        manual=manual if driver.upgrade_policy else None,
+        node_selector=driver.node_selector,
     )
 
 
-@reads(_Object)
-def nic_cluster_policy(decoded: _Object) -> Policy:
+def _nic_cluster_policy(decoded: _Object) -> Policy:
     """Read a NicClusterPolicy. One without ``spec.ofedDriver`` is valid: it asks for no driver."""
-    driver = decoded.stated.ofed_driver or _Driver()
-    states = {applied.name: applied.state for applied in decoded.reported.applied_states or ()}
-    common = _common("NicClusterPolicy", decoded, driver) | {"precompiled": False, "eviction_label": ""}
+    ofed = read(_NicClusterPolicy, {"spec": decoded.spec or {}}).spec.ofed_driver
+    driver = ofed or _Driver()
+    states = {applied.name: applied.state for applied in decoded.status.applied_states}
     return Policy(
-        **common,
-        state=states.get(_STATE_OF_OFED) or "",
-        namespace="",
-        driver_enabled=bool((decoded.spec or {}).get("ofedDriver")),
-        pooled=False,
-        chart="",
+        **_common("NicClusterPolicy", decoded, driver),
+        state=states.get(_STATE_OF_OFED, ""),
         # NO api/v1alpha1: the CRD's default is false.
         manual="" if driver.auto_upgrade else "ofedDriver.upgradePolicy.autoUpgrade is off",
-        halted="",
+        driver_enabled=ofed is not None,
     )
+
+
+cluster_policy: Final = Reader(_Object, _cluster_policy)
+nvidia_driver: Final = Reader(_Object, _nvidia_driver)
+nic_cluster_policy: Final = Reader(_Object, _nic_cluster_policy)
 
 
 def _common(kind: str, decoded: _Object, driver: _Driver) -> dict[str, Any]:
     """Read the fields that every kind has."""
-    ready = wire.condition(decoded.reported.conditions, "Ready")
-    variables = (driver.manager and driver.manager.env) or ()
-    labels = (variable.value or "" for variable in variables if variable.name == names.EVICTION_LABEL_VARIABLE)
+    metadata, ready = decoded.metadata, condition(decoded.status.conditions, "Ready")
     return {
         "kind": kind,
-        "name": decoded.metadata.name,
-        "uid": decoded.metadata.uid,
-        "created": utc(decoded.metadata.creation_timestamp),
-        "generation": decoded.metadata.generation or 0,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "created": utc(metadata.creation_timestamp),
+        "generation": metadata.generation,
         "ready_since": moment(ready.last_transition_time) if ready.true else None,
-        "changed": _spec_changed(decoded.metadata.managed_fields or ()),
+        "changed": _spec_changed(metadata.managed_fields),
         "spec": decoded.spec or {},
-        "last_applied": decoded.metadata.noted.last_applied or "",
+        "last_applied": metadata.annotations.last_applied,
         **_image(driver),
-        "precompiled": bool(driver.use_precompiled),
+    }
+
+
+def _of_gpus(decoded: _Object, driver: _Driver) -> dict[str, Any]:
+    """Read the fields that the kinds of the GPU operator have."""
+    labels = (variable.value for variable in driver.manager.env if variable.name == names.EVICTION_LABEL_VARIABLE)
+    return {
+        "state": decoded.status.state,
+        "namespace": decoded.status.namespace,
+        "precompiled": driver.use_precompiled,
         "eviction_label": next(labels, "")[:LONGEST_TEXT],
     }
 
@@ -256,7 +238,7 @@ def _image(driver: _Driver) -> dict[str, str]:
     The operator uses that one as it is, with the operating system appended unless it holds a digest (GO
     ``api/nvidia/v1/clusterpolicy_types.go``, ``imagePath``; ``controllers/object_controls.go``, ``resolveDriverTag``).
     """
-    repository, image, version = driver.repository or "", driver.image or "", driver.version or ""
+    repository, image, version = driver.repository, driver.image, driver.version
     if not repository and not version:
         path, at, digest = image.partition("@")
         name, colon, tag = path.rpartition(":")
@@ -267,7 +249,7 @@ def _image(driver: _Driver) -> dict[str, str]:
     return {"repository": repository, "image": image, "version": version}
 
 
-def _spec_changed(writes: Iterable[_Managed]) -> datetime | None:
+def _spec_changed(writes: Iterable[_Written]) -> datetime | None:
     """Return when a manager of spec fields wrote last; None if that is unknown.
 
     A manager of metadata alone, such as a tool that annotates, does not change the spec.

@@ -98,7 +98,7 @@ def content(run: Controller) -> bool:
 def came_to_rest(run: Controller, *, repaired: bool) -> None:
     """Hold the end of a history to what can be: all is refreshed, and reported so."""
     if content(run) or any(one.set_back for one in run.world.machines.values()):
-        return  # A pod whose own times contradict one another cannot be read, and is waited for.
+        return  # A driver that became ready before it started, by its clock, is waited for.
     if repaired:
         raise WrongEndError(f"not done after all that time: {run.last}")
     several = run.settings.max_parallel_restarts and len(promises.never_back(run.world)) > 1

@@ -18,7 +18,7 @@ from hook.decide import end, fleet, freshness, record, run
 from hook.decide import node as nodes
 from hook.decide.result import NodeState
 from hook.kube import requests
-from hook.objects import views, wire
+from hook.objects import parts, views
 from hook.run import job
 from tests.fixtures.limits import of
 from tests.properties.breaking import Mutant
@@ -121,7 +121,7 @@ MUTANTS: Final = (
            lambda original, pod, moment: original(pod, moment and moment - SECOND)),
     Mutant("as-late-as-started-is-later", DoneTooEarlyError, "second_of_start", freshness._saw_this_driver,
            lambda original, pod, *driver: original(_waited_longer(pod), *driver)),
-    Mutant("ready-for-containers-ready", WrongRestartError, "blips", wire.condition,
+    Mutant("ready-for-containers-ready", WrongRestartError, "blips", parts.condition,
            lambda original, found, kind: original(found, "Ready" if kind == "ContainersReady" else kind)),
     Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", views.DaemonSet.observed, always(True)),
     Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests.delete_pod,

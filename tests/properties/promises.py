@@ -282,7 +282,7 @@ def came_to_rest(run: Run, outcome: Outcome, started: float, since: int, calm_si
     """Hold the end of a run in a cluster at rest: what can be done was done, and trouble was reported as such."""
     deadline = run.settings.deadline(at(started))
     if outcome.decision.phase is not Phase.DEADLINE or any(one.set_back for one in run.world.machines.values()):
-        return  # A pod whose own times contradict one another cannot be read, and is waited for.
+        return  # A driver that became ready before it started, by its clock, is waited for.
     if calm_since is not None and at((calm_since + CALM) / SECOND) < deadline:
         raise WrongEndError(f"time up although all was done: {outcome.decision.message}")
     machines = [one for one in run.world.machines.values() if one.labelled and not excluded(run.world, one)]

@@ -103,5 +103,5 @@ def test_a_budget_without_disruptions_left_protects_its_pods() -> None:
         assert ("pdb" if held else "") == found.protected_by, name
     # An absent key has no value, not an empty one.
     for operator, there, absent in (("DoesNotExist", False, True), ("Exists", True, False), ("In", True, False)):
-        wanted = wire.Requirement("team", operator, ["", "x"])
+        wanted = wire.Requirement("team", operator, ("", "x"))
         assert (there, absent) == (wanted.met_by({"team": "x"}), wanted.met_by({})), operator

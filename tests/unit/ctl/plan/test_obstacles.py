@@ -175,7 +175,7 @@ def test_a_plugin_that_keeps_the_driver_open_is_found() -> None:
         ("DynamicMIG=", {}, False),
         ("DynamicMIG=true", selecting, False),
     ):
-        env = [{"name": "NODE_NAME", "valueFrom": {}}, {"name": "FEATURE_GATES", "value": gates}, "odd"]
+        env = [{"name": "NODE_NAME", "valueFrom": {}}, {"name": "FEATURE_GATES", "value": gates}]
         template = {"spec": {"containers": [{"name": "gpus", "env": env}], **spec}}
         found = fleet(2).change("daemonset", {"spec": {"template": template}}, PLUGIN)
         seen = obstacles(only(found)).get(Obstacle.PLUGIN_HOLDS_DRIVER)

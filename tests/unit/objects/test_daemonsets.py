@@ -1,0 +1,150 @@
+"""DaemonSets and their revisions: what is kept of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hook.objects.daemonsets import Template, read_daemonset, read_revision
+from hook.objects.nodes import node_reader
+from hook.objects.scheduling import Taint
+from tests.fixtures.objects import Object, at, obj
+
+IMAGE = "nvcr.io/nvidia/driver:580.126.20-ubuntu22.04"
+
+
+def test_a_driver_daemonset_is_read() -> None:
+    """Its owner, its template and its counts. Labels that mean nothing to this program are dropped."""
+    found = read_daemonset(obj("driver-daemonset"))
+    assert ("gpu-operator/nvidia-driver-daemonset", "driver-ds") == (str(found), found.uid)
+    assert (2, 2, True, 1) == (found.generation, found.observed_generation, found.observed, found.desired)
+    assert ("ClusterPolicy", "policy-uid") == (found.owner_kind, found.owner_uid)
+    assert {"app": "nvidia-driver-daemonset", "app.kubernetes.io/component": "nvidia-driver"} == found.labels
+    assert "gpu-operator-v26.3.4" == found.template_labels["helm.sh/chart"]
+    assert {"nvidia-driver-ctr": IMAGE} == found.images
+    assert (False, (), (), ()) == (found.rolling, found.tolerations, found.terms, found.gates)
+
+
+@pytest.mark.parametrize(("strategy", "rolling"), [("null", True), ("{type: OnDelete}", False)])
+def test_a_daemonset_rolls_unless_it_says_otherwise(strategy: str, rolling: bool) -> None:
+    """RollingUpdate is the default of Kubernetes."""
+    assert rolling is read_daemonset(obj("plugin-daemonset", f"spec: {{updateStrategy: {strategy}}}")).rolling
+
+
+def test_a_daemonset_that_its_controller_has_not_seen() -> None:
+    """It has no status yet."""
+    assert not read_daemonset(obj("driver-daemonset", "status: null")).observed
+
+
+@pytest.mark.parametrize(
+    ("labels", "selected"),
+    [({"app": "nvidia-driver-daemonset", "more": "x"}, True), ({"app": "other"}, False), ({}, False)],
+)
+def test_a_daemonset_selects_its_pods(labels: dict[str, str], selected: bool) -> None:
+    """All labels of its selector must be there. Without a selector it selects no pod."""
+    assert selected is read_daemonset(obj("driver-daemonset")).selects(labels)
+    assert not read_daemonset(obj("driver-daemonset", "spec: {selector: null}")).selects(labels)
+
+
+TERM = {
+    "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}, {"operator": "Exists"}],
+    "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu-0"]}],
+}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def test_a_daemonset_names_the_labels_by_which_it_selects_nodes() -> None:
+    """By its node selector and by its required affinity. The cache reads these labels of all nodes."""
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [TERM]}}}
+    spec = {"nodeSelector": {"pool": "x"}, "affinity": affinity}
+    found = read_daemonset(obj("plugin-daemonset", {"spec": {"template": {"spec": spec}}}))
+    assert ["pool", "zone"] == list(found.selected_by)
+
+
+WANTED: dict[str, tuple[Object, bool]] = {
+    "every-node": ({}, True),
+    "label": ({"nodeSelector": {"zone": "a"}}, True),
+    "another-label": ({"nodeSelector": {"zone": "b"}}, False),
+    "term": (
+        {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}, {"matchFields": TERM["matchFields"]}]}}}},
+        True,
+    ),
+    "no-term": ({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}}, False),
+    "tainted": ({"tolerations": []}, False),
+}
+
+
+@pytest.mark.parametrize(("spec", "wanted"), WANTED.values(), ids=WANTED)
+def test_a_daemonset_wants_a_pod_on_a_node(spec: Object, wanted: bool) -> None:
+    """Its selector, its affinity and its tolerations must let it."""
+    node = node_reader(("zone",))(
+        obj("node", "{metadata: {labels: {zone: a}}, spec: {taints: [{key: gpu, value: 'true', effect: NoSchedule}]}}")
+    )
+    whole = {"nodeSelector": None, "tolerations": [{"operator": "Exists"}], **spec}
+    found = read_daemonset(obj("driver-daemonset", {"spec": {"template": {"spec": whole}}}))
+    assert wanted is found.wants(node)
+    assert (None if whole["tolerations"] else Taint("gpu", "true", "NoSchedule")) == found.untolerated(node)
+
+
+@pytest.mark.parametrize(
+    ("value", "gates"),
+    [
+        ("DynamicMIG=true,NVMLDeviceHealthCheck=True,Other=false,", ("DynamicMIG", "NVMLDeviceHealthCheck")),
+        ("DynamicMIG=", ()),
+        ("", ()),
+    ],
+)
+def test_the_feature_gates_of_a_plugin_are_read(value: str, gates: tuple[str, ...]) -> None:
+    """From the environment of any of its containers."""
+    env = [{"name": "NODE_NAME", "valueFrom": {}}, {"name": "FEATURE_GATES", "value": value}]
+    containers = [{"name": "compute-domains"}, {"name": "gpus", "env": env}]
+    found = read_daemonset(obj("plugin-daemonset", {"spec": {"template": {"spec": {"containers": containers}}}}))
+    assert gates == found.gates
+
+
+def test_a_revision_is_read() -> None:
+    """Its owner, its number, and the hash that its pods carry."""
+    found = read_revision(obj("revision"))
+    assert ("nvidia-driver-daemonset-new", "gpu-operator", "driver-ds") == (
+        found.name,
+        found.namespace,
+        found.owner_uid,
+    )
+    assert (2, "new", at(-60)) == (found.revision, found.hash, found.created)
+
+
+@pytest.mark.parametrize(
+    ("references", "owner"),
+    [
+        ("[{kind: DaemonSet, uid: a}]", ""),
+        ("[{uid: a, controller: false}, {uid: b, controller: true}]", "b"),
+        ("[]", ""),
+    ],
+)
+def test_the_owner_of_an_object_is_its_controller(references: str, owner: str) -> None:
+    """An object may have other owners, which do not control it."""
+    assert owner == read_revision(obj("revision", f"metadata: {{ownerReferences: {references}}}")).owner_uid
+
+
+RECORDED: Object = {
+    "metadata": {"labels": obj("driver-daemonset")["spec"]["template"]["metadata"]["labels"]},
+    "spec": {"containers": [{"name": "nvidia-driver-ctr", "image": IMAGE}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("data", "template", "records"),
+    [
+        pytest.param({"spec": {"template": RECORDED}}, ..., True, id="the-same-template"),
+        pytest.param({"spec": {"template": {}}}, Template.of({}, {}), False, id="another-template"),
+        pytest.param({"spec": {}}, None, True, id="no-template"),
+        pytest.param(None, None, True, id="null"),
+    ],
+)
+def test_a_revision_records_a_template(data: Object | None, template: object, records: bool) -> None:
+    """By its labels and images. One without data, which Go writes as null, may record any."""
+    revision = obj("revision")
+    revision["data"] = data
+    found = read_revision(revision)
+    if template is not ...:
+        assert template == found.template
+    assert records is found.records(read_daemonset(obj("driver-daemonset")))

@@ -1,0 +1,127 @@
+"""Malformed objects: no wrong value is read as ready, fresh or absent, and the object is named.
+
+``tests/properties/test_objects.py`` puts wrong values of each type everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from hook.objects import policies
+from hook.objects.claims import claim_reader, read_claim_pod
+from hook.objects.daemonsets import read_daemonset, read_revision
+from hook.objects.decoding import Malformed, MalformedObjectError, Reader, entry
+from hook.objects.nodes import node_reader
+from hook.objects.operators import read_deployment, read_lease, read_replicaset
+from hook.objects.pods import read_pod
+from hook.objects.slices import read_slice
+from tests.fixtures import workloads
+from tests.fixtures.objects import Object, merged, obj, parsed, raw
+
+READERS: Final[dict[str, Reader[Any]]] = {
+    "policy": policies.cluster_policy,
+    "pool/policy": policies.nvidia_driver,
+    "network/policy": policies.nic_cluster_policy,
+    "node": node_reader((), ("nvidia.com/mig.config.state",)),
+    "driver-daemonset": read_daemonset,
+    "revision": read_revision,
+    "driver-pod": read_pod,
+    "slice": read_slice,
+    "deployment": read_deployment,
+    "replicaset": read_replicaset,
+    "lease": read_lease,
+}
+MALFORMED: Final = (
+    ("policy", "metadata: {name: null}", "name"),
+    ("policy", "metadata: {uid: null}", "uid"),
+    ("policy", "metadata: {creationTimestamp: null}", "creationTimestamp"),
+    ("policy", "metadata: {managedFields: [{manager: helm, time: soon}]}", "managedFields[0].time"),
+    ("policy", "spec: null", "spec"),
+    ("policy", "spec: {driver: null}", "driver"),
+    ("policy", "spec: {driver: {usePrecompiled: 'no'}}", "spec.driver.usePrecompiled"),
+    ("pool/policy", "spec: null", "spec"),
+    ("pool/policy", "spec: {usePrecompiled: 'yes'}", "spec.usePrecompiled"),
+    ("network/policy", "spec: {ofedDriver: {version: 24.10}}", "spec.ofedDriver.version"),
+    ("node", "metadata: {labels: {nvidia.com/gpu.present: true}}", "metadata.labels"),
+    ("node", "status: {conditions: [{type: Ready, status: true}]}", "status.conditions[0].status"),
+    ("node", "status: {capacity: {nvidia.com/gpu: 8}}", "status.capacity"),
+    ("driver-daemonset", "metadata: {uid: null}", "uid"),
+    ("driver-daemonset", "metadata: {generation: null}", "generation"),
+    ("driver-daemonset", "status: {desiredNumberScheduled: null}", "desiredNumberScheduled"),
+    ("driver-daemonset", "status: {desiredNumberScheduled: -1}", "status.desiredNumberScheduled"),
+    ("driver-daemonset", "spec: {template: {spec: {containers: [{image: x}]}}}", "name"),
+    ("revision", "metadata: {creationTimestamp: null}", "creationTimestamp"),
+    ("revision", "metadata: {creationTimestamp: '0001-01-01T00:00:00+23:59'}", "out of range"),
+    ("revision", "metadata: {labels: null}", "controller-revision-hash"),
+    ("revision", "revision: '2'", "revision"),
+    ("driver-pod", "metadata: {uid: null}", "uid"),
+    ("driver-pod", "metadata: {resourceVersion: null}", "resourceVersion"),
+    ("driver-pod", "spec: {nodeName: 5}", "spec.nodeName"),
+    ("driver-pod", "status: {containerStatuses: [{restartCount: 0}]}", "name"),
+    ("driver-pod", "status: {containerStatuses: [{name: x, restartCount: '0'}]}", "restartCount"),
+    (
+        "driver-pod",
+        "status: {containerStatuses: [{name: x, lastState: {terminated: {finishedAt: '2026-01-01T10:00:00'}}}]}",
+        "finishedAt",
+    ),
+    ("slice", "spec: {devices: [{attributes: {driverVersion: {version: 580}}}]}", "driverVersion.version"),
+    ("slice", "spec: {nodeName: [gpu-0]}", "spec.nodeName"),
+    ("deployment", "metadata: {uid: null}", "uid"),
+    ("deployment", "status: {updatedReplicas: true}", "status.updatedReplicas"),
+    ("replicaset", "metadata: {annotations: 1}", "metadata.annotations"),
+    ("lease", "metadata: {namespace: null}", "namespace"),
+    ("lease", "spec: {acquireTime: never}", "spec.acquireTime"),
+)
+
+
+@pytest.mark.parametrize(("name", "patch", "problem"), MALFORMED)
+def test_a_malformed_object_is_named(name: str, patch: str, problem: str) -> None:
+    """A field that a decision rests on is missing or has the wrong type: kind, name and problem are reported."""
+    good, bad = obj(name), obj(name, patch)
+    with pytest.raises(MalformedObjectError):
+        READERS[name](bad)
+    found = entry(READERS[name], good["kind"], raw(bad)).view
+    assert isinstance(found, Malformed)
+    assert (good["kind"], bad["metadata"].get("name", "")) == (found.kind, found.name)
+    assert bad["metadata"].get("namespace", "") == found.namespace
+    assert bad.get("spec", {}).get("nodeName", "") in (found.node, 5, ["gpu-0"])
+    assert problem in found.problem
+
+
+@pytest.mark.parametrize(
+    ("reader", "good", "patch"),
+    [
+        pytest.param(claim_reader(("gpu.nvidia.com",)), workloads.claim(), "metadata: {namespace: null}", id="claim"),
+        pytest.param(read_claim_pod, workloads.claim_pod(started=5), "status: {startTime: yesterday}", id="pod"),
+    ],
+)
+def test_a_malformed_claim_or_pod_of_one_is_named(reader: Reader[Any], good: Object, patch: str) -> None:
+    """It is never left out as if it held nothing."""
+    assert isinstance(entry(reader, good["kind"], raw(merged(good, parsed(patch)))).view, Malformed)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (obj("driver-pod", "metadata: {uid: 7}"), ("gpu-operator", "driver-gpu-0", "gpu-0")),
+        ({"metadata": {"name": ["a"], "namespace": 3}, "spec": []}, ("", "", "")),
+        ({"metadata": {"name": "x" * 1025}}, ("", "", "")),
+        ({"metadata": 7}, ("", "", "")),
+    ],
+    ids=["readable-names", "no-texts", "too-long", "no-metadata"],
+)
+def test_a_malformed_object_keeps_what_can_be_read_of_its_identity(
+    found: Object, expected: tuple[str, str, str]
+) -> None:
+    """Its namespace, its name and its node."""
+    malformed = entry(read_pod, "Pod", raw(found)).view
+    assert isinstance(malformed, Malformed)
+    assert expected == (malformed.namespace, malformed.name, malformed.node)
+
+
+def test_an_object_that_can_be_read_has_its_key_and_version() -> None:
+    """The informer keeps it by them."""
+    found = obj("driver-pod")
+    assert (("gpu-operator", "driver-gpu-0"), "100", read_pod(found)) == entry(read_pod, "Pod", raw(found))

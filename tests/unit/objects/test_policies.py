@@ -1,0 +1,145 @@
+"""Policies: what each kind says about its drivers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from hook.objects.policies import cluster_policy, nic_cluster_policy, nvidia_driver
+from tests.fixtures.objects import Object, at, obj
+
+
+def test_a_clusterpolicy_is_read() -> None:
+    """Its driver, its chart and its state."""
+    found = cluster_policy(obj("policy"))
+    assert ("ClusterPolicy cluster-policy", "policy-uid", 2) == (str(found), found.uid, found.generation)
+    assert ("nvcr.io/nvidia", "driver", "580.126.20") == (found.repository, found.image, found.version)
+    assert ("ready", "gpu-operator", "gpu-operator-v26.3.4") == (found.state, found.namespace, found.chart)
+    assert ("", "", "", False, None) == (found.manual, found.halted, found.eviction_label, found.pooled, found.changed)
+    assert datetime(2025, 6, 1, 8, tzinfo=UTC) == found.created
+    assert obj("policy")["spec"] == found.spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "enabled", "precompiled", "manual"),
+    [
+        ("driver: {enabled: null}", True, False, ""),
+        ("driver: {enabled: false}", False, False, ""),
+        ("driver: {usePrecompiled: true}", True, True, ""),
+        ("driver: {upgradePolicy: null}", True, False, "autoUpgrade is off"),
+        ("driver: {upgradePolicy: {autoUpgrade: false}}", True, False, "autoUpgrade is off"),
+        ("sandboxWorkloads: {enabled: true}", True, False, "sandbox workloads"),
+        ("sandboxWorkloads: {enabled: false}", True, False, ""),
+    ],
+)
+def test_a_field_that_is_absent_means_what_the_operator_assumes(
+    spec: str, enabled: bool, precompiled: bool, manual: str
+) -> None:
+    """The driver is enabled; it is not precompiled; nothing is rotated. Sandbox workloads turn the rotation off."""
+    found = cluster_policy(obj("policy", f"spec: {{{spec}}}"))
+    assert (enabled, precompiled) == (found.driver_enabled, found.precompiled)
+    assert (bool(manual), manual in (found.manual or "")) == (bool(found.manual), True)
+    assert ("sandbox" in manual) is bool(found.halted)
+
+
+def test_the_label_for_evictions_is_read() -> None:
+    """From the environment of the driver manager."""
+    env = [{"name": "OTHER"}, {"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": "example.com/evict"}]
+    assert (
+        "example.com/evict"
+        == cluster_policy(obj("policy", {"spec": {"driver": {"manager": {"env": env}}}})).eviction_label
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "manual"),
+    [
+        ("{}", None),
+        ("{upgradePolicy: {}}", ""),
+        ("{upgradePolicy: {autoUpgrade: true}}", ""),
+        ("{upgradePolicy: {autoUpgrade: false}}", "its upgradePolicy.autoUpgrade is off"),
+    ],
+)
+def test_a_pool_has_an_upgrade_policy_of_its_own_or_none(policy: str, manual: str | None) -> None:
+    """Its default is on, other than that of a ClusterPolicy."""
+    found = nvidia_driver(obj("pool/policy", {"spec": {"upgradePolicy": None}}) | {})
+    assert found.manual is None
+    assert (
+        manual
+        == nvidia_driver(obj("pool/policy", f"spec: {policy if policy != '{}' else '{upgradePolicy: null}'}")).manual
+    )
+
+
+def test_a_pool_selects_nodes() -> None:
+    """Without a selector it selects all."""
+    found = nvidia_driver(obj("pool/policy", "spec: {nodeSelector: {zone: a}}"))
+    assert (True, False) == (found.selects({"zone": "a", "more": "x"}), found.selects({"zone": "b"}))
+    assert nvidia_driver(obj("pool/policy", "spec: {nodeSelector: null}")).selects({})
+
+
+@pytest.mark.parametrize(
+    ("spec", "enabled", "manual"),
+    [
+        pytest.param("{}", True, "", id="driver"),
+        pytest.param(
+            "{ofedDriver: {upgradePolicy: null}}", True, "ofedDriver.upgradePolicy.autoUpgrade is off", id="manual"
+        ),
+        pytest.param("{ofedDriver: null}", False, "ofedDriver.upgradePolicy.autoUpgrade is off", id="no-driver"),
+        pytest.param("null", False, "ofedDriver.upgradePolicy.autoUpgrade is off", id="no-spec"),
+    ],
+)
+def test_a_nicclusterpolicy_may_ask_for_no_driver(spec: str, enabled: bool, manual: str) -> None:
+    """It is valid without one."""
+    found = nic_cluster_policy(obj("network/policy", f"spec: {spec}"))
+    assert (enabled, manual) == (found.driver_enabled, found.manual)
+
+
+@pytest.mark.parametrize(
+    ("states", "state"),
+    [("[{name: state-OFED, state: notReady}, {name: x, state: ready}]", "notReady"), ("[]", "")],
+)
+def test_the_state_of_a_nicclusterpolicy_is_that_of_its_driver(states: str, state: str) -> None:
+    """Other states are of other operands."""
+    assert state == nic_cluster_policy(obj("network/policy", f"status: {{appliedStates: {states}}}")).state
+
+
+@pytest.mark.parametrize(
+    ("status", "since"),
+    [("'True'", at(5)), ("'False'", None)],
+)
+def test_when_a_policy_became_ready(status: str, since: datetime | None) -> None:
+    """By its Ready condition, while it holds."""
+    conditions = f"[{{type: Ready, status: {status}, lastTransitionTime: '2026-01-01T10:00:05Z'}}]"
+    assert since == cluster_policy(obj("policy", f"status: {{conditions: {conditions}}}")).ready_since
+
+
+@pytest.mark.parametrize(
+    ("write", "counts"),
+    [
+        ({"fieldsV1": {"f:spec": {}}}, True),
+        ({}, True),
+        ({"fieldsV1": {"f:metadata": {}}}, False),
+        ({"fieldsV1": {"f:spec": {}}, "subresource": "status"}, False),
+    ],
+    ids=["spec", "unknown-fields", "metadata", "status"],
+)
+def test_when_the_spec_was_written(write: Object, counts: bool) -> None:
+    """Only managers of spec fields count, and the last of their writes."""
+    writes = [{"manager": "helm", "time": f"2026-01-01T0{hour}:00:00Z", **write} for hour in (9, 8)]
+    found = cluster_policy(obj("policy", {"metadata": {"managedFields": writes}}))
+    assert (datetime(2026, 1, 1, 9, tzinfo=UTC) if counts else None) == found.changed
+
+
+@pytest.mark.parametrize(
+    ("image", "name", "version"),
+    [
+        ("registry:5000/driver:580", "registry:5000/driver", "580"),
+        ("registry/driver@sha256:1", "registry/driver", "sha256:1"),
+        ("registry:5000/driver", "registry:5000/driver", ""),
+    ],
+)
+def test_an_image_may_be_a_whole_reference(image: str, name: str, version: str) -> None:
+    """The operator uses it as it is; its tag or digest tells the version."""
+    found = cluster_policy(obj("policy", {"spec": {"driver": {"repository": None, "version": None, "image": image}}}))
+    assert ("", name, version) == (found.repository, found.image, found.version)
