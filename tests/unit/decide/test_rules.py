@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -11,9 +12,18 @@ from msgspec import structs
 from hook.config import Expect, Plugin, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
-from tests.fixtures.cluster import Cluster, cluster, labelled, reasons, stale, without_drivers
-from tests.fixtures.limits import FOLLOWING
-from tests.fixtures.modes import Pool, avoiding, owner, pooled, with_exporter, with_mig, with_toolkit
+from tests.fixtures.cluster import (
+    Cluster,
+    cluster,
+    labelled,
+    not_ready_since,
+    reasons,
+    stale,
+    stale_plugin,
+    without_drivers,
+)
+from tests.fixtures.limits import FOLLOWING, down
+from tests.fixtures.modes import Pool, avoiding, owner, pooled, wants, with_exporter, with_mig, with_toolkit
 from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, EXPORTER, MIG, PLUGIN, Run, deleted, named
@@ -205,3 +215,52 @@ def test_a_plugin_that_was_verified_does_not_vouch_for_another_one_of_its_node()
     run.found.put("driver-pod", driver_pod(started=3620, ready=3640, restarts=1))
     run.found.change("plugin-pod", {"status": {"containerStatuses": plugin_pod()["status"]["containerStatuses"]}})
     assert ["PluginStale", "RestartBackedOff"] == reasons(run.look(50).statuses)
+
+
+def test_a_fleet_that_was_seen_is_remembered_while_all_its_nodes_are_excluded() -> None:
+    """If it vanishes after that, it may come back."""
+    run = Run(cluster("a"), FOLLOWING)
+    skipped = cluster("a").change("node", labelled("a", skip="true"))
+    gone = cluster("a").drop("node").drop("driver-pod").drop("plugin-pod").change("daemonset", wants(0))
+    phases = [decision.phase for decision in run.through((0, run.found), (10, skipped), (20, gone), (320, gone))]
+    assert [DONE, DONE, WAIT, SKIP] == phases
+
+
+def test_the_grace_before_a_failure_begins_anew_after_another_node_has_moved() -> None:
+    """A node that is NotReady meanwhile changes nothing about that."""
+    broken = {"status": {"phase": "Pending", "conditions": [], "containerStatuses": []}}
+    stuck = cluster("a", "b", "c").change("plugin-pod", broken, "plugin-a")
+    stuck.change("driver-pod", patches.OUTDATED, "driver-b").change(
+        "node", labelled("b", state="upgrade-required"), "b"
+    )
+    moving = replace(stuck, parts=dict(stuck.parts)).put("driver-pod", driver_pod("b", ready=None))
+    moving.change("node", labelled("b", state="upgrade-done"), "b").change("node", not_ready_since(0), "c")
+    run = Run(stuck)
+    steps = ((0, stuck), (300, stuck), (400, moving), (420, stuck), (719, stuck), (720, stuck))
+    assert [WAIT] * 5 + [Phase.FAIL] == [decision.phase for decision in run.through(*steps)]
+
+
+def test_a_node_that_waits_for_its_driver_counts_for_the_share() -> None:
+    """It wants a plugin: a quarter of five nodes are two plugins, a quarter of four are one."""
+    found = stale(*"abcde").change("driver-pod", patches.NOT_READY, "driver-e")
+    assert ["a", "b"] == deleted(Run(found, down("25%")).look())
+
+
+def test_a_backoff_outlasts_the_labels_and_pods_of_its_node() -> None:
+    """NFD was down for a moment. Only a node that is gone begins anew."""
+    run = Run(stale("a", "b"), FOLLOWING)
+    run.act()
+    bare = stale("a", "b").change("node", labelled("a", present=None), "a")
+    run.found = bare.drop("driver-pod", "driver-a").drop("plugin-pod", "plugin-a")
+    run.look(10)
+    run.found = stale("a", "b").put("driver-pod", driver_pod("a", restarts=1))
+    run.found.put("plugin-pod", named(stale_plugin("a"), "plugin-a", uid="next"))
+    assert ["RestartBackedOff", "PluginRestarting"] == reasons(run.look(20).statuses)
+
+
+def test_only_a_job_has_a_release_to_run_again() -> None:
+    """The controller evaluates a node that was lost as soon as it is back."""
+    for settings in (JOB, FOLLOWING):
+        run = Run(cluster("a", "b").change("node", not_ready_since(0), "b"), settings)
+        run.look()
+        assert (settings is JOB) is ("run the release again" in run.look(300).statuses[1].message)
