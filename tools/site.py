@@ -105,7 +105,7 @@ def adapted(markdown: str, source: str, repository: str, ref: str) -> str:
     blocks = [_shell(block) for block in FENCE.findall(text)]
     prose = [LINK.sub(link, part) for part in FENCE.split(text)]
     text = prose[0] + "".join(block + part for block, part in zip(blocks, prose[1:], strict=True))
-    text = ALERT.sub(_admonition, text).replace("<details>", "<details markdown>")
+    text = ALERT.sub(_admonition, text)
     if not repository:
         return text
     text = text.replace("=OWNER/gpu-operator-post", f"={repository}")

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 TOP: Final = """\
 # Performance
 
-`make bench` measures all of it again{took}. Each row names the command that measures it alone.
+`make bench` measures all of it again{took}. Each row names its measurement. To measure one alone:
+
+```console
+make bench BENCH=upgrade-100-1
+```
+
 The latest figures are of {date}, on {cores} cores and {memory} GiB ({system}, Python {python}){commit}.
 
 etcd, API server, controllers, scheduler, kubectl and Helm are the real ones. The GPU operator, drivers and plugins are
@@ -207,7 +212,7 @@ def chapters(results: Sequence[Result]) -> Iterator[str]:
             if result.measure == measure:
                 yield words
                 yield from table(result)
-                yield f"\n`{result.command}`"
+                yield f"\nMeasurement: `{result.name}`"
     for measure, words in CHAPTERS.items():
         if found := sorted((result for result in results if result.measure == measure), key=_nodes):
             yield words

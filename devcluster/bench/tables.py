@@ -59,7 +59,7 @@ def approaches(results: Iterable[Result]) -> list[str]:
 
 def goals(results: Sequence[Result]) -> list[str]:
     """Compare what was measured with the goals."""
-    head = ("measure", "measured", "goal", "", "what limits it", "`make bench BENCH=`")
+    head = ("measure", "measured", "goal", "", "what limits it", "measurement")
     return markdown(head, wanted.rows(results))
 
 
@@ -126,14 +126,14 @@ def ours(results: Sequence[Result]) -> list[str]:
         )
         times = (f"{entry[f'stale_per_node_{key}']:.2f} s" for key in ("median", "most"))
         rows.append((fleet(result), *times, *split, *_upgrade(result)))
-    return markdown((*head, "reaction: median", "p99", "the upgrade took", "command"), rows)
+    return markdown((*head, "reaction: median", "p99", "the upgrade took", "measurement"), rows)
 
 
 def _upgrade(result: Result) -> Iterator[str]:
     reaction = result.figures["reaction"]
     yield from (f"{reaction[key]:.2f} s" for key in ("median_seconds", "p99_seconds"))
     yield f"{result.figures['upgrade_seconds']:,.0f} s"
-    yield f"`{result.command}`"
+    yield f"`{result.name}`"
 
 
 def played(results: Sequence[Result]) -> list[str]:
@@ -179,10 +179,10 @@ def checked(results: Sequence[Result]) -> list[str]:
 def reaction(result: Result) -> list[str]:
     """Return how soon a stale plugin is deleted on a large fleet."""
     found = result.figures["reaction"]
-    head = ("nodes", "changing at once", "deletions", "median", "p90", "p99", "the most", "command")
+    head = ("nodes", "changing at once", "deletions", "median", "p90", "p99", "the most", "measurement")
     times = (f"{found[f'{name}_seconds']:.2f} s" for name in ("median", "p90", "p99", "most"))
     cells = (str(result.given["nodes"]), str(result.given["parallel"]), str(found["deletions"]))
-    return markdown(head, [(*cells, *times, f"`{result.command}`")])
+    return markdown(head, [(*cells, *times, f"`{result.name}`")])
 
 
 def verdict(result: Result) -> str:
@@ -230,11 +230,11 @@ def two_hours(result: Result) -> list[str]:
 def plain(results: Sequence[Result]) -> Iterator[str]:
     """Show measures whose figures speak for themselves: a row each."""
     keys = list(dict.fromkeys(key for one in results for key in one.figures))
-    head = (*results[0].given, *(key.replace("_", " ") for key in keys), "command")
+    head = (*results[0].given, *(key.replace("_", " ") for key in keys), "measurement")
     rows = []
     for one in results:
         figures = (_plain(key, one.figures.get(key, "")) for key in keys)
-        rows.append((*(str(value) for value in one.given.values()), *figures, f"`{one.command}`"))
+        rows.append((*(str(value) for value in one.given.values()), *figures, f"`{one.name}`"))
     yield from markdown([_unitless(word) for word in head], rows)
 
 

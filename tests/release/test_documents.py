@@ -17,6 +17,8 @@ LINK: Final = re.compile(r"\]\((?!https?://|mailto:|\.\./\.\./actions/)([^)\s]+)
 """Links to files. Those to GitHub's own pages of the repository have a test of their own."""
 WORKFLOW: Final = re.compile(r"\]\(\.\./\.\./actions/workflows/([\w.-]+)(?:/badge\.svg)?\)")
 YAML: Final = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+IN_A_CELL: Final = re.compile(r"^\|.*`((?:kubectl|helm|flux|argocd|make) [^\s`]+ [^`]+)`", re.MULTILINE)
+"""A command of three words or more in a row of a table. One of two, such as `make test`, is a name."""
 FLOW: Final = re.compile(r"(?<!{){(?!{)[^{}\n]+:[^{}\n]+,.*")
 """Two keys in braces that are not those of a template."""
 VALUE: Final = re.compile(r"`([a-z][A-Za-z]+(?:\.(?!yaml`|py`)[A-Za-z]+)+)(?::[^`]*)?`")
@@ -91,6 +93,13 @@ def test_unit_tests_mirror_the_program() -> None:
     pure = {path for path in program if path.startswith(("decide/", "objects/", "ctl/plan/")) and "__" not in path}
     assert {f"test_{Path(path).name}" for path in mirrored - program} == set(re.findall(r"`(test_\w+\.py)`", page))
     assert pure - mirrored == set(re.findall(r"`((?:decide|objects|plan)/\w+\.py)`", page))
+
+
+def test_commands_can_be_copied() -> None:
+    """A command with arguments stands in a block of its own: nothing copies it from a cell of a table."""
+    users = (path for path in documents() if ROOT / "docs" / "dev" not in path.parents)
+    texts = {path.name: FENCE.sub("", path.read_text()) for path in users}
+    assert [f"{name}: {found}" for name, text in texts.items() for found in IN_A_CELL.findall(text)] == []
 
 
 def _flow_mappings(text: str) -> Iterator[int]:

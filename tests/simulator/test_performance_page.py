@@ -12,12 +12,12 @@ from devcluster.bench.results import Result
 
 
 def test_the_documents_are_what_the_figures_make_of_them() -> None:
-    """Those in this checkout: run `make docs` after `--take`. Each figure stands with the command that measures it."""
+    """Those in this checkout: run `make docs` after `--take`. Each figure stands with the name of its measurement."""
     files = Files()
     assert [] == files.outdated()
     results = files.results()
     page, readme = (files.rendered()[name] for name in (PAGE, README))
-    assert [] == [result.command for result in results if f"`{result.command}`" not in page if result.given]
+    assert [] == [result.name for result in results if f"`{result.name}`" not in page if result.given]
     # What is not measured yet is named, too.
     assert [] == [name for name in (*PLOTS, *NAMES) if name not in page]
     (headline,) = (result for result in results if result.name == tables.HEADLINE)
