@@ -27,13 +27,13 @@ from hook.run import controller
 from hook.run.controller import (
     QUIET_SECONDS,
     SUMMARY_SECONDS,
-    TICK_SECONDS,
     Controller,
     Identity,
     Leader,
     StateReporter,
     identity,
 )
+from hook.run.loop import TICK_SECONDS
 from hook.run.report import ProgressReporter, RestartResult
 from hook.run.status import ControllerState
 from hook.run.telemetry import Telemetry
