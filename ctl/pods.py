@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ctl.plan.eviction import Pods, disruption_budget, protected, reader
 from ctl.plan.limits import drain_selectors
 from hook.errors import ApiError, PermissionDeniedError, UntrustedError
-from hook.kube import requests, retry
-from hook.kube.listing import ListWatch, list_views
-from hook.kube.requests import ListOptions
+from hook.kube import retry
+from hook.kube.informer import ListWatch, list_views, pages
+from hook.kube.resources import DISRUPTION_BUDGETS, PODS
 from hook.objects.drivers import STACKS
 from hook.objects.views import Malformed
 from hook.run.lookup import PATIENCE_SECONDS
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from ctl.plan.eviction import Workload
     from hook.config import Settings
     from hook.kube.client import Api
+    from hook.kube.resources import Resource
     from hook.objects.decoding import Reader
     from hook.objects.views import Snapshot
 
@@ -47,19 +47,18 @@ def read(api: Api, settings: Settings, snapshot: Snapshot, *, wanted: bool) -> P
     if not with_gpus and not any(drained.values()):
         return Pods()
     try:
-        budgets = list(filter(None, _listed(api, ListOptions(requests.DISRUPTION_BUDGETS), disruption_budget)))
+        budgets = list(filter(None, _listed(api, DISRUPTION_BUDGETS, disruption_budget)))
     except PermissionDeniedError as error:
         return Pods(with_gpus, drained, str(error))
     return Pods(protected(with_gpus, budgets), {each: protected(found, budgets) for each, found in drained.items()})
 
 
 def _pods(api: Api, selector: str, read: Reader[Workload | None]) -> list[Workload]:
-    found = _listed(api, ListOptions(requests.PODS, labels=selector, fields=NOT_OVER), read)
+    found = _listed(api, PODS.select(labels=selector, fields=NOT_OVER), read)
     return [pod for pod in found if pod is not None]
 
 
-def _listed(api: Api, selection: ListOptions, read: Reader[View]) -> list[View]:
+def _listed(api: Api, resource: Resource, read: Reader[View]) -> list[View]:
     """List once, without malformed objects."""
-    patience = retry.retrying(retry.interactive(PATIENCE_SECONDS), time.sleep)
-    found, _version = list_views(api.list_page, ListWatch(selection, read), patience)
-    return [view for view in found.values() if not isinstance(view, Malformed)]
+    found = list_views(pages(api, retry.interactive(PATIENCE_SECONDS)), ListWatch(resource, read))
+    return [view for view in (found.views.values() if found else ()) if not isinstance(view, Malformed)]

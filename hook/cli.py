@@ -158,7 +158,7 @@ def connect(values: Mapping[str, Any]) -> Api:
 def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run, report the outcome in any case, and return the exit code."""
     ours = settings.timeout - settings.margin
-    patience = retry.starting(min(settings.advanced.api_patience, ours).total_seconds())
+    patience = retry.Patience(min(settings.advanced.api_patience, ours).total_seconds())
     cache = Cache(api, settings, patience)
     runner: Runner | None = None
     stopped = False

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.decide.fleet import active_policy, find_plugins
-from hook.errors import ApiError
-from hook.kube import requests, retry
-from hook.kube.confirm import ConsistentRead
-from hook.kube.informer import Informer
-from hook.kube.listing import ListWatch
-from hook.kube.requests import ListOptions
+from hook.kube import resources
+from hook.kube.informer import Informer, ListWatch
 from hook.kube.workloads import WorkloadCache
 from hook.objects import names, readers
 from hook.objects.drivers import STACKS, is_driver, selector
@@ -25,19 +20,11 @@ if TYPE_CHECKING:
     from hook.config import Settings
     from hook.kube.client import Api
     from hook.kube.informer import OutOfSync
-    from hook.objects.decoding import Reader
+    from hook.kube.resources import Resource
+    from hook.kube.retry import Patience
     from hook.objects.drivers import Stack
     from hook.objects.views import DaemonSet
 
-log = logging.getLogger(__name__)
-
-FIRST_DISCOVERY_SECONDS: Final = 2.0
-"""Pause between two requests for the versions of ResourceSlices, until one succeeds: no node can be verified before."""
-DISCOVERY_SECONDS: Final = 60.0
-"""Pause between two such requests while the API server has no supported version, or no longer has the one in use:
-an upgrade of Kubernetes removes old versions of an API, and may bring the first one."""
-DISCOVERY_TIMEOUT_SECONDS: Final = 5.0
-"""Timeout of such a request. The reconcile loop waits for it, and must keep its deadline and its heartbeat."""
 UNUSED_SECONDS: Final = 600.0
 """Time for which pods of a plugin are watched after its DaemonSet is gone: it is often installed again."""
 
@@ -99,13 +86,6 @@ def _timed_labels(stack: Stack, settings: Settings) -> tuple[str, ...]:
     return tuple(each.change.label for each in known if each is not None and each.change is not None)
 
 
-def _everywhere(
-    resource: requests.GroupVersionResource, read: Reader[Any], labels: str = "", fields: str = ""
-) -> ListWatch:
-    """Return the list and watch of a resource in all namespaces."""
-    return ListWatch(ListOptions(resource, labels=labels, fields=fields), read)
-
-
 class Cache:
     """Informers of everything that matters for the driver stack.
 
@@ -113,8 +93,8 @@ class Cache:
     informers that are no longer used.
     """
 
-    def __init__(self, api: Api, settings: Settings, policy: retry.RetryPolicy) -> None:
-        self._api, self._settings, self._policy = api, settings, policy
+    def __init__(self, api: Api, settings: Settings, patience: Patience) -> None:
+        self._api, self._settings, self._patience = api, settings, patience
         self._stack = STACKS[settings.stack]
         self._timed_labels = _timed_labels(self._stack, settings)
         self._informers: dict[ListWatch, Informer] = {}
@@ -128,53 +108,44 @@ class Cache:
         """Whether a view has changed since the last wait."""
         self._changed_nodes: set[str] = set()
         """Nodes whose objects have changed since the last call of `observe`."""
-        self.end = retry.FOREVER
-        """Deadline of the run, by the monotonic clock. After it, the cache requests no versions."""
-        self._slices: requests.GroupVersionResource | None = None
-        self._discovered = False
-        self._discover_after = float("-inf")
-        self._failures, self._logged = retry.Failures(), ""
         drivers = self._stack.plugin.claim_drivers
-        self.workloads = WorkloadCache(api, list(drivers) if settings.affected_workloads.enabled else [], policy)
+        self.workloads = WorkloadCache(api, list(drivers) if settings.affected_workloads.enabled else [], patience)
         """Apart from everything else: no decision depends on it, and it need not be synced."""
 
-    def watch_fleet(self) -> None:
-        """Watch policies, DaemonSets, nodes, driver pods, revisions, slices and the operator.
-
-        Call it again until the cache is synced, because it also requests the versions of ResourceSlices. Raises
-        ApiError when the time for retries is over.
-        """
-        policy, operator = self._stack.policy, self._stack.operator
-        self._add(POLICIES, [ListWatch(ListOptions(requests.policies_of(policy)), policy.read)])
-        self._add(DAEMON_SETS, [_everywhere(requests.DAEMON_SETS, readers.daemonset)])
-        self._watch_drivers()
+    def start(self) -> None:
+        """Watch policies, DaemonSets, nodes, driver pods, revisions, slices and the operator."""
+        stack = self._stack
+        self._add(POLICIES, ListWatch(resources.policies_of(stack.policy), stack.policy.read))
+        self._add(DAEMON_SETS, ListWatch(resources.DAEMON_SETS, readers.daemonset))
+        self._add_pods(DRIVER_PODS, labels=selector(stack.driver.label))
         self._watch_nodes(self._intent())
-        for part, resource, read in (
-            (DEPLOYMENTS, requests.DEPLOYMENTS, readers.deployment),
-            (REPLICA_SETS, requests.REPLICA_SETS, readers.replicaset),
-        ):
-            self._add(part, [_everywhere(resource, read, labels=operator.selector)])
-        leader = f"metadata.name={operator.lease}"
-        self._add(LEASES, [_everywhere(requests.LEASES, readers.lease, fields=leader)])
-        self._add(SLICES, self._slices_of())
-        self._watch_prerequisites()
+        operator = stack.operator
+        self._add(DEPLOYMENTS, ListWatch(resources.DEPLOYMENTS.select(labels=operator.selector), readers.deployment))
+        self._add(REPLICA_SETS, ListWatch(resources.REPLICA_SETS.select(labels=operator.selector), readers.replicaset))
+        leader = resources.LEASES.select(fields=f"metadata.name={operator.lease}")
+        self._add(LEASES, ListWatch(leader, readers.lease))
+        if stack.plugin.slice_driver:
+            slices = resources.RESOURCE_SLICES.select(fields=f"spec.driver={stack.plugin.slice_driver}")
+            self._add(SLICES, ListWatch(slices, readers.device_slice))
+        for name, prerequisite in stack.prerequisites.items():
+            if name in self._settings.refresh_after:
+                self._add_pods(PREREQUISITE_PODS, labels=selector(prerequisite.label))
 
     def watch_plugins(self) -> tuple[DaemonSet, ...]:
         """Watch what the current policies and DaemonSets refer to: pods of plugins, pools, other drivers.
 
-        From now on, transient errors do not end the run. Return the plugins.
+        From now on, an outage does not end the run. Return the plugins.
         """
         # This runs before every decision, so it reads the few objects that it needs, not the fleet.
         snapshot = self._intent()
         found = find_plugins(snapshot.daemonsets, self._settings)
+        self._patience = self._patience.synced
         self._watch_what_policies_name(snapshot)
-        self._policy = retry.synced(self._policy)
         # A DaemonSet that looks like a plugin and is not named is never restarted, but reported if it is stale.
-        pods = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]
+        pods = [ListWatch(_pods_of(ds), readers.pod) for ds in (*found.named, *found.unnamed)]
         self._replace(PLUGIN_PODS, pods, UNUSED_SECONDS)
         self._watch_nodes(snapshot)
-        self._replace(SLICES, self._slices_of())
-        self.workloads.watch(self._slices, discovered=self._discovered)
+        self.workloads.watch()
         return found.named
 
     @property
@@ -183,8 +154,7 @@ class Cache:
         for informer in self._informers.values():
             if informer.problem is not None:
                 raise informer.problem
-        discovered = self._discovered or not self._stack.plugin.slice_driver
-        return all(informer.synced for informer in self._informers.values()) and discovered
+        return all(informer.synced for informer in self._informers.values())
 
     @property
     def out_of_sync(self) -> OutOfSync | None:
@@ -216,13 +186,12 @@ class Cache:
         return assemble(self._fields, lists), changed
 
     def read_consistently(self, seconds: float) -> Snapshot:
-        """Return the snapshot as of this call or later, also if a watch is behind.
+        """List everything again, also if a watch is behind (docs/dev/decisions/0013).
 
         It takes at most `seconds`. Raises the ApiError that prevented it.
         """
-        read = ConsistentRead(self._api, seconds)
-        lists = {list_watch: read.of(informer) for list_watch, informer in self._informers.items()}
-        return assemble(self._fields, lists)
+        end = time.monotonic() + seconds
+        return assemble(self._fields, {each: found.read_again(end) for each, found in self._informers.items()})
 
     def _intent(self) -> Snapshot:
         """Return the snapshot with the fields of `INTENT` alone."""
@@ -241,23 +210,8 @@ class Cache:
         selecting += find_plugins(snapshot.daemonsets, self._settings).named
         selectors = [*(ds.selected_by for ds in selecting), *(pool.node_selector for pool in snapshot.pools)]
         keys = {key for keys in selectors for key in keys if not key.startswith(names.NODE_LABEL_PREFIXES)}
-        options = ListOptions(requests.NODES, labels=self._stack.nodes.present)
-        reader = readers.node_with(tuple(sorted(keys)), self._timed_labels)
-        self._replace(NODES, [ListWatch(options, reader)])
-
-    def _watch_drivers(self) -> None:
-        """Watch the driver pods, and the revisions that show which of them are outdated."""
-        labels = selector(self._stack.driver.label)
-        self._add(DRIVER_PODS, [_everywhere(requests.PODS, readers.pod, labels=labels)])
-        self._add(REVISIONS, [_everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels)])
-
-    def _watch_prerequisites(self) -> None:
-        for name, prerequisite in self._stack.prerequisites.items():
-            if name in self._settings.refresh_after:
-                labels = selector(prerequisite.label)
-                revisions = _everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels)
-                self._add(PREREQUISITE_PODS, [_everywhere(requests.PODS, readers.pod, labels=labels)])
-                self._add(REVISIONS, [revisions])
+        nodes = resources.NODES.select(labels=self._stack.nodes.present)
+        self._replace(NODES, [ListWatch(nodes, readers.node_with(tuple(sorted(keys)), self._timed_labels))])
 
     def _watch_what_policies_name(self, snapshot: Snapshot) -> None:
         """Watch pools, and drivers whose labels were overridden."""
@@ -265,72 +219,27 @@ class Cache:
         policy = active_policy(snapshot.policies or (), stack)
         if policy is not None and stack.pool is not None:
             # Pools have no effect unless the policy delegates to them.
-            pools = ListWatch(ListOptions(requests.policies_of(stack.pool)), stack.pool.read)
+            pools = ListWatch(resources.policies_of(stack.pool), stack.pool.read)
             self._replace(POOLS, [pools] if policy.pooled else [])
         for daemonset in snapshot.daemonsets:
             key, value = stack.driver.label
             if is_driver(daemonset, stack) and daemonset.template_labels.get(key) != value:
-                pods = self._pods_of(daemonset)
-                revisions = ListOptions(requests.CONTROLLER_REVISIONS, pods.options.namespace, pods.options.labels)
-                self._add(DRIVER_PODS, [pods])
-                self._add(REVISIONS, [ListWatch(revisions, readers.revision)])
+                pods = _pods_of(daemonset)
+                self._add_pods(DRIVER_PODS, pods.namespace, pods.labels)
 
-    def _pods_of(self, daemonset: DaemonSet) -> ListWatch:
-        """Return the pods of a DaemonSet, by its selector."""
-        labels = ",".join(f"{key}={value}" for key, value in daemonset.selector)
-        return ListWatch(ListOptions(requests.PODS, daemonset.namespace, labels=labels), readers.pod)
+    def _add_pods(self, field: str, namespace: str = "", labels: str = "") -> None:
+        """Watch pods of DaemonSets, and the revisions that show which of them are outdated."""
+        self._add(field, ListWatch(resources.PODS.select(namespace, labels), readers.pod))
+        revisions = resources.CONTROLLER_REVISIONS.select(namespace, labels)
+        self._add(REVISIONS, ListWatch(revisions, readers.revision))
 
-    def _slices_of(self) -> list[ListWatch]:
-        """Return the ResourceSlices in the version that the API server supports; none without DRA.
-
-        Request the versions again if there is none, or if the one in use is no longer supported.
-        """
-        if not self._stack.plugin.slice_driver:
-            return []
-        current = [each for each, field in self._fields.items() if field == SLICES]
-        if not current or any(self._informers[each].absent for each in current):
-            self._discover()
-        if self._slices is None:
-            return []
-        options = ListOptions(self._slices, fields=f"spec.driver={self._stack.plugin.slice_driver}")
-        return [ListWatch(options, readers.device_slice)]
-
-    def _discover(self) -> None:
-        """Request the versions of ResourceSlices once, unless it is too soon. The next reconcile tries again."""
-        if time.monotonic() < self._discover_after:
-            return
-        try:
-            left = min(DISCOVERY_TIMEOUT_SECONDS, self.end - time.monotonic())
-            served = self._api.served_versions(requests.RESOURCE_SLICES, left)
-        except ApiError as error:
-            pause = DISCOVERY_SECONDS if self._discovered else FIRST_DISCOVERY_SECONDS
-            self._discover_after = time.monotonic() + max(pause, retry.retry_after(error))
-            self._note_failure(error)
-        else:
-            self._slices, self._discovered, self._logged = requests.resource_slices(served), True, ""
-            self._discover_after = time.monotonic() + DISCOVERY_SECONDS
-
-    def _note_failure(self, error: ApiError) -> None:
-        """Raise an error when the time for its retries is over, unless an earlier request succeeded.
-
-        At the deadline of the run, the reconcile loop ends the run itself.
-        """
-        exceeded = self._failures.exceed(self._policy, error)
-        if exceeded and not self._discovered and time.monotonic() < self.end:
-            raise error
-        # Each reason is logged once: no node can be verified meanwhile, and no other line reports it.
-        level = logging.DEBUG if str(error) == self._logged else logging.WARNING
-        log.log(level, "cannot read the versions of ResourceSlices, trying again: %s", error)
-        self._logged = str(error)
-
-    def _add(self, field: str, list_watches: Iterable[ListWatch]) -> None:
-        """Fill a field of the snapshot in addition from these, each of which has one informer."""
-        for list_watch in list_watches:
-            self._fields[list_watch] = field
-            if list_watch not in self._informers:
-                informer = Informer(self._api, list_watch, self._note_change, self._policy, self._condition)
-                self._informers[list_watch] = informer
-                informer.start()
+    def _add(self, field: str, list_watch: ListWatch) -> None:
+        """Fill a field of the snapshot from this in addition."""
+        self._fields[list_watch] = field
+        if list_watch not in self._informers:
+            informer = Informer(self._api, list_watch, self._note_change, self._patience, self._condition)
+            self._informers[list_watch] = informer
+            informer.start()
 
     def _replace(self, field: str, list_watches: list[ListWatch], grace: float = 0.0) -> None:
         """Fill a field from these alone. Drop the others once they have been unused for `grace` seconds."""
@@ -340,7 +249,8 @@ class Cache:
                 self._unused_since.pop(list_watch, None)
             elif now - self._unused_since.setdefault(list_watch, now) >= grace:
                 self._drop(list_watch)
-        self._add(field, list_watches)
+        for list_watch in list_watches:
+            self._add(field, list_watch)
 
     def _drop(self, list_watch: ListWatch) -> None:
         """Drop a ListWatch from the snapshot, and stop its informer."""
@@ -356,3 +266,9 @@ class Cache:
             self._changed = True
             self._changed_nodes |= {node_of(before), node_of(after)}
             self._condition.notify_all()
+
+
+def _pods_of(daemonset: DaemonSet) -> Resource:
+    """Return the pods of a DaemonSet, by its selector."""
+    labels = ",".join(f"{key}={value}" for key, value in daemonset.selector)
+    return resources.PODS.select(daemonset.namespace, labels)

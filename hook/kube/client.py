@@ -1,4 +1,4 @@
-"""Client for the API server: send requests, list, watch, and turn errors into the program's own.
+"""Client for the API server: send requests, read lists and watches, and turn failures into ApiError.
 
 Objects are plain JSON. Typed models, as those of Kubernetes' own client, would cost hundreds of MiB on a large fleet,
 and reject unknown objects.
@@ -11,11 +11,10 @@ import re
 import ssl
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import urllib3
 
@@ -34,19 +33,16 @@ from hook.errors import (
     UntrustedError,
 )
 from hook.kube import connection as connections
-from hook.kube import tls, transport
+from hook.kube import tls
 from hook.kube.credentials import told
-from hook.kube.requests import versions_of
-from hook.objects import decoding, wire
-from hook.objects.decoding import MalformedObjectError
+from hook.objects import decoding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from hook.kube.connection import Connection
     from hook.kube.credentials import Credential
-    from hook.kube.requests import GroupVersionResource, ListOptions, Request
+    from hook.kube.resources import Resource
     from hook.objects.decoding import Json, Raw
 
 Item = TypeVar("Item")
@@ -55,24 +51,26 @@ Result = TypeVar("Result")
 CONNECT_SECONDS: Final = 5.0
 """Timeout of a connection attempt."""
 READ_SECONDS: Final = 60.0
-"""Timeout of a whole response. A page of 50 objects takes well below a second."""
+"""Timeout of a response. A page of 50 objects takes well below a second."""
 WATCH_SLACK_SECONDS: Final = 15.0
 """Time by which a watch may outlast its timeout. The server ends a watch itself, so a longer silence is an error."""
 JOIN_SECONDS: Final = 0.2
 """Time for pending calls after a signal: twice the response time of a busy API server. With the limits of what is
 written then, the program exits within the pod's grace period."""
-CLOCK_TOLERANCE: Final = timedelta(seconds=2)
-"""Smallest difference between clocks that counts. ``Date`` has whole seconds, and responses take some time."""
-OFFSETS_KEPT: Final = 9
-"""Clock offsets of which the median counts."""
-BOOTTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
-"""Monotonic clock that also runs while the machine is suspended, on Linux (clock_gettime(2))."""
-JSON: Final = "application/json"
+PAGE_SIZE: Final = 50
+"""Objects per page. More cost memory, fewer cost requests (docs/dev/performance-profile.md)."""
 SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Directory of a pod's token (K8S ``plugin/pkg/admission/serviceaccount``)."""
-
 LONGEST_RETRY_AFTER: Final = 60.0
 """Longest Retry-After that is obeyed, in seconds. API servers send a few seconds. A proxy may send an hour."""
+
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+"""Changes the named fields of an object, and no others."""
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+"""Sets the fields that a field manager owns, and drops its others (server-side apply). JSON is YAML, too."""
+METHODS: Final = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
+"""HTTP methods by RBAC verb; GET for all others."""
 UNKNOWN_PATH: Final = b"404 page not found"
 """Plain text response of an API server to an unknown path (Go's ``http.NotFound``)."""
 BY_AUTHORIZER: Final = re.compile(r'([^":]+ ("[^"]*" )?is )?forbidden: User ".*" cannot ')
@@ -83,25 +81,13 @@ Each other 403 to a write is of admission: a policy, a webhook, a quota, or a na
 PLAIN: Final = frozenset({UNAUTHORIZED, THROTTLED})
 """Status codes that an API server may send as plain text. All other refusals have a Status object."""
 
-Failure = tuple[str, str, str]
-"""HTTP status (0 without an answer), verb, resource."""
-
 
 class Counters:
     """Counters of one client since its start. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._errors: Counter[Failure] = Counter()
-
-    @contextmanager
-    def counting(self, verb: str, resource: str) -> Iterator[None]:
-        """Count an ApiError that is raised inside the context."""
-        try:
-            yield
-        except ApiError as error:
-            self.failed(error, verb, resource)
-            raise
+        self._errors: Counter[tuple[str, str, str]] = Counter()
 
     def failed(self, error: ApiError, verb: str, resource: str) -> None:
         """Count an error."""
@@ -109,8 +95,8 @@ class Counters:
             self._errors[str(error.status), verb, resource] += 1
 
     @property
-    def errors(self) -> Mapping[Failure, int]:
-        """Return the number of errors by status, verb and resource."""
+    def errors(self) -> Mapping[tuple[str, str, str], int]:
+        """Return the number of errors by HTTP status (0 without an answer), verb and resource."""
         with self._lock:
             return dict(self._errors)
 
@@ -127,99 +113,98 @@ class Api:
         self.connection = connection
         self.host = connection.host
         self.counters = Counters()
-        self.before_write: Callable[[Request], None] = lambda _request: None
+        self.fence: Callable[[Resource], None] = lambda _resource: None
         """Called before each attempt of a write. It raises an error to forbid the write."""
-        self._began = datetime.now(UTC)
-        self._origin = self._began - _steady()
-        self._offsets: deque[timedelta] = deque(maxlen=OFFSETS_KEPT)
-        self._clock_offset = timedelta()
+        self.began = datetime.now(UTC)
+        self._began = time.monotonic()
 
     def now(self) -> datetime:
-        """Return the time by the API server's clock, to a second, for comparison with its timestamps.
+        """Return the time. It does not jump if this machine's clock is set."""
+        return self.began + timedelta(seconds=time.monotonic() - self._began)
 
-        It does not jump if this machine's clock is set. Grace periods and deadlines use it.
-        """
-        return self._local() + self._clock_offset
-
-    @property
-    def began(self) -> datetime:
-        """Return when this client was created, by the same clock as `now`."""
-        return self._began + self._clock_offset
-
-    def _local(self) -> datetime:
-        """Return this machine's time at the start plus the time since, by the monotonic clock."""
-        return self._origin + _steady()
-
-    def send(self, request: Request, read_seconds: float = READ_SECONDS) -> dict[str, Any]:
-        """Send a request and return the decoded response, which must be complete within `read_seconds`."""
-        if request.method != "GET":
-            self.before_write(request)
-        with self._counting(request):
-            answer = decoding.decode(self._body(request, read_seconds))
+    def send(  # noqa: PLR0913, PLR0917 - what a request is made of
+        self,
+        verb: str,
+        resource: Resource,
+        name: str = "",
+        body: Json | None = None,
+        seconds: float = READ_SECONDS,
+        content_type: str = "",
+        **query: str,
+    ) -> dict[str, Any]:
+        """Send a request about one object and return the answer. `seconds` limits each wait for the server."""
+        content_type = content_type or (MERGE_PATCH if verb == "patch" else JSON)
+        with self._failing(verb, resource):
+            if verb != "get":
+                self.fence(resource)
+            request = _Request(verb, resource, resource.url(name, **query), body, content_type)
+            answer = decoding.decode(self._body(request, seconds))
             if not answer.get("kind"):
                 raise ApiError(NO_ANSWER, "the response is not an object of an API server: it has no kind")
             return answer
 
-    def list_page(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[Json, Sequence[Raw]]:
-        """Send a list request. Return the page's metadata and the text of its objects.
+    def apply(self, resource: Resource, name: str, fields: Json, manager: str, seconds: float) -> None:
+        """Set the fields of an object that a field manager owns, and drop its others."""
+        metadata = {"name": name, "namespace": resource.namespace}
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **fields}
+        self.send("patch", resource, name, body, seconds, APPLY_PATCH, fieldManager=manager, force="true")
 
-        The page must be complete within `read_seconds`.
-        """
-        with self._counting(request):
-            page = decoding.answer(decoding.Page, self._body(request, read_seconds))
+    def list_page(
+        self, resource: Resource, continue_from: str = "", seconds: float = READ_SECONDS
+    ) -> tuple[Json, Sequence[Raw]]:
+        """Read one page of the current state (a consistent read). Return its metadata and the text of its objects."""
+        more = {"continue": continue_from} if continue_from else {}
+        with self._failing("list", resource):
+            request = _Request("list", resource, resource.collection(limit=str(PAGE_SIZE), **more))
+            page = decoding.answer(decoding.Page, self._body(request, seconds))
             if not page.metadata.get("resourceVersion"):
                 raise ApiError(NO_ANSWER, "the API server's list has no resourceVersion")
             return page.metadata, page.items
 
-    def open_watch(self, request: Request, seconds: int) -> urllib3.BaseHTTPResponse:
-        """Send a watch request. ``events`` reads the response.
+    @contextmanager
+    def watch(self, resource: Resource, version: str, seconds: int) -> Iterator[Iterator[tuple[str, Raw]]]:
+        """Open a watch from a version, for the context: type and object of each event, until the server ends it.
 
-        The server ends the watch after `seconds`. A watch that continues for another minute is an error.
+        The server ends it after `seconds`. A watch that is silent for longer may have missed events, which is a 410.
         """
-        with self._counting(request):
-            return self._open(request, seconds + WATCH_SLACK_SECONDS, seconds + READ_SECONDS)
+        url = resource.collection(
+            watch="true", resourceVersion=version, timeoutSeconds=str(seconds), allowWatchBookmarks="true"
+        )
+        with self._failing("watch", resource):
+            response = self._open(_Request("watch", resource, url), seconds + WATCH_SLACK_SECONDS)
+        try:
+            yield self._events(response, resource)
+        finally:
+            response.close()
 
-    def events(self, response: urllib3.BaseHTTPResponse, resource: GroupVersionResource) -> Iterator[tuple[str, Raw]]:
-        """Yield type and object of each event of a watch, until the server or an error ends it."""
-        with self.counters.counting("watch", resource.group_resource):
+    def _events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Raw]]:
+        with self._failing("watch", resource):
             try:
                 for line in response:
                     if line.strip():
                         event = decoding.answer(decoding.Event, line)
+                        if event.type == "ERROR":
+                            status = decoding.decode(event.object)
+                            code = status.get("code")
+                            known = code if isinstance(code, int) else SERVER_ERRORS
+                            raise self._meant(_refusal("watch", resource, known, status))
                         yield event.type, event.object
             except urllib3.exceptions.TimeoutError as error:
-                # The server exceeded its own timeout, so events may be missing.
                 raise ApiError(GONE, "the watch sent nothing in its time") from error
             except urllib3.exceptions.HTTPError as error:
                 raise ApiError(NO_ANSWER, f"the watch was interrupted: {_short(error)}") from error
-            finally:
-                response.close()
 
-    def served_versions(self, resource: GroupVersionResource, read_seconds: float = READ_SECONDS) -> frozenset[str]:
-        """Return the versions of a resource's group that the server supports."""
+    @contextmanager
+    def _failing(self, verb: str, resource: Resource) -> Iterator[None]:
+        """Count an ApiError that is raised inside the context."""
         try:
-            group = decoding.read(wire.ApiGroup, self.send(versions_of(resource), read_seconds))
-            return frozenset(each.version for each in group.versions or ())
+            yield
         except ApiError as error:
-            if error.status != NOT_FOUND:
-                raise
-            return frozenset()
-        except MalformedObjectError as error:
-            raise ApiError(NO_ANSWER, f"the API server's list of versions is malformed: {error}") from error
+            self.counters.failed(error, verb, resource.group_resource)
+            raise
 
-    def watch_error(self, selection: ListOptions, body: Raw) -> ApiError:
-        """Translate the error event that ends a watch."""
-        status = decoding.decode(body)
-        code = status.get("code")
-        error = self._meant(refusal(selection.watch("", 0), code if isinstance(code, int) else 500, status))
-        self.counters.failed(error, "watch", selection.resource.group_resource)
-        return error
-
-    def _counting(self, request: Request) -> AbstractContextManager[None]:
-        return self.counters.counting(request.verb, request.resource.group_resource)
-
-    def _body(self, request: Request, read_seconds: float) -> bytes:
-        response = self._open(request, read_seconds, read_seconds)
+    def _body(self, request: _Request, seconds: float) -> bytes:
+        response = self._open(request, seconds)
         try:
             return response.read()
         except urllib3.exceptions.HTTPError as error:
@@ -227,33 +212,27 @@ class Api:
         finally:
             response.release_conn()
 
-    def _open(self, request: Request, silence: float, whole: float) -> urllib3.BaseHTTPResponse:
-        """Send a request. Limit, in seconds, the longest `silence` within the response and the `whole` response."""
-        end = time.monotonic() + whole
+    def _open(self, request: _Request, seconds: float) -> urllib3.BaseHTTPResponse:
+        """Send a request. Limit, in seconds, the connection and each silence of the response."""
+        end = time.monotonic() + seconds
         pool, credential = self._prepare()
         left = end - time.monotonic()
         if left <= 0:
             raise ApiError(NO_ANSWER, f"no time is left for a request to the API server at {self.host}")
         try:
-            with transport.by(end):
-                response: urllib3.BaseHTTPResponse = pool.request(
-                    request.method,
-                    self.host + request.target,
-                    body=json.dumps(request.body).encode() if request.body is not None else None,
-                    headers=self._headers(request, credential),
-                    timeout=_timeout(request, min(silence, left)),
-                    retries=False,
-                    preload_content=False,
-                )
+            response: urllib3.BaseHTTPResponse = pool.request(
+                request.method,
+                self.host + request.url,
+                body=json.dumps(request.body).encode() if request.body is not None else None,
+                headers=self._headers(request, credential),
+                timeout=request.timeout(left),
+                retries=False,
+                preload_content=False,
+            )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            if problem := tls.refusal(error):
-                whose = "the proxy" if isinstance(error, urllib3.exceptions.ProxyError) else self.host
-                raise UntrustedError(f"the certificate of {whose} is refused: {problem}") from error
-            raise ApiError(
-                NO_ANSWER, f"cannot reach the API server at {self.connection.way}: {_short(error)}"
-            ) from error
+            raise self._without_answer(error) from error
         if response.status >= 300:  # noqa: PLR2004 - HTTP: errors, and redirects, which no API server sends
-            refused = self._meant(_refusal(request, response))
+            refused = self._meant(_refused(request, response))
             if refused.status == UNAUTHORIZED:
                 self.connection.refused(credential)
             raise refused
@@ -261,8 +240,6 @@ class Api:
         if not kind.startswith(JSON):
             response.close()
             raise ApiError(NO_ANSWER, f"the response of {self.host} is {kind[:40]}, which is not from an API server")
-        # Error responses may come from a proxy, with another clock, so only successful ones set the offset.
-        self._set_clock(response)
         return response
 
     def _prepare(self) -> tuple[urllib3.PoolManager, Credential]:
@@ -270,6 +247,12 @@ class Api:
             return self.connection.prepare()
         except (OSError, ValueError) as error:
             raise ApiError(UNAUTHORIZED, f"there are no credentials: {told(error)}") from error
+
+    def _without_answer(self, error: Exception) -> ApiError:
+        if problem := tls.refusal(error):
+            whose = "the proxy" if isinstance(error, urllib3.exceptions.ProxyError) else self.host
+            return UntrustedError(f"the certificate of {whose} is refused: {problem}")
+        return ApiError(NO_ANSWER, f"cannot reach the API server at {self.connection.way}: {_short(error)}")
 
     def _meant(self, error: ApiError) -> ApiError:
         """Return what a refusal means: one of a request without credentials says nothing about permissions."""
@@ -279,8 +262,11 @@ class Api:
             return error
         return ApiError(UNAUTHORIZED, f"the API server got no credentials that it knows: {error.detail}")
 
-    def _headers(self, request: Request, credential: Credential) -> urllib3.HTTPHeaderDict:
-        headers = urllib3.HTTPHeaderDict({**request.headers, "user-agent": f"gpu-operator-post/{__version__}"})
+    def _headers(self, request: _Request, credential: Credential) -> urllib3.HTTPHeaderDict:
+        headers = urllib3.HTTPHeaderDict({"accept": JSON, "user-agent": f"gpu-operator-post/{__version__}"})
+        if request.verb == "list":
+            # Compressed, a list is a tenth as long: most of it is ``managedFields``. API servers compress no watch.
+            headers["accept-encoding"] = "gzip"
         if request.body is not None:
             headers["content-type"] = request.content_type
         if credential.authorization:
@@ -289,19 +275,31 @@ class Api:
             headers.add(name, value)
         return headers
 
-    def _set_clock(self, response: urllib3.BaseHTTPResponse) -> None:
-        """Set the clock offset to the median of the last ``Date`` headers, so that one late response has no effect."""
-        try:
-            theirs = parsedate_to_datetime(response.headers.get("date", ""))
-        except (ValueError, OverflowError):
-            return
-        if theirs.tzinfo is None:  # "-0000": UTC without a known zone (RFC 5322, 3.3)
-            theirs = theirs.replace(tzinfo=UTC)
-        self._offsets.append(theirs - self._local())
-        # Copy first: another thread may append at any time.
-        known = sorted(self._offsets)
-        offset = known[len(known) // 2]
-        self._clock_offset = offset if abs(offset) > CLOCK_TOLERANCE else timedelta()
+
+class _Request(NamedTuple):
+    """A request without server and credentials."""
+
+    verb: str
+    resource: Resource
+    url: str
+    body: Json | None = None
+    content_type: str = ""
+
+    @property
+    def method(self) -> str:
+        """Return the HTTP method."""
+        return METHODS.get(self.verb, "GET")
+
+    def timeout(self, seconds: float) -> urllib3.Timeout:
+        """Return the timeouts. Those of a write include the connection: others may act after its deadline."""
+        total = None if self.method == "GET" else seconds
+        return urllib3.Timeout(total, connect=min(CONNECT_SECONDS, seconds), read=seconds)
+
+
+def delete_options(uid: str, resource_version: str) -> dict[str, Any]:
+    """Return the body that deletes an object only if it is the same, in the same version; else the answer is 409."""
+    preconditions = {"uid": uid, "resourceVersion": resource_version}
+    return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
 
 
 def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result | Exception]:
@@ -321,6 +319,10 @@ def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Resul
         if len(found) == len(items):
             complete.set()
 
+    if len(items) <= 1:
+        for number in range(len(items)):
+            do(number)
+        return list(found.values())
     threads = [threading.Thread(target=do, args=(number,), daemon=True) for number in range(len(items))]
     try:
         for thread in threads:
@@ -332,31 +334,19 @@ def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Resul
     return [found[number] for number in range(len(items))]
 
 
-def _steady() -> timedelta:
-    """Return the time of a monotonic clock."""
-    return timedelta(seconds=time.monotonic() if BOOTTIME is None else time.clock_gettime(BOOTTIME))
-
-
-def _timeout(request: Request, seconds: float) -> urllib3.Timeout:
-    """Return the timeouts of a request. Those of a write include the connection: others may act after its deadline."""
-    total = None if request.method == "GET" else seconds
-    return urllib3.Timeout(total, connect=min(CONNECT_SECONDS, seconds), read=seconds)
-
-
-def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after: float = 0.0) -> ApiError:
+def _refusal(verb: str, resource: Resource, status: int, body: Mapping[str, Any], retry_after: float = 0.0) -> ApiError:
     """Return the error for a status code. The text of the response is only shown to users."""
     message = str(body.get("message") or f"HTTP {status}")
     if status == FORBIDDEN:
-        if request.method != "GET" and not BY_AUTHORIZER.match(message):
+        if verb in METHODS and not BY_AUTHORIZER.match(message):
             return ApiError(FORBIDDEN, f"refused by admission: {message}")
-        what = request.path or request.resource.group_resource
-        return PermissionDeniedError(request.verb, what, request.namespace, message)
+        return PermissionDeniedError(verb, resource.group_resource, resource.namespace, message)
     if status in PLAIN or status >= SERVER_ERRORS:
         message = f"the API server answered {status}: {message}"
     return ApiError(status, message, retry_after)
 
 
-def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ApiError:
+def _refused(request: _Request, response: urllib3.BaseHTTPResponse) -> ApiError:
     raw, body = b"", {}
     try:
         raw = response.read()
@@ -365,13 +355,13 @@ def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ApiError:
         pass
     finally:
         response.release_conn()
-    seconds = _seconds(response.headers.get("retry-after", ""))
+    retry_after = _seconds(response.headers.get("retry-after", ""))
     unknown_path = response.status == NOT_FOUND and raw.startswith(UNKNOWN_PATH)
     plain = response.status in PLAIN or response.status >= SERVER_ERRORS or unknown_path
     if body.get("kind") != "Status" and not plain:
         # It may be a load balancer without a control plane. Its 404 must not count as "the object does not exist".
-        return ApiError(NO_ANSWER, f"the response {response.status} is not from an API server", seconds)
-    return refusal(request, response.status, body, seconds)
+        return ApiError(NO_ANSWER, f"the response {response.status} is not from an API server", retry_after)
+    return _refusal(request.verb, request.resource, response.status, body, retry_after)
 
 
 def _seconds(retry_after: str) -> float:

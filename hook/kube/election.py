@@ -10,20 +10,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from hook.errors import CONFLICT, NOT_FOUND, UNREADABLE, ApiError, LeaseLostError, UntrustedError
-from hook.kube.requests import LEASES, Request, merge_patch
+from hook.errors import CONFLICT, NO_ANSWER, NOT_FOUND, ApiError, LeaseLostError
+from hook.kube.resources import LEASES
 from hook.kube.retry import CHANCE
-from hook.objects import decoding, names
-from hook.objects.decoding import Count, MalformedObjectError, Name, Part, Text
+from hook.objects import names
+from hook.objects.decoding import section
 from hook.objects.drivers import StackName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hook.kube.client import Api
+    from hook.kube.resources import Resource
 
 log = logging.getLogger(__name__)
 
@@ -58,33 +59,14 @@ class LeaderElectionConfig:
         return {**names.OWN_LABELS, names.OWN_STACK_LABEL: self.stack}
 
 
-class _Lease(Part):
-    """A Lease. Its times are compared as text, and never with a clock."""
-
-    class Metadata(Part):
-        resource_version: Name
-
-    class Spec(Part):
-        holder_identity: Text | None = None
-        lease_duration_seconds: Count | None = None
-        acquire_time: Text | None = None
-        renew_time: Text | None = None
-        lease_transitions: Count | None = None
-
-    metadata: Metadata
-    spec: Spec | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderElectionRecord:
+class LeaderElectionRecord(NamedTuple):
     """What a Lease shows of its leader. As long as it stays equal, the leader has not renewed."""
 
     holder: str
-    lease_duration: int
+    lease_duration: float
     acquire_time: str
     renew_time: str
     transitions: int
-    version: str = field(compare=False)
 
 
 class LeaderElector:
@@ -105,10 +87,8 @@ class LeaderElector:
         self._thread = threading.Thread(target=self.run, name="election", daemon=True)
         self.holder = ""
         """The identity that holds the Lease, as last read; empty if none does."""
-        self.trouble = ""
-        """Why the last try failed; empty if it succeeded, or if another replica just holds the Lease."""
-        self.untrusted: UntrustedError | None = None
-        """Error of a try that no other try can remedy."""
+        self.trouble: ApiError | None = None
+        """Why the last try failed; None if it succeeded, or if another replica just holds the Lease."""
         self.answered = clock()
         """When the API server last answered for the Lease, on the monotonic clock."""
         self._observed: LeaderElectionRecord | None = None
@@ -141,9 +121,9 @@ class LeaderElector:
             why = f"is held by {self.holder}"
         raise LeaseLostError(f"the Lease {self.config.namespace}/{self.config.name} {why}")
 
-    def fence(self, request: Request) -> None:
+    def fence(self, resource: Resource) -> None:
         """Let no write pass without the Lease, except those to the Lease itself, which name a version."""
-        if request.resource != LEASES:
+        if resource.plural != LEASES.plural:
             self.check()
 
     def start(self) -> None:
@@ -176,19 +156,16 @@ class LeaderElector:
             return  # A Lease that was lost must expire: a write may still be on its way.
         self._over.set()
         self._acquired.set()
-        if self.holder in ("", self.config.identity):
-            releasing = threading.Thread(target=self._release, name="release", daemon=True)
-            releasing.start()
-            releasing.join(RELEASE_SECONDS)
-
-    def _release(self) -> None:
-        for _try in range(2):
+        if self.holder not in ("", self.config.identity):
+            return
+        end = time.monotonic() + RELEASE_SECONDS
+        while (left := end - time.monotonic()) > 0:
             try:
-                found = self._send("get")
+                found, version = self._send("get", seconds=left)
                 if found.holder == self.config.identity:
                     now = self._now()
                     spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
-                    self._send("patch", {"metadata": {"resourceVersion": found.version}, "spec": spec})
+                    self._send("patch", {"metadata": {"resourceVersion": version}, "spec": spec}, left)
             except ApiError as error:
                 if error.status == CONFLICT:
                     continue  # A renewal was on its way. It was the last one.
@@ -196,20 +173,19 @@ class LeaderElector:
             return
 
     def _try(self) -> bool:
-        trouble, succeeded = "", False
+        trouble, succeeded = None, False
         try:
             succeeded = self._try_acquire_or_renew()
         except ApiError as error:
-            trouble = str(error)
-            self.untrusted = error if isinstance(error, UntrustedError) else None
+            trouble = error
         self.trouble = trouble
-        self._on_try(trouble)
+        self._on_try(str(trouble or ""))
         return succeeded
 
     def _try_acquire_or_renew(self) -> bool:
         """Return whether this replica has the Lease now, renewed. Raises ApiError."""
         try:
-            found = self._send("get")
+            found, version = self._send("get")
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise
@@ -217,7 +193,7 @@ class LeaderElector:
             return self._renew("create", metadata, transitions=0)
         if found != self._observed:
             self._observed, self._observed_at = found, self._clock()
-        metadata = {"resourceVersion": found.version}
+        metadata = {"resourceVersion": version}
         if found.holder == self.config.identity:
             return self._renew("patch", metadata)
         if found.holder and self._clock() - self._observed_at < found.lease_duration:
@@ -238,40 +214,36 @@ class LeaderElector:
         return True
 
     def _now(self) -> str:
-        """Return the API server's time as ``metav1.MicroTime``: its clock is the one that all readers share."""
+        """Return the time as ``metav1.MicroTime``."""
         return self._api.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
-    def _send(self, verb: str, body: Mapping[str, Any] | None = None) -> LeaderElectionRecord:
-        """Send a request, and note what the answer shows, whichever thread asked. Raises ApiError."""
-        namespace, name = self.config.namespace, self.config.name
-        request = Request(verb, LEASES, namespace, name)
+    def _send(
+        self, verb: str, body: Mapping[str, Any] | None = None, seconds: float | None = None
+    ) -> tuple[LeaderElectionRecord, str]:
+        """Send a request. Return what the answer shows, with its version, and note it, whichever thread asked."""
+        name = self.config.name
         if verb == "create":
-            lease = {"apiVersion": f"{LEASES.group}/{LEASES.version}", "kind": LEASES.kind, **(body or {})}
-            request = Request(verb, LEASES, namespace, body=lease)
-        if verb == "patch":
-            request = merge_patch(LEASES, namespace, name, body or {})
+            name, body = "", {"apiVersion": LEASES.api_version, "kind": LEASES.kind, **(body or {})}
         try:
-            answer = self._api.send(request, self._timeout())
+            answer = self._api.send(verb, LEASES.select(self.config.namespace), name, body, seconds or self._timeout())
         except ApiError as error:
-            if not (error.unreachable or isinstance(error, UntrustedError)):  # A refusal is an answer, too.
+            if not error.unreachable and error.status != NO_ANSWER:  # A refusal is an answer, too.
                 self.answered = self._clock()
             raise
         self.answered = self._clock()
-        try:
-            found = decoding.read(_Lease, answer)
-        except MalformedObjectError as error:
-            raise ApiError(UNREADABLE, f"the Lease cannot be read: {error}") from error
-        spec = found.spec or _Lease.Spec()
+        spec = section(answer, "spec")
         record = LeaderElectionRecord(
-            holder=spec.holder_identity or "",
-            lease_duration=spec.lease_duration_seconds or 0,
-            acquire_time=spec.acquire_time or "",
-            renew_time=spec.renew_time or "",
-            transitions=spec.lease_transitions or 0,
-            version=found.metadata.resource_version,
+            holder=spec.get("holderIdentity") or "",
+            lease_duration=spec.get("leaseDurationSeconds") or 0,
+            acquire_time=spec.get("acquireTime") or "",
+            renew_time=spec.get("renewTime") or "",
+            transitions=spec.get("leaseTransitions") or 0,
         )
+        version = section(answer, "metadata").get("resourceVersion")
+        if not version:
+            raise ApiError(NO_ANSWER, "the Lease has no resourceVersion")
         self.holder = record.holder
-        return record
+        return record, version
 
     def _timeout(self) -> float:
         """Return the seconds for one request. One that hangs leaves time for another, and none outlasts the Lease."""

@@ -1,7 +1,8 @@
 """Informer: list the objects of one resource, watch them from there, and keep them as views.
 
 Each object is reduced to its view as it arrives, so a page is never kept. Each informer has a thread: a dozen, which
-mostly wait in a read.
+mostly wait in a read. A watch ends by itself after about a minute and is continued from its last version, which limits
+for how long a broken connection goes unnoticed.
 """
 
 from __future__ import annotations
@@ -10,43 +11,46 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hook.errors import FORBIDDEN, GONE, NOT_FOUND, UNAUTHORIZED, UNREADABLE, ApiError
 from hook.kube import retry
-from hook.kube.listing import list_views, version_of
-from hook.objects import readers
+from hook.kube.client import READ_SECONDS
+from hook.kube.retry import patiently
+from hook.objects import decoding, readers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    import urllib3
-
     from hook.kube.client import Api
-    from hook.kube.listing import ListWatch
-    from hook.objects.decoding import Key, Raw
+    from hook.kube.resources import Resource
+    from hook.kube.retry import Patience
+    from hook.objects.decoding import Json, Key, Raw, Reader
 
-Result = TypeVar("Result")
+    Fetch = Callable[[Resource, str], tuple[Json, Sequence[Raw]]]
+    """Reads the page of a list that a token continues from."""
+    Views = dict[Key, Any]
+    """By key: a view, or a Malformed. Objects without a view are left out."""
 
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS: Final = 60
-"""Timeout of a watch. It limits for how long a black-holed connection goes unnoticed. A new watch costs one request."""
+"""Timeout of a watch. A new watch costs one request."""
 WATCH_SPREAD_SECONDS: Final = 15
 """Random part of that timeout, so that the watches do not end at the same time."""
 NEXT_WATCH_SECONDS: Final = 0.2
-"""Pause between a list or a watch and the next watch."""
+"""Pause between a watch and the next one."""
 SHORT_WATCH_SECONDS: Final = 5.0
 """A watch that ends sooner without any event causes backoff, so that a server which ends watches at once is not
 flooded with requests."""
 LONGEST_GAP_SECONDS: Final = 5.0
 """After a longer time out of sync, the informer lists again. A watch from an old version does not report when it has
 caught up, and outdated views must not cause a restart."""
-NEXT_LIST_SECONDS: Final = 5.0
-"""Pause after a list that failed."""
 ABSENT_SECONDS: Final = 5.0
 """Pause after a list of a kind that the API server does not know. Its CRD may be installed later."""
+LIST_AGAIN: Final = frozenset({GONE, NOT_FOUND, UNAUTHORIZED, FORBIDDEN})
+"""Errors of a watch after which only a list shows the truth. The patience for 401 and 403 is that of the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,73 @@ class OutOfSync:
         return f"cannot read {self.plural} for {self.seconds:.0f} s: {self.why}"
 
 
+@dataclass(frozen=True, slots=True)
+class ListWatch:
+    """Objects to list and watch, and how they become views."""
+
+    resource: Resource
+    read: Reader[Any]
+
+
+class Listed(NamedTuple):
+    """What a list shows."""
+
+    resource: Resource
+    """The resource in the version that the API server has."""
+    views: Views
+    version: str
+    """Version from which a watch continues."""
+
+
+def pages(
+    api: Api,
+    patience: Patience,
+    end: float = retry.FOREVER,
+    sleep: Callable[[float], None] = time.sleep,
+    failed: Callable[[ApiError], object] = lambda _error: None,
+) -> Fetch:
+    """Return a function that reads one page of a list, as `patiently` calls it."""
+
+    def fetch(resource: Resource, continue_from: str) -> tuple[Json, Sequence[Raw]]:
+        def page() -> tuple[Json, Sequence[Raw]]:
+            return api.list_page(resource, continue_from, min(READ_SECONDS, end - time.monotonic()))
+
+        return patiently(page, patience, end, sleep, failed)
+
+    return fetch
+
+
+def list_views(
+    fetch: Fetch, list_watch: ListWatch, known: Callable[[Key], Any | None] = lambda _key: None
+) -> Listed | None:
+    """List everything in the newest version that the API server has, or return None if it does not know the kind.
+
+    An object whose view is equal to the known one keeps that, so a fleet that is listed twice is in memory once.
+    """
+    for resource in list_watch.resource.versions:
+        try:
+            return _list_pages(fetch, resource, list_watch.read, known)
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+    return None
+
+
+def _list_pages(fetch: Fetch, resource: Resource, read: Reader[Any], known: Callable[[Key], Any | None]) -> Listed:
+    views: Views = {}
+    continue_from = ""
+    while True:
+        metadata, objects = fetch(resource, continue_from)
+        for obj in objects:
+            key, _version, view = readers.entry(read, resource.kind, obj)
+            if view is not None:
+                before = known(key)
+                views[key] = before if before == view else view
+        continue_from = str(metadata.get("continue") or "")
+        if not continue_from:
+            return Listed(resource, views, str(metadata.get("resourceVersion") or ""))
+
+
 class _StoppedError(Exception):
     """The informer was stopped during a retry."""
 
@@ -80,14 +151,13 @@ class Informer:
         api: Api,
         list_watch: ListWatch,
         changed: Callable[[Any, Any], None],
-        policy: retry.RetryPolicy,
+        patience: Patience,
         lock: AbstractContextManager[Any] | None = None,
     ) -> None:
         """Call `changed` with the view before and after each change, and with None twice if the state changes.
 
         It is called within the lock, which several informers may share. Its holder sees a whole change, or none.
         """
-        self.list_watch = list_watch
         self.absent = False
         """Whether the API server does not know the kind."""
         self.synced = False
@@ -96,15 +166,17 @@ class Informer:
         """Set while the views may be out of date. Only the thread sets it."""
         self.problem: ApiError | None = None
         """Why the thread ended."""
-        self._api, self._changed = api, changed
-        self._options, self._plural = list_watch.options, list_watch.options.resource.plural
-        self._before_sync, self._after_sync = policy, retry.synced(policy)
+        self._api, self._changed, self._patience = api, changed, patience
+        self.list_watch, self._plural = list_watch, list_watch.resource.plural
+        self._watched = list_watch.resource
+        """The resource in the version that the API server has."""
         self._lock = lock if lock is not None else threading.RLock()
-        """Guards the attributes that follow, which change together."""
-        self._views: dict[Key, Any] = {}
+        """Guards the views and the version, which change together."""
+        self._views: Views = {}
         self._version = ""
-        """Version up to which the watch has delivered; empty if there is nothing to watch."""
-        self._short_watches = 0
+        """Version up to which the watch has delivered; empty to list again."""
+        self._failures = 0
+        """Consecutive watches that brought nothing."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"watch-{self._plural}", daemon=True)
 
@@ -121,19 +193,64 @@ class Informer:
         with self._lock:
             return tuple(self._views.values())
 
-    def view(self, key: Key) -> Any | None:  # noqa: ANN401 - the views of any kind
-        """Return the current view of one object, or None."""
+    def read_again(self, end: float) -> tuple[tuple[Any, ...], bool]:
+        """List everything now, because a watch may be behind. Return the views, and whether the kind is unknown.
+
+        It ends before `end`, by the monotonic clock. Raises the ApiError that prevented it.
+        """
+        found = list_views(pages(self._api, retry.WRITE, end), self.list_watch, self._views.get)
+        return ((), True) if found is None else (tuple(found.views.values()), False)
+
+    # List.
+
+    def _list(self) -> None:
+        """Replace the views. Afterwards the version is where the watch begins, or empty to list again."""
+        patience = self._patience.synced if self.synced else self._patience
+
+        def note(error: ApiError) -> None:
+            if error.transient:
+                self._note_failure(error)
+
+        fetch = pages(self._api, patience, sleep=self._sleep, failed=note)
+        started = time.monotonic()
+        try:
+            found = list_views(fetch, self.list_watch, self._views.get)
+        except ApiError as error:
+            if error.status != GONE:
+                raise
+            # A page has expired, and pages of two lists are not consistent.
+            self._note_failure(error)
+            self._sleep(retry.backoff(0))
+            return
+        if found is None:
+            self._replace({}, "", absent=True)
+            self._sleep(ABSENT_SECONDS)
+            return
+        self._watched = found.resource
+        self._replace(found.views, found.version, absent=False)
+        log.debug("listed %d %s in %.2f s", len(found.views), self._plural, time.monotonic() - started)
+
+    def _replace(self, views: Views, version: str, *, absent: bool) -> None:
         with self._lock:
-            return self._views.get(key)
+            before, self._views = self._views, views
+            self._version = version
+            self.absent, self.synced = absent, True
+            for key in before.keys() | views.keys():
+                if before.get(key) is not views.get(key):
+                    self._changed(before.get(key), views.get(key))
+        self.out_of_sync = None
+        self._changed(None, None)
+
+    # Watch.
 
     def _run(self) -> None:
         """List and watch until the informer is stopped or an error needs an administrator."""
         try:
             while not self._stopping.is_set():
-                self._list()
-                self._stopping.wait(NEXT_WATCH_SECONDS)
-                while self._version and not self._stopping.is_set():
+                if self._version:
                     self._watch()
+                else:
+                    self._list()
         except _StoppedError:
             return
         except ApiError as error:
@@ -144,78 +261,49 @@ class Informer:
             self.problem = ApiError(UNREADABLE, f"cannot watch {self._plural}: {error!r}")
         self._changed(None, None)
 
-    def _list(self) -> None:
-        policy = self._after_sync if self.synced else self._before_sync
-        started = time.monotonic()
-        fetch = self._noting_failures(self._api.list_page)
-        try:
-            views, version = list_views(fetch, self.list_watch, self._retrier(policy), self.view)
-        except ApiError as error:
-            if error.status == NOT_FOUND:
-                self._replace({}, "", absent=True)
-                self._stopping.wait(ABSENT_SECONDS)
-                return
-            # A list may expire again and again while it is read. Only a Job that has not synced yet gives up.
-            if not error.unreachable or (not self.synced and self._before_sync is not retry.CONTROLLER):
-                raise
-            log.warning("listing %s again: %s", self._plural, error)
-            self._stopping.wait(NEXT_LIST_SECONDS)
-            return
-        self._replace(views, version, absent=False)
-        log.debug("listed %d %s in %.2f s", len(views), self._plural, time.monotonic() - started)
-
     def _watch(self) -> None:
-        """Watch once. After that the version is where the next watch begins, or empty to list again."""
-        seconds = WATCH_SECONDS + retry.CHANCE.randrange(WATCH_SPREAD_SECONDS)
-        request, version = self._options.watch(self._version, seconds), self._version
-        started, retry_after = time.monotonic(), 0.0
+        """Watch once, then pause. Afterwards the version is where the next watch begins, or empty to list again."""
+        started, version, retry_after = time.monotonic(), self._version, 0.0
         try:
-            open_watch = self._noting_failures(self._api.open_watch)
-            response = self._retrier(self._after_sync)(open_watch, request, seconds)
-            started = time.monotonic()
-            self._receive(response)
+            seconds = WATCH_SECONDS + retry.CHANCE.randrange(WATCH_SPREAD_SECONDS)
+            with self._api.watch(self._watched, version, seconds) as events:
+                started = time.monotonic()
+                if self._has_missed_changes():
+                    return
+                for kind, obj in events:
+                    if self._stopping.is_set():
+                        return
+                    self._apply(kind, obj)
         except ApiError as error:
-            if error.status in {GONE, NOT_FOUND}:
-                self._version = ""
-            elif not error.transient or error.status in {UNAUTHORIZED, FORBIDDEN}:
+            if error.status not in LIST_AGAIN and not error.transient:
                 raise
-            # A watch that was open and broke is no failed attempt, so the retries of the next one start again.
             log.debug("watching %s again: %s", self._plural, error)
             self._note_failure(error)
             retry_after = error.retry_after
+            if error.status in LIST_AGAIN:
+                self._version = ""
         useful = self._version not in (version, "") or time.monotonic() - started > SHORT_WATCH_SECONDS
-        self._short_watches = 0 if useful else self._short_watches + 1
-        pause = retry.backoff(self._short_watches) if self._short_watches > 1 else NEXT_WATCH_SECONDS
-        self._stopping.wait(max(retry_after, pause))
+        self._failures = 0 if useful else self._failures + 1
+        pause = retry.backoff(self._failures) if self._failures > 1 else NEXT_WATCH_SECONDS
+        self._sleep(max(retry_after, pause))
 
-    def _receive(self, response: urllib3.BaseHTTPResponse) -> None:
-        """Apply the events of an open watch."""
+    def _has_missed_changes(self) -> bool:
+        """Return whether a gap was so long that a list has to follow. Otherwise the open watch ends the gap."""
         gap = self.out_of_sync
         if gap is not None and gap.seconds > LONGEST_GAP_SECONDS:
-            response.close()
-            raise ApiError(GONE, f"the changes of {gap.seconds:.0f} s are not known")
+            self._version, self._failures = "", 0
+            return True
         self.out_of_sync = None
-        for kind, obj in self._api.events(response, self._options.resource):
-            if self._stopping.is_set():
-                return
-            self._handle(kind, obj)
-
-    def _handle(self, kind: str, obj: Raw) -> None:
-        if kind == "ERROR":
-            error = self._api.watch_error(self._options, obj)
-            if error.status in {UNAUTHORIZED, FORBIDDEN}:
-                # It may pass. The list that follows is retried for that, and may end the informer.
-                raise ApiError(GONE, str(error)) from error
-            raise error
-        if kind == "BOOKMARK":
-            with self._lock:
-                self._version = version_of(obj) or self._version
-        else:
-            self._apply(kind, obj)
+        return False
 
     def _apply(self, kind: str, obj: Raw) -> None:
         """Apply an event. Most events of a large fleet change no view."""
-        key, version, view = readers.entry(self.list_watch.read, self._options.resource.kind, obj)
+        if kind == "BOOKMARK":
+            key, version = decoding.identity(decoding.decode(obj))
+            with self._lock:
+                self._version = version or self._version
+            return
+        key, version, view = readers.entry(self.list_watch.read, self._watched.kind, obj)
         if kind == "DELETED":
             view = None
         with self._lock:
@@ -228,39 +316,12 @@ class Informer:
             if view != before:
                 self._changed(before, view)
 
-    def _replace(self, views: dict[Key, Any], version: str, *, absent: bool) -> None:
-        with self._lock:
-            before, self._views = self._views, views
-            self._version = version
-            self.absent, self.synced = absent, True
-            for key in before.keys() | views.keys():
-                if before.get(key) is not views.get(key):
-                    self._changed(before.get(key), views.get(key))
-        self.out_of_sync = None
-        self._changed(None, None)
-
-    def _note_failure(self, error: Exception) -> None:
+    def _note_failure(self, error: ApiError) -> None:
         """Set `out_of_sync`, with the time of the first failure and the reason of the last one."""
         since = self.out_of_sync.last_synced if self.out_of_sync else time.monotonic()
         self.out_of_sync = OutOfSync(self._plural, since, str(error))
 
-    def _noting_failures(self, function: Callable[..., Result]) -> Callable[..., Result]:
-        """Return a function that notes each failure, so that retries do not hide it."""
-
-        def call(*arguments: object) -> Result:
-            try:
-                return function(*arguments)
-            except ApiError as error:
-                if error.transient:
-                    self._note_failure(error)
-                raise
-
-        return call
-
-    def _retrier(self, policy: retry.RetryPolicy) -> retry.Retrier:
-        return retry.retrying(policy, self._sleep)
-
     def _sleep(self, seconds: float) -> None:
-        """Wait before a retry. With endless retries, only an error can end them when the informer is stopped."""
+        """Wait. With endless retries, only an error can end them when the informer is stopped."""
         if self._stopping.wait(seconds):
             raise _StoppedError

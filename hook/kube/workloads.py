@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.decide.workloads import joined
 from hook.format import some
-from hook.kube import requests, retry
-from hook.kube.informer import Informer
-from hook.kube.listing import ListWatch
-from hook.kube.requests import ListOptions
+from hook.kube import resources, retry
+from hook.kube.informer import Informer, ListWatch
 from hook.objects.views import Malformed
 from hook.objects.workloads import Claim, ClaimPod, claim_pod, claim_reader
 
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
     from hook.decide.workloads import Holders
     from hook.kube.client import Api
-    from hook.kube.requests import GroupVersionResource
+    from hook.kube.retry import Patience
 
 View = TypeVar("View")
 
@@ -41,30 +38,25 @@ AGAIN_SECONDS: Final = 600.0
 class WorkloadCache:
     """The pods of the cluster that hold claims of the given DRA drivers."""
 
-    def __init__(self, api: Api, drivers: Sequence[str], policy: retry.RetryPolicy) -> None:
+    def __init__(self, api: Api, drivers: Sequence[str], patience: Patience) -> None:
         # A controller tries forever what decisions need. What a report lacks must not look like an outage.
-        self._policy = retry.JOB if policy is retry.CONTROLLER else policy
+        self._patience = retry.JOB if patience is retry.CONTROLLER else patience
         self._api, self._drivers = api, drivers
-        self._served: GroupVersionResource | None = None
         self._claims: Informer | None = None
         self._pods: Informer | None = None
-        self._unserved = False
         self._ended_at: float | None = None
         """When an informer was seen to have ended, by the monotonic clock."""
         self._logged = ""
 
-    def watch(self, slices: GroupVersionResource | None, *, discovered: bool) -> None:
-        """Watch claims in the version in which the API server has ResourceSlices, then the pods."""
-        self._unserved = discovered and slices is None
-        if not self._drivers or slices is None:
+    def watch(self) -> None:
+        """Watch the claims, then the pods. Start again what ended some time ago."""
+        if not self._drivers:
             return
-        if slices != self._served or self._is_retry_due():
+        if self._claims is None or self._is_retry_due():
             self.stop()
-            self._served = slices
-            resource = replace(requests.RESOURCE_CLAIMS, version=slices.version)
-            self._claims = self._start(ListWatch(ListOptions(resource), claim_reader(self._drivers)))
-        if self._pods is None and self._claims is not None and any(self._views(self._claims, Claim)):
-            self._pods = self._start(ListWatch(ListOptions(requests.PODS, fields=NOT_OVER), claim_pod))
+            self._claims = self._start(ListWatch(resources.RESOURCE_CLAIMS, claim_reader(self._drivers)))
+        if self._pods is None and any(self._views(self._claims, Claim)):
+            self._pods = self._start(ListWatch(resources.PODS.select(fields=NOT_OVER), claim_pod))
 
     def _is_retry_due(self) -> bool:
         """Return whether an informer ended some time ago. Log once why it ended."""
@@ -86,9 +78,8 @@ class WorkloadCache:
                 return str(informer.problem)
             if informer.out_of_sync is not None or not informer.synced:
                 return str(informer.out_of_sync or NOT_READ)
-        if self._claims is None:
-            return "" if self._unserved else NOT_READ
-        return NOT_READ if self._pods is None and any(self._views(self._claims, Claim)) else ""
+        awaits_pods = self._pods is None and self._claims is not None and any(self._views(self._claims, Claim))
+        return NOT_READ if self._claims is None or awaits_pods else ""
 
     @property
     def pending(self) -> bool:
@@ -113,10 +104,10 @@ class WorkloadCache:
         """Stop the informers."""
         for informer in filter(None, (self._claims, self._pods)):
             informer.stop()
-        self._claims = self._pods = self._served = self._ended_at = None
+        self._claims = self._pods = self._ended_at = None
 
     def _start(self, list_watch: ListWatch) -> Informer:
-        informer = Informer(self._api, list_watch, _ignore, self._policy)
+        informer = Informer(self._api, list_watch, _ignore, self._patience)
         informer.start()
         return informer
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, Phase, headline
-from hook.errors import NO_ANSWER, ApiError
+from hook.errors import NO_ANSWER, ApiError, UntrustedError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
@@ -107,7 +107,7 @@ class Controller:
 
     def run(self) -> NoReturn:
         """Run as standby, then as leader, until an error ends the process. Raises HookError."""
-        self._api.before_write = self.lease.fence
+        self._api.fence = self.lease.fence
         self.lease.start()
         self._stand_by()
         log.info("leading: the Lease %s/%s is held", self.lease.config.namespace, self.lease.config.name)
@@ -130,12 +130,12 @@ class Controller:
         while not self.lease.leading:
             if self.lease.ended:
                 self.lease.check()
-            if self.lease.untrusted is not None:
-                raise self.lease.untrusted
+            if isinstance(self.lease.trouble, UntrustedError):
+                raise self.lease.trouble
             if time.monotonic() - self.lease.answered > SILENT_SECONDS:
                 silence = f"no answer about the Lease for {SILENT_SECONDS:.0f} s: {self.lease.trouble}"
                 raise ApiError(NO_ANSWER, silence)
-            now = self.lease.trouble or (f"{self.lease.holder} leads" if self.lease.holder else "")
+            now = str(self.lease.trouble or (f"{self.lease.holder} leads" if self.lease.holder else ""))
             if now not in ("", logged):
                 logged = now
                 log.info("standby: %s", now)
@@ -162,13 +162,11 @@ class Leader:
 
     def run(self) -> NoReturn:
         """Reconcile until an error ends the process. Raises HookError."""
-        self.cache.watch_fleet()
+        self.cache.start()
         while True:
             self._lease.check()
             snapshot = self.loop.observe()
             if snapshot is None:
-                # Retry discovery that failed at the start.
-                self.cache.watch_fleet()
                 self._wait()
             else:
                 self._reconcile(snapshot)

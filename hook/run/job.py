@@ -11,6 +11,7 @@ from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.decide.run import succeeded
 from hook.errors import ApiError, PermissionDeniedError, UntrustedError
+from hook.kube.events import EXIT_SECONDS, FLUSH_SECONDS
 from hook.objects.drivers import STACKS
 from hook.run import report, workloads
 from hook.run.loop import ReconcileLoop
@@ -75,10 +76,9 @@ class Runner:
 
     def run(self) -> Outcome:
         """Run until done. Raises ApiError if the cluster cannot be read or written."""
-        self._cache.end = time.monotonic() + self._left
         decision = self._late()
         if decision is None:
-            self._cache.watch_fleet()
+            self._cache.start()
             decision = self._reconcile()
         self.last = decision = self._with_cause(decision)
         return Outcome(decision, self._exit_code(decision))
@@ -96,8 +96,6 @@ class Runner:
             if snapshot is None:
                 if late := self._late():
                     return late
-                # Retry discovery that failed before.
-                self._cache.watch_fleet()
                 self._loop.await_sync()
                 continue
             self._loop.begin(self._started)
@@ -105,14 +103,14 @@ class Runner:
             self._reporter.report(decision, self._deadline - self._api.now())
             if self._settings.dry_run:
                 self._log_dry_run(decision)
-            elif decision.final:
-                decision = self._confirmed(decision)
-            ends = decision.final or self._settings.dry_run
-            affected = self.workloads.observe(snapshot, now=ends and decision.phase is not Phase.DEADLINE)
+            final = decision if self._settings.dry_run else None
+            if decision.final and not self._settings.dry_run:
+                final = self._confirmed(decision)
+            affected = self.workloads.observe(snapshot, now=final is not None and final.phase is not Phase.DEADLINE)
             if self._status_object is not None:
                 self._status_object.show(decision, affected, snapshot, self._settings)
-            if ends:
-                return decision
+            if final is not None:
+                return final
             self._loop.act(decision, self._left)
             self._loop.rest()
 
@@ -128,19 +126,15 @@ class Runner:
             pod = action.pod
             log.info("dry run: would delete pod %s/%s: %s", pod.namespace, pod.name, pod.because)
 
-    def _confirmed(self, decision: Decision) -> Decision:
-        """Return the final decision if a second, consistent read agrees, because a watch may be behind or broken.
-
-        Otherwise return the same decision as one that waits.
-        """
-        waiting = replace(decision, phase=Phase.WAIT)
+    def _confirmed(self, decision: Decision) -> Decision | None:
+        """Return the final decision if a second, consistent read agrees, else None. A watch may be behind or broken."""
         if decision.phase is Phase.DEADLINE:
             return decision
         if self._api.now() >= self._deadline:
             message = f"the time is up before a second read confirmed: {headline(decision)}"
             return replace(decision, phase=Phase.DEADLINE, reason=Reason.TIME_UP, message=message)
         if time.monotonic() < self._confirm_after:
-            return waiting
+            return None
         self._confirm_after = time.monotonic() + CONFIRM_AGAIN_SECONDS
         try:
             again = self._cache.read_consistently(self._left)
@@ -149,10 +143,10 @@ class Runner:
             raise
         except ApiError as error:
             log.warning("cannot confirm %s yet: %s", decision.phase, error)
-            return waiting
+            return None
         if second.phase is not decision.phase:
             log.info("a second read of the cluster does not confirm the end: %s", headline(second))
-            return waiting
+            return None
         return second
 
     @property
@@ -204,4 +198,5 @@ class Runner:
             self._recorder.event(subject, decision.reason, note, warning=decision.unhappy)
         if self._job and (affected := workloads.note(self.workloads.affected)):
             self._recorder.event(self._job.reference, EventReason.AFFECTED_WORKLOADS, affected, warning=True)
-        self._recorder.shutdown(self._left + self._settings.margin.total_seconds())
+        left = self._left + self._settings.margin.total_seconds()
+        self._recorder.flush(max(0.0, min(FLUSH_SECONDS, left - EXIT_SECONDS)))

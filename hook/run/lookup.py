@@ -11,9 +11,9 @@ from hook.decide.reasons import Explanation, Reason, explained
 from hook.decide.result import NodeState, Phase
 from hook.errors import ApiError
 from hook.format import as_text, printable, some, timestamp
-from hook.kube import requests, retry
+from hook.kube import retry
 from hook.kube.cache import Cache
-from hook.kube.requests import ListOptions
+from hook.kube.resources import LEASES
 from hook.objects import decoding, names, wire
 from hook.objects.decoding import MalformedObjectError
 from hook.run import report
@@ -89,11 +89,9 @@ def read_once(api: Api, settings: Settings) -> Snapshot:
 def read_cache(api: Api, settings: Settings, *, workloads: bool = False) -> Cache:
     """Return a synced cache, if wanted with the pods that hold claims, or the reason why these are not known."""
     cache = Cache(api, settings, retry.interactive(PATIENCE_SECONDS))
-    cache.watch_fleet()
+    cache.start()
     end = time.monotonic() + PATIENCE_SECONDS
     while not _complete(cache) or (workloads and cache.workloads.pending and time.monotonic() < end):
-        # Discovery that failed is tried again.
-        cache.watch_fleet()
         cache.wait(SHORT_SECONDS if cache.synced else LOOK_SECONDS)
     return cache
 
@@ -115,7 +113,7 @@ def find_controller(api: Api, stack: StackName) -> Lookup:
     """
     labels = ",".join(f"{key}={value}" for key, value in {**names.OWN_LABELS, names.OWN_STACK_LABEL: stack}.items())
     try:
-        _meta, found = api.list_page(ListOptions(requests.LEASES, labels=labels).page(), PATIENCE_SECONDS)
+        _meta, found = api.list_page(LEASES.select(labels=labels), seconds=PATIENCE_SECONDS)
     except ApiError as error:
         return Lookup(api.now(), problem=f"cannot read whether a controller is alive: {error}")
     leases = [_lease(answer) for answer in found]

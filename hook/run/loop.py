@@ -14,7 +14,7 @@ from hook.decide.record import ASK_AGAIN, Memory
 from hook.decide.result import Decision, Phase
 from hook.decide.run import decide
 from hook.errors import CONFLICT, NOT_FOUND, ApiError, PermissionDeniedError, TerminatedError
-from hook.kube import events, requests, retry
+from hook.kube import client, events, resources, retry
 from hook.kube.client import at_once
 from hook.run.report import RestartResult
 
@@ -115,7 +115,7 @@ class Restarter:
         granted: list[DeletePod] = []
 
         def ask(action: DeletePod) -> tuple[_Sent, str]:
-            answer = self._send(_deletion(action.pod), f"restart {action.pod.name} on {action.node}", end)
+            answer = self._send(action.pod, f"restart {action.pod.name} on {action.node}", end)
             if answer == _GRANTED:
                 granted.append(action)
             return answer
@@ -158,21 +158,23 @@ class Restarter:
         log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
         return RestartResult(action, note)
 
-    def _send(self, request: requests.Request, what: str, end: float) -> tuple[_Sent, str]:
-        """Send a write. Return its result, and the error if a retry may succeed. A conflict needs a new decision."""
-        not_done = _Sent.NOT_DONE
+    def _send(self, pod: StalePod, what: str, end: float) -> tuple[_Sent, str]:
+        """Delete a pod. Return the result, and the error if a retry may succeed. A conflict needs a new decision."""
+        not_done, pods = _Sent.NOT_DONE, resources.PODS.select(pod.namespace)
 
         def attempt() -> None:
             nonlocal not_done
+            seconds = min(WRITE_SECONDS, max(end - time.monotonic(), SHORTEST_WRITE_SECONDS))
             try:
-                self._api.send(request, min(WRITE_SECONDS, max(end - time.monotonic(), SHORTEST_WRITE_SECONDS)))
+                # If it is no longer the same object and version, the API server refuses.
+                self._api.send("delete", pods, pod.name, client.delete_options(pod.uid, pod.resource_version), seconds)
             except ApiError as error:
                 if error.unreachable:
                     not_done = _Sent.UNKNOWN
                 raise
 
         try:
-            retry.retrying(retry.WRITE, time.sleep, end - SHORTEST_WRITE_SECONDS)(attempt)
+            retry.patiently(attempt, retry.WRITE, end - SHORTEST_WRITE_SECONDS)
         except ApiError as error:
             if error.status == NOT_FOUND:
                 log.info("cannot %s: it is gone already", what)
@@ -182,15 +184,10 @@ class Restarter:
                 return not_done, ""
             if isinstance(error, PermissionDeniedError) or not error.transient:
                 raise
-            self._not_before = max(self._not_before, time.monotonic() + retry.retry_after(error))
+            self._not_before = max(self._not_before, time.monotonic() + error.retry_after)
             log.warning("cannot %s, trying again: %s", what, error)
             return not_done, str(error)
         return _Sent.DONE, ""
-
-
-def _deletion(pod: StalePod) -> requests.Request:
-    """Return the request to delete a pod, if it is still the same object and version."""
-    return requests.delete_pod(pod.namespace, pod.name, pod.uid, pod.resource_version)
 
 
 TICK_SECONDS: Final = 1.0
@@ -274,7 +271,7 @@ class ReconcileLoop:
 
     def stop_events(self) -> None:
         """Flush the Events for a short time, because the kubelet waits for the process to exit."""
-        self._reporter.recorder.stop()
+        self._reporter.recorder.flush(events.STOP_SECONDS)
 
     def remember(self, result: RestartResult) -> None:
         """Record the result of a restart in the memory."""

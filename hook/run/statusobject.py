@@ -20,7 +20,7 @@ from hook.decide.result import NodeState, Phase
 from hook.errors import ApiError
 from hook.format import printable, timestamp
 from hook.kube import retry
-from hook.kube.requests import CONFIG_MAPS, apply_patch
+from hook.kube.resources import CONFIG_MAPS
 from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
@@ -92,11 +92,9 @@ class StatusObject:
     def end(
         self, decision: Decision, affected: Affected, phase: StatusPhase | None = None, seconds: float = TIMEOUT_SECONDS
     ) -> None:
-        """Write the end of a run unless it is written, with retries for at most `seconds`."""
+        """Write the end of a run, with retries for at most `seconds`."""
         phase = phase or PHASES[decision.phase]
-        keys = self._keys(phase, decision, affected)
-        if keys != self._written:
-            self._write(phase, keys, seconds)
+        self._write(phase, self._keys(phase, decision, affected), seconds)
 
     def _keys(self, phase: StatusPhase, decision: Decision, affected: Affected) -> dict[str, str]:
         return {"phase": phase, **_of_fleet(decision), **_of_pods(affected), **self._policy}
@@ -105,10 +103,13 @@ class StatusObject:
         """Write, with retries if there is more time than one write takes. Log the first failure."""
         self._phase, self._written, self._written_at = phase, {}, time.monotonic()
         data = {**keys, "updatedAt": timestamp(self._api.now())}
-        request = apply_patch(CONFIG_MAPS, self._namespace, self._name, FIELD_MANAGER, {"data": data})
-        retrier = retry.retrying(retry.WRITE, time.sleep, time.monotonic() + seconds - TIMEOUT_SECONDS)
+        config_maps = CONFIG_MAPS.select(self._namespace)
+
+        def write() -> None:
+            self._api.apply(config_maps, self._name, {"data": data}, FIELD_MANAGER, TIMEOUT_SECONDS)
+
         try:
-            retrier(self._api.send, request, TIMEOUT_SECONDS)
+            retry.patiently(write, retry.WRITE, time.monotonic() + seconds - TIMEOUT_SECONDS)
         except ApiError as error:
             level = logging.DEBUG if self._warned else logging.WARNING
             log.log(level, "cannot write the status object %s/%s: %s", self._namespace, self._name, error)

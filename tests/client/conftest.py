@@ -14,6 +14,6 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FIRST_WAIT_SECONDS", "JITTER_SECONDS"):
         monkeypatch.setattr(retry, name, 0.01)
     monkeypatch.setattr(retry, "LONGEST_WAIT_SECONDS", 0.25)
-    for name in ("NEXT_WATCH_SECONDS", "NEXT_LIST_SECONDS", "ABSENT_SECONDS"):
+    for name in ("NEXT_WATCH_SECONDS", "ABSENT_SECONDS"):
         monkeypatch.setattr(informer, name, 0.01)
     monkeypatch.setattr(loop, "TICK_SECONDS", 0.05)

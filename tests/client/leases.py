@@ -23,8 +23,6 @@ class Leases:
         self.version = 0
         self.instead: Callable[[str], Said | None] = lambda _line: None
         """Answers in place of the truth, where it gives an answer."""
-        self.served: set[str] = {"v1"}
-        """Versions of the group with ResourceSlices."""
 
     @property
     def holder(self) -> str:
@@ -46,8 +44,6 @@ class Leases:
             return instead
         if f"{PATH}/{NAME}" in line:
             return told(**self.lease) if self.lease else refused(404)
-        if line.endswith("/apis/resource.k8s.io"):
-            return told(kind="APIGroup", versions=[{"version": version} for version in sorted(self.served)])
         return Said(200) if "watch=true" in line else EMPTY
 
     def wrote(self, line: str, body: bytes) -> Said:

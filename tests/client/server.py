@@ -22,8 +22,6 @@ PATIENCE: Final = 60.0
 """Time for something that happens at once on an idle machine."""
 JSON: Final = {"content-type": "application/json"}
 HTML: Final = {"content-type": "text/html"}
-BETWEEN_SECONDS: Final = 0.02
-"""Between two bytes of an answer that trickles."""
 
 
 FORBIDDEN: Final = 403
@@ -37,14 +35,6 @@ class Said:
     status: int = 0
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=lambda: JSON)
-
-
-@dataclass(frozen=True, slots=True)
-class Trickle:
-    """An answer whose first part comes at once, and the rest a byte at a time."""
-
-    start: bytes
-    rest: bytes
 
 
 def told(**fields: Any) -> Said:  # noqa: ANN401 - JSON
@@ -94,8 +84,6 @@ class Server:
     port: int
     asked: list[str] = field(default_factory=list)
     heard: list[Heard] = field(default_factory=list)
-    finished: threading.Event = field(default_factory=threading.Event)
-    """Set once a trickling answer was sent to its end, which takes half a minute."""
 
     def count(self, part: str) -> int:
         """Count the requests whose method or path has this in it."""
@@ -109,7 +97,7 @@ class Server:
 
 @contextlib.contextmanager
 def serving(
-    answer: Said | Trickle | Callable[[str], Said | Trickle],
+    answer: Said | Callable[[str], Said],
     wrote: Callable[[str, bytes], Said] | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[Server]:
@@ -117,7 +105,7 @@ def serving(
     # An answer that promises a body and gives none stays open until the end.
     asked: list[str] = []
     heard: list[Heard] = []
-    over, finished = threading.Event(), threading.Event()
+    over = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -129,10 +117,7 @@ def serving(
             heard.append(Heard(self.headers, self.client_address[1], subject_of(self.connection)))
             said = wrote(line, body) if wrote is not None and body else answer(line) if callable(answer) else answer
             self.close_connection = True
-            if isinstance(said, Trickle):
-                with contextlib.suppress(OSError):
-                    self._trickle(said)
-            elif said.status:
+            if said.status:
                 self.send_response_only(said.status)
                 headers = {"connection": "close", "content-length": str(len(said.body)), **said.headers}
                 self.close_connection = headers["connection"] == "close"
@@ -144,16 +129,6 @@ def serving(
                 if not said.body and headers["content-length"] != "0":
                     over.wait()
 
-        def _trickle(self, said: Trickle) -> None:
-            self.wfile.write(said.start)
-            for number in range(len(said.rest)):
-                if over.wait(BETWEEN_SECONDS):
-                    return
-                self.wfile.write(said.rest[number : number + 1])
-            finished.set()
-            # Only what says how long it is leaves the connection open for another one.
-            self.close_connection = b"content-length" not in said.start
-
         do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - http.server calls them so
 
         def log_message(self, *_: object) -> None:
@@ -164,7 +139,9 @@ def serving(
     thread.start()
     try:
         port = int(server.server_address[1])
-        yield Server(Api(Connection(f"http://127.0.0.1:{port}")), port, asked, heard, finished)
+        api = Api(Connection(f"http://127.0.0.1:{port}"))
+        api.began = getattr(answer, "now", None) or api.began
+        yield Server(api, port, asked, heard)
     finally:
         over.set()
         server.shutdown()

@@ -13,12 +13,10 @@ from typing import Final
 import pytest
 
 from hook.errors import ApiError, SettingsError
-from hook.kube.requests import NODES, Request
+from hook.kube.resources import NODES
 from tests.client.access import connected, kubeconfig
 from tests.client.certificates import Authority, server_side
 from tests.client.server import GRANTED, Server, serving
-
-ONE: Final = Request("get", NODES, name="gpu-0")
 
 
 @pytest.fixture
@@ -31,7 +29,7 @@ def asked_as(folder: Path, authority: Authority, user: str) -> Server:
     """Send a request as a user, and return the server that got it."""
     with serving(GRANTED, tls=server_side(authority.sign(), clients=authority)) as server:
         cluster = f"certificate-authority: {authority.certificate}"
-        connected(kubeconfig(folder, f"https://127.0.0.1:{server.port}", cluster, user)).send(ONE)
+        connected(kubeconfig(folder, f"https://127.0.0.1:{server.port}", cluster, user)).send("get", NODES, "gpu-0")
     return server
 
 
@@ -91,7 +89,7 @@ def test_no_plugin_runs_where_a_certificate_is(tmp_path: Path, authority: Author
 def test_no_secret_is_sent_in_plain_text(tmp_path: Path) -> None:
     """Like kubectl. Whom to act as is no secret."""
     with serving(GRANTED) as server:
-        connected(kubeconfig(tmp_path, server.api.host, user="token: secret, as: me")).send(ONE)
+        connected(kubeconfig(tmp_path, server.api.host, user="token: secret, as: me")).send("get", NODES, "gpu-0")
         assert server.heard[0].headers["authorization"] is None
         assert server.heard[0].headers["impersonate-user"] == "me"
 
@@ -171,4 +169,4 @@ def test_an_openid_token_is_used_until_it_expires(
     monkeypatch.setattr(time, "time", lambda: wall)
     monkeypatch.setattr(time, "monotonic", lambda: later)
     with pytest.raises(ApiError, match=r"has expired: use a plugin \(exec\)"):
-        api.send(ONE)
+        api.send("get", NODES, "gpu-0")

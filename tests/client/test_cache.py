@@ -1,55 +1,76 @@
-"""The cache: what it watches, for how long, and the snapshots that it builds. It serves a Job and a controller."""
+"""The cache: what it watches, for how long, whom it wakes, and the snapshots that it builds."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
 
-from hook.config import Settings
+from hook.config import Plugin, Settings
 from hook.errors import ApiError
 from hook.kube import cache as caches
 from hook.kube import retry
 from hook.kube.cache import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS, SLICES, Cache, Lists, assemble
-from hook.kube.listing import ListWatch
-from hook.kube.requests import PODS, RESOURCE_SLICES, ListOptions, policies_of
+from hook.kube.informer import ListWatch
+from hook.kube.resources import PODS, RESOURCE_SLICES, policies_of
+from hook.kube.retry import Patience
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Malformed
-from tests.client.fixtured import DISCOVERY, Shown
-from tests.client.leases import keeping
-from tests.client.server import PATIENCE, Said, Server, refused, serving, until
-from tests.fixtures.cluster import cluster
-from tests.fixtures.limits import FOLLOWING
+from tests.client.fixtured import Shown
+from tests.client.server import PATIENCE, Said, Server, bounded, refused, serving, until
+from tests.fixtures.cluster import Cluster, cluster, stale
+from tests.fixtures.objects import Object, raw
 
 RECORDED: Final = "data: {spec: {template: {metadata: {labels: {app: a}}, spec: {containers: [{name: a, image: b}]}}}}"
 FOUND: Final = cluster("a", "b").change("revision", RECORDED).seen()
+CLAIMS: Final = "/resourceclaims?limit="
+"""Claims decide nothing, so no second read confirms them."""
 ODD: Final = Malformed("Pod", "dra", "odd", "a", "it has no spec")
 
 
-def source(part: str, namespace: str = "") -> ListWatch:
-    """Name a selection; how it is read does not matter here."""
+def source(field: str, namespace: str = "") -> ListWatch:
+    """Name objects that fill a field; how they are read does not matter here."""
     kinds = {POLICIES: policies_of(GPU_OPERATOR.policy), POOLS: policies_of(GPU_OPERATOR.policy)}
-    resource = kinds.get(part, RESOURCE_SLICES if part == SLICES else PODS)
-    return ListWatch(ListOptions(resource, namespace, labels=part), readers.pod)
+    resource = kinds.get(field, RESOURCE_SLICES if field == SLICES else PODS)
+    return ListWatch(resource.select(namespace, labels=field), readers.pod)
 
 
-def shown(part: str, *found: object, unknown: bool = False) -> Any:  # noqa: ANN401 - a snapshot's part
-    """Fill one part, and return what the snapshot has of it."""
-    return getattr(assemble({source(part): part}, {source(part): (found, unknown)}), part)
+def shown(field: str, *found: object, unknown: bool = False) -> Any:  # noqa: ANN401 - a snapshot's field
+    """Fill one field, and return what the snapshot has of it."""
+    return getattr(assemble({source(field): field}, {source(field): (found, unknown)}), field)
 
 
-def test_a_kind_that_is_not_served_is_absent() -> None:
-    """A cluster without DRA publishes nothing, and one without the operator wants nothing; an empty list differs."""
-    for part in (SLICES, POLICIES):
-        assert shown(part, unknown=True) is None, part
-        assert shown(part) == shown(part, ODD) == (), part  # what cannot be read is kept apart, below
-    assert shown(POOLS, unknown=True) == ()  # they are looked at only where a policy asks for it
+@contextmanager
+def watching(found: Cluster, settings: Settings | None = None, **more: Any) -> Iterator[tuple[Cache, Server, Shown]]:  # noqa: ANN401 - as Shown has them
+    """Watch a cluster of fixtures until everything is read."""
+    with serving(shows := Shown(found, **more)) as server:
+        cache = Cache(server.api, settings or Settings(), Patience(PATIENCE))
+        cache.start()
+        until(lambda: cache.synced and cache.watch_plugins() is not None and cache.synced, "everything is read")
+        try:
+            yield cache, server, shows
+        finally:
+            cache.stop()
+
+
+@pytest.mark.parametrize("field", [SLICES, POLICIES])
+def test_a_kind_that_is_not_served_is_absent(field: str) -> None:
+    """A cluster without DRA publishes nothing, and one without the operator wants nothing. An empty list differs."""
+    assert shown(field, unknown=True) is None
+    assert shown(field, ODD) == ()  # What cannot be read is kept apart.
+    assert shown(field) == ()
+
+
+def test_snapshots_of_what_is_not_read() -> None:
+    """Slices that are not read yet are no empty list. Pools are looked at only where a policy asks for them."""
+    assert shown(POOLS, unknown=True) == ()
     seen = assemble({source(PLUGIN_PODS): PLUGIN_PODS}, {source(PLUGIN_PODS): ((*FOUND.plugin_pods, ODD), False)})
     assert (seen.plugin_pods, seen.malformed) == (FOUND.plugin_pods, (ODD,))
-    # Slices that are not requested, or not read yet, are no empty list either.
     assert assemble({}, {}).slices is assemble({source(SLICES): SLICES}, {}).slices is None
     assert assemble({}, {}).policies == ()
     # A server has a kind in all namespaces or in none.
@@ -58,93 +79,127 @@ def test_a_kind_that_is_not_served_is_absent() -> None:
     assert assemble({here: SLICES, there: SLICES}, views).slices is None
 
 
-def test_what_two_selections_bring_counts_once() -> None:
+@pytest.mark.parametrize("field", [PLUGIN_PODS, DRIVER_PODS, REVISIONS])
+def test_what_two_selectors_bring_counts_once(field: str) -> None:
     """Labels of two charts may overlap: a node with two driver pods would wait without end."""
-    for part in (PLUGIN_PODS, DRIVER_PODS, REVISIONS):
-        found = tuple(getattr(FOUND, part))
-        assert found, part
-        both = {source(part, "a"): (found, False), source(part, "b"): (found, False)}
-        assert getattr(assemble(dict.fromkeys(both, part), both), part) == found, part
+    found = tuple(getattr(FOUND, field))
+    assert found
+    both = {source(field, "a"): (found, False), source(field, "b"): (found, False)}
+    assert getattr(assemble(dict.fromkeys(both, field), both), field) == found
 
 
-@pytest.fixture
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DISCOVERY_SECONDS", "FIRST_DISCOVERY_SECONDS"):
-        monkeypatch.setattr(caches, name, 0.0)
+def test_a_fleet_is_read() -> None:
+    """Everything that a decision needs, with the pods of the plugins that the DaemonSets show."""
+    with watching(stale()) as (cache, server, _shows):
+        snapshot = cache.snapshot()
+        assert (len(snapshot.nodes), len(snapshot.plugin_pods), len(snapshot.driver_pods)) == (1, 1, 1)
+        assert snapshot.policies
+        assert snapshot.slices
+        assert cache.out_of_sync is None
+        until(lambda: server.count("watch=true") >= 10, "all of it is watched")
 
 
-def questions(server: Server) -> int:
-    """Count how often the versions of ResourceSlices were asked for."""
-    return sum(line.endswith(DISCOVERY) for line in list(server.asked))
+def test_pods_of_look_alike_plugins_are_read() -> None:
+    """A DaemonSet that looks like a plugin and is not named is never restarted, but reported if it is stale."""
+    named = Settings(plugin=Plugin(names=("another",)))
+    with watching(cluster(), named) as (cache, _server, _shows):
+        assert len(cache.snapshot().plugin_pods) == 1
+        assert cache.watch_plugins() == ()
 
 
-def undiscovered(said: Said) -> Callable[[str], Said | None]:
-    """Answer the question for the versions of ResourceSlices in another way."""
-    return lambda line: said if line.endswith(DISCOVERY) else None
+def test_a_change_wakes_a_wait_once() -> None:
+    """The reaction to a reload takes a moment, not seconds; and a loop that nothing changes for does not spin."""
+    with serving(Said(503)) as server:
+        cache = Cache(server.api, Settings(), Patience(PATIENCE))
+        threading.Timer(0.05, cache._note_change, (None, None)).start()
+        with bounded():
+            cache.wait(2 * PATIENCE)
+        began = time.monotonic()
+        cache.wait(0.1)
+        assert time.monotonic() - began >= 0.1
 
 
-@pytest.mark.usefixtures("_at_once")
-def test_slices_are_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
-    """Until then nothing is decided, and one line says why. If an upgrade removes a version, the next is used."""
-    with keeping() as (kept, server):
-        cache = Cache(server.api, FOLLOWING, retry.starting(PATIENCE))
-        kept.instead = undiscovered(Said(503))
-        for _time in range(3):
-            cache.watch_fleet()
-        warned = [record.levelno for record in caplog.records if "ResourceSlices" in record.message]
-        assert (questions(server), warned) == (3, [logging.WARNING])
-        until(lambda: server.count("/nodes?") and server.count("/leases?"), "the rest is read")
-        assert not cache.synced
-        kept.served = {"v1beta1"}
-        kept.instead = lambda line: refused(404) if "/v1/resourceslices" in line else None
-        cache.watch_fleet()
-        until(lambda: cache.synced and server.count("v1beta1/resourceslices"), "slices are read")
-        assert cache.snapshot().slices == ()
-        kept.served = {"v1"}
-        kept.instead = lambda line: refused(404) if "v1beta1" in line else None
-        until(lambda: (cache.watch_plugins(), server.count("/v1/resourceslices"))[1], "the next version is read")
-        until(lambda: cache.synced and cache.snapshot().slices == (), "it is shown")
+def test_a_change_names_its_node() -> None:
+    """The node of an object before and after. It is named once, and a snapshot of that moment comes with it."""
+    with watching(cluster("a", "b")) as (cache, _server, _shows):
+        until(lambda: cache.observe()[1] == set(), "nothing changes any more")
+        (informer,) = [each for key, each in cache._informers.items() if cache._fields[key] == PLUGIN_PODS]
+        first, *_ = informer.views()
+        informer._apply("DELETED", raw({"metadata": {"namespace": first.namespace, "name": first.name}}))
+        snapshot, changed = cache.observe()
+        assert (changed - {""}, len(snapshot.plugin_pods)) == ({first.node}, 1)
+        assert cache.observe()[1] == set()
+
+
+def test_a_second_read_reads_everything() -> None:
+    """It shows what no watch has reported: here, all watches are silent."""
+    with watching(cluster("a", "b")) as (cache, server, shows):
+        before = cache.snapshot()
+        lists = server.count("limit=") - server.count(CLAIMS)
+        shows.found.parts["plugin-pod"] = shows.found.of("plugin-pod")[:1]
+        again = cache.read_consistently(PATIENCE)
+        assert (len(before.plugin_pods), len(cache.snapshot().plugin_pods), len(again.plugin_pods)) == (2, 2, 1)
+        assert again.nodes["a"] is before.nodes["a"], "an equal view is in memory once"
+        assert server.count("limit=") - server.count(CLAIMS) - lists == len(cache._informers)
+        shows.instead = lambda line: refused(404) if "clusterpolicies" in line else None
+        assert cache.read_consistently(PATIENCE).policies is None
+        shows.instead = lambda line: Said(503) if "/nodes" in line else None
+        with pytest.raises(ApiError):
+            cache.read_consistently(0.3)
+
+
+def test_the_gap_of_the_longest_outage_counts() -> None:
+    """Nothing may be restarted while any kind cannot be read."""
+    with watching(cluster()) as (cache, _server, shows):
+        shows.instead = lambda line: Said(503) if "/nodes" in line else None
+        until(lambda: cache.out_of_sync, "it is out of sync")
+        assert "nodes" in str(cache.out_of_sync)
+        shows.instead = lambda _line: None
+        until(lambda: cache.out_of_sync is None, "it is in sync")
+
+
+@pytest.mark.parametrize(("said", "status"), [(Said(503), 503), (refused(401), 401), (refused(400), 400)])
+def test_what_cannot_be_read_from_the_start_ends_a_run(said: Said, status: int) -> None:
+    """By its own error: another pod of the Job follows, or an administrator has to act."""
+    with serving(said) as server:
+        cache = Cache(server.api, Settings(), Patience(0.0, 0.0))
+        cache.start()
+        until(lambda: any(each.problem for each in cache._informers.values()), "an informer ends")
+        with pytest.raises(ApiError) as caught:
+            assert not cache.synced
+        assert caught.value.status == status
         cache.stop()
 
 
-@pytest.mark.usefixtures("_at_once")
-def test_what_is_worth_no_other_try_ends_a_run() -> None:
-    """By its own error, and not by the deadline. A server that asks for time is not asked again at once."""
-    for said, patience, status in (
-        (Said(503), retry.starting(0), 503),
-        (refused(401), retry.interactive(0), 401),
-        (refused(400), retry.starting(60), 400),
-    ):
-        with keeping() as (kept, server):
-            kept.instead = undiscovered(said)
-            cache = Cache(server.api, Settings(), patience)
-            with pytest.raises(ApiError) as caught:
-                cache.watch_fleet()
-            assert caught.value.status == status
-            cache.stop()
-    with keeping() as (kept, server):
-        kept.instead = undiscovered(refused(429, **{"retry-after": "60"}))
-        cache = Cache(server.api, Settings(), retry.starting(PATIENCE))
-        for _time in range(3):
-            cache.watch_fleet()
-        cache.stop()
-        assert questions(server) == 1
+POOL: Final[Object] = {"metadata": {"labels": {"pool": "a", "team": "b"}}}
 
 
 def test_a_node_is_read_with_the_labels_by_which_daemonsets_select_it() -> None:
     """Whether a DaemonSet wants a pod there follows from them. All others are dropped, because fleets are large."""
-    with serving(Shown(cluster().change("node", {"metadata": {"labels": {"pool": "a", "team": "b"}}}))) as server:
-        cache = Cache(server.api, Settings(), retry.starting(PATIENCE))
-        cache.watch_fleet()
-        until(lambda: cache.synced, "everything is read")
+    with watching(cluster().change("node", POOL)) as (cache, _server, _shows):
         assert "pool" not in cache.snapshot().nodes["gpu-0"].labels
-        cache.stop()
-    selecting = cluster().change("node", {"metadata": {"labels": {"pool": "a", "team": "b"}}})
+    selecting = cluster().change("node", POOL)
     selecting.change("daemonset", {"spec": {"template": {"spec": {"nodeSelector": {"pool": "a"}}}}})
-    with serving(Shown(selecting)) as server:
-        cache = Cache(server.api, Settings(), retry.starting(PATIENCE))
-        cache.watch_fleet()
-        until(lambda: cache.synced and cache.watch_plugins() and cache.synced, "everything is read")
+    with watching(selecting) as (cache, _server, _shows):
         (labels,) = (node.labels for node in cache.snapshot().nodes.values())
-        assert ("a", None) == (labels.get("pool"), labels.get("team"))
-        cache.stop()
+        assert (labels.get("pool"), labels.get("team")) == ("a", None)
+
+
+def test_pods_of_a_plugin_that_is_gone_are_watched_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is often installed again. After that, a controller of months lets go of the watch."""
+    with watching(cluster()) as (cache, _server, _shows):
+        (source_,) = [key for key, field in cache._fields.items() if field == PLUGIN_PODS]
+        monkeypatch.setattr(cache, "_intent", lambda: assemble({}, {}))
+        cache.watch_plugins()
+        assert source_ in cache._informers
+        monkeypatch.setattr(caches, "UNUSED_SECONDS", 0.0)
+        cache.observe()
+        cache.watch_plugins()
+        assert source_ not in cache._informers
+        assert cache.observe()[1] >= {"gpu-0"}, "its pods are gone from their nodes"
+
+
+def test_an_outage_does_not_end_a_run_that_has_read_everything() -> None:
+    """Also for kinds that are watched later, such as the pods of a new plugin."""
+    with watching(cluster()) as (cache, _server, _shows):
+        assert cache._patience == retry.JOB

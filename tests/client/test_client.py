@@ -1,239 +1,239 @@
-"""The client: what an answer means, whose clock counts, for how long an answer is waited for, and what is counted."""
+"""The client: what an answer means, what a request looks like, and what is counted."""
 
 from __future__ import annotations
 
-import json
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta, tzinfo
-from email.utils import format_datetime
-from typing import Final, Self
+import threading
+from typing import Any, Final
 
 import pytest
-import urllib3
 
-from hook.errors import ApiError, PermissionDeniedError
-from hook.kube import client as clients
-from hook.kube import requests
+from hook.errors import ApiError, LeaseLostError, PermissionDeniedError
+from hook.kube import client
 from hook.kube.client import Api
 from hook.kube.connection import Connection
-from hook.kube.requests import NODES, ListOptions, Request
-from tests.client.server import GRANTED, HTML, JSON, Said, Trickle, refused, serving
+from hook.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES, PODS, Resource
+from tests.client.server import EMPTY, GRANTED, HTML, JSON, RBAC, SILENT, Said, bounded, events, refused, serving
 
 PAGE: Final = b"<html>default backend - 404</html>"
 PLAIN: Final = {"content-type": "text/plain; charset=utf-8"}
-ONE: Final = Request("get", NODES, name="gpu-0")
-DELETE: Final = requests.delete_pod("dra", "p", "uid", "7")
-EVERY: Final = ListOptions(NODES)
-LONG_SECONDS: Final = 600.0
-
-
-def test_an_answer_is_read_as_what_it_is() -> None:
-    """Only an API server can report that something does not exist, or is not allowed."""
-    cases: dict[str, tuple[Said, int]] = {
-        "404 of an API server": (refused(404), 404),
-        "404 for an unknown path": (Said(404, b"404 page not found\n", PLAIN), 404),
-        "404 of a load balancer": (Said(404, PAGE, HTML), 0),
-        "403 of an API server": (refused(403), 403),
-        "403 of a firewall": (Said(403, PAGE, HTML), 0),
-        "400 of a proxy": (Said(400, PAGE, HTML), 0),
-        "410 without a Status": (Said(410, b"{}"), 0),
-        "401 in plain text": (Said(401, b"Unauthorized", PLAIN), 401),
-        "429 in plain text": (Said(429, b"Too many requests", PLAIN), 429),
-        "503": (Said(503, PAGE, HTML), 503),
-        "redirect to a login": (Said(302, b"", {"location": "/login", **HTML}), 0),
-        "page": (Said(200, PAGE, HTML), 0),
-        "no kind": (Said(200, b"{}"), 0),
-        "half an object": (Said(200, b'{"kind": "No'), 0),
-        "too deep": (Said(200, b'{"kind": ' + b"[" * 100_000), 200),
-        "list": (Said(200, b"[]"), 0),
-        "no number": (Said(200, b"NaN"), 0),
-        "another encoding": (Said(200, '{"kind": "ä"}'.encode("latin-1")), 0),
-        "a number without end": (Said(200, b'{"kind": ' + b"9" * 5000 + b"}"), 0),
-        "nothing": (Said(), 0),
-    }
-    for name, (said, status) in cases.items():
-        with serving(said) as server, pytest.raises(ApiError) as caught:
-            server.api.send(ONE)
-        assert caught.value.status == status, name
-    # In the place of a watch a page is an outage, from its first byte.
-    with serving(cases["page"][0]) as server, pytest.raises(ApiError):
-        server.api.open_watch(EVERY.watch("1", 60), 60)
-
-
-def test_a_403_to_a_write_is_of_rbac_or_of_admission() -> None:
-    """RBAC names a user who cannot do something. All else is admission, whatever its own words are."""
-    named = 'pods "p" is forbidden: '
-    user = 'User "system:serviceaccount:a:b" cannot delete resource "pods" in API group "" in the namespace "dra"'
-    for message, kind in {
-        f"{named}{user}": PermissionDeniedError,
-        f"pods is forbidden: {user}": PermissionDeniedError,
-        f'{named}{user}: RBAC: clusterrole.rbac.authorization.k8s.io "x" not found': PermissionDeniedError,
-        'leases.coordination.k8s.io "l" is forbidden: User "a" cannot update resource "leases"': PermissionDeniedError,
-        'forbidden: User "a" cannot delete path "/x"': PermissionDeniedError,
-        'admission webhook "freeze.example.com" denied the request: no': ApiError,
-        f'admission webhook "freeze.example.com" denied the request: {named}{user}': ApiError,
-        f"{named}ValidatingAdmissionPolicy 'freeze' with binding 'freeze' denied request: no": ApiError,
-        f"{named}ValidatingAdmissionPolicy 'freeze' with binding 'freeze' denied request: {user}": ApiError,
-        f"{named}exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=9": ApiError,
-        f"{named}unable to create new content in namespace dra because it is being terminated": ApiError,
-        f'{named}violates PodSecurity "restricted:latest": privileged': ApiError,
-        "HTTP 403": ApiError,
-    }.items():
-        with serving(refused(403, message)) as server:
-            with pytest.raises(ApiError) as caught:
-                server.api.send(DELETE)
-            assert type(caught.value) is kind, message
-            assert str(caught.value).startswith("permission missing: delete pods in namespace dra") is (
-                kind is PermissionDeniedError
-            ), message
-            assert str(caught.value).startswith("refused by admission: ") is (kind is ApiError), message
-            # Admission does not see reads.
-            with pytest.raises(PermissionDeniedError):
-                server.api.send(ONE)
-
-
-def test_what_is_wrong_is_told_in_words() -> None:
-    """Of the server and of the connection, without names of classes, brackets or lines of code."""
-    cases = {
-        "the response 301 is not from an API server": Said(301, b"", {"location": "/", "content-length": "0"}),
-        "the response 302 is not from an API server": Said(302, b'{"kind": "Node"}', {**JSON, "location": "/"}),
-        "the API server answered 401: Unauthorized": refused(401, "Unauthorized"),
-        "the API server answered 429: HTTP 429": Said(429, b"Too many requests", PLAIN),
-        ": Remote end closed connection without response": Said(),
-        ": incorrect header check": Said(200, b"text", {**JSON, "content-encoding": "gzip"}),
-    }
-    for words, said in cases.items():
-        with serving(said) as server:
-            with pytest.raises(ApiError) as caught:
-                server.api.send(ONE)
-            assert str(caught.value).endswith(words), str(caught.value)
-    with serving(GRANTED) as server, pytest.raises(ApiError, match=r": TLS: wrong version number$"):
-        Api(Connection(f"https://127.0.0.1:{server.port}")).send(ONE)
-
-
-def test_how_long_a_server_asks_to_wait() -> None:
-    """A number of seconds; anything else is ignored."""
-    longest = clients.LONGEST_RETRY_AFTER  # a header must not stop a run
-    for asked, seconds in (("7", 7.0), ("9" * 400, longest), ("soon", 0), ("²", 0), ("-5", 0), ("", 0)):
-        said = Said(429, b"", {**PLAIN, "retry-after": asked})
-        with serving(said) as server, pytest.raises(ApiError) as caught:
-            server.api.send(ONE)
-        assert caught.value.retry_after == seconds, asked
-
-
-def test_whose_clock_is_followed() -> None:
-    """The API server's, not that of a load balancer. A date of an unknown place is UTC."""
-    theirs = format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
-    for status, kind, followed in ((200, JSON, True), (503, HTML, False), (200, HTML, False)):
-        said = Said(status, b'{"kind": "Node"}', {**kind, "date": theirs})
-        with serving(said) as server:
-            for _time in range(3):
-                try:
-                    server.api.send(ONE)
-                except ApiError:
-                    assert not followed
-            assert followed is (server.api.now() - datetime.now(UTC) > timedelta(hours=1)), (status, kind)
-    for date in ("soon", f"Mon, 01 Jan {'9' * 30} 00:00:00 GMT", "Mon, 99 Jan 1 99:99:99 X"):
-        with serving(Said(200, b'{"kind": "Node"}', {**JSON, "date": date})) as server:
-            server.api.send(ONE)
-            assert abs(server.api.now() - datetime.now(UTC)) < timedelta(hours=1), date
-    said = Said(200, b'{"kind": "Node"}', {**JSON, "date": "Wed, 01 Jan 2020 00:00:00 -0000"})
-    with serving(said) as server:
-        server.api.send(ONE)
-        assert server.api.now().year < datetime.now(UTC).year
-
-
-class SetClock(datetime):
-    """A wall clock that an administrator sets."""
-
-    wrong = timedelta()
-
-    @classmethod
-    def now(cls, tz: tzinfo | None = None) -> Self:
-        """Return what it shows."""
-        return super().now(tz) + cls.wrong
-
-
-def test_setting_the_clock_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step of this machine's clock is no time that passed: no pause ends by it, and no Job's time is up."""
-    monkeypatch.setattr(clients, "datetime", SetClock)
-    for first in (timedelta(), timedelta(hours=1)):
-        for then in (timedelta(hours=1), timedelta(seconds=70), timedelta(seconds=-70), timedelta()):
-            monkeypatch.setattr(SetClock, "wrong", first)
-            api = Api(Connection("http://127.0.0.1"))
-            for _time in range(clients.OFFSETS_KEPT):
-                api._set_clock(urllib3.HTTPResponse(headers={"date": format_datetime(datetime.now(UTC), usegmt=True)}))
-            monkeypatch.setattr(SetClock, "wrong", then)
-            assert abs(api.now() - datetime.now(UTC)) < timedelta(seconds=30), (first, then)
-
-
-BODY: Final = json.dumps({"kind": "Status", "message": "x" * 1500, "code": 500}).encode()
-BOUND_SECONDS: Final = 0.3
-
-
-def head(*more: str, status: int = 200) -> bytes:
-    """Begin an answer."""
-    return "\r\n".join((f"HTTP/1.1 {status} X", "content-type: application/json", *more)).encode() + b"\r\n\r\n"
-
-
-def chunk(content: bytes, extension: bytes = b"") -> bytes:
-    """Write a chunk as HTTP has it."""
-    return f"{len(content):x}".encode() + extension + b"\r\n" + content + b"\r\n"
-
-
-CHUNKED: Final = head("transfer-encoding: chunked")
-TRICKLES: Final = {
-    "body": Trickle(head(f"content-length: {len(BODY)}"), BODY),
-    "chunks": Trickle(CHUNKED, b"".join(chunk(BODY[n : n + 1]) for n in range(250))),
-    "trailer": Trickle(CHUNKED + chunk(BODY) + b"0\r\n", b"a: " + b"a" * 1500),
-    "refusal": Trickle(head(f"content-length: {len(BODY)}", status=500), BODY),
-    "header": Trickle(b"HTTP/1.1 200 OK\r\n", b"a: " + b"a" * 1500),
-    "interim answers": Trickle(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 60),
+ONE: Final = ("get", NODES, "gpu-0")
+DELETE: Final = ("delete", PODS.select("dra"), "p", client.delete_options("uid", "7"))
+ANSWERS: Final[dict[str, tuple[Said, int]]] = {
+    "404 of an API server": (refused(404), 404),
+    "404 for an unknown path": (Said(404, b"404 page not found\n", PLAIN), 404),
+    "404 of a load balancer": (Said(404, PAGE, HTML), 0),
+    "403 of an API server": (refused(403), 403),
+    "403 of a firewall": (Said(403, PAGE, HTML), 0),
+    "400 of a proxy": (Said(400, PAGE, HTML), 0),
+    "409": (refused(409), 409),
+    "410 without a Status": (Said(410, b"{}"), 0),
+    "401 in plain text": (Said(401, b"Unauthorized", PLAIN), 401),
+    "429 in plain text": (Said(429, b"Too many requests", PLAIN), 429),
+    "503": (Said(503, PAGE, HTML), 503),
+    "redirect to a login": (Said(302, b"", {"location": "/login", **HTML}), 0),
+    "page": (Said(200, PAGE, HTML), 0),
+    "no kind": (Said(200, b"{}"), 0),
+    "half an object": (Said(200, b'{"kind": "No'), 0),
+    "too deep": (Said(200, b'{"kind": ' + b"[" * 100_000), 200),
+    "list": (Said(200, b"[]"), 0),
+    "no number": (Said(200, b"NaN"), 0),
+    "another encoding": (Said(200, '{"kind": "ä"}'.encode("latin-1")), 0),
+    "a number without end": (Said(200, b'{"kind": ' + b"9" * 5000 + b"}"), 0),
+    "nothing": (Said(), 0),
 }
+"""Each answer, and the status that it means. Without an answer of an API server it is 0."""
 
 
-def test_an_answer_has_its_time_as_a_whole() -> None:
-    """Wherever it trickles: a write that continues could collide with another one."""
-
-    def send(api: Api, request: Request) -> None:
-        if request == EVERY.page():
-            api.list_page(request, BOUND_SECONDS)
-        else:
-            api.send(request, BOUND_SECONDS)
-
-    def outcome(case: tuple[str, Request]) -> str:
-        name, request = case
-        with serving(TRICKLES[name]) as server:
-            try:
-                send(server.api, request)
-            except ApiError:
-                return "read to its end" if server.finished.is_set() else "given up"
-        return "taken"
-
-    cases = [*((name, request) for name in TRICKLES for request in (ONE, DELETE)), ("body", EVERY.page())]
-    with ThreadPoolExecutor(len(cases)) as pool:
-        for case, found in zip(cases, pool.map(outcome, cases), strict=True):
-            assert found == "given up", case
+def failing(said: Said, *request: Any) -> ApiError:  # noqa: ANN401 - as the client has them
+    """Return the error that an answer becomes."""
+    with serving(said) as server:
+        with pytest.raises(ApiError) as caught:
+            server.api.send(*request or ONE)
+        return caught.value
 
 
-def test_an_answer_that_is_complete_in_time_is_taken() -> None:
-    """However slowly it comes; and the connection is good for the next one, with its own time."""
-    body = b'{"kind": "Node"}'
-    with serving(Trickle(head(f"content-length: {len(body)}"), body)) as server:
-        for _time in range(2):
-            assert server.api.send(ONE, LONG_SECONDS) == {"kind": "Node"}
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_is_read_as_what_it_is(name: str) -> None:
+    """Only an API server can report that something does not exist, or is not allowed."""
+    said, status = ANSWERS[name]
+    assert failing(said).status == status
 
 
-def test_a_watch_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that sends blanks without end would blind us; a refusal that trickles is not waited for either."""
-    monkeypatch.setattr(clients, "READ_SECONDS", 0.5)
-    monkeypatch.setattr(clients, "WATCH_SLACK_SECONDS", LONG_SECONDS)
-    with serving(Trickle(head(), b"\n" * 1500)) as server:
-        response = server.api.open_watch(EVERY.watch("1", 0), 0)
+def test_a_page_of_html_is_no_watch() -> None:
+    """In the place of a watch it is an outage, from its first byte."""
+    with serving(Said(200, PAGE, HTML)) as server, pytest.raises(ApiError) as caught, server.api.watch(NODES, "1", 60):
+        pass
+    assert caught.value.status == 0
+
+
+NAMED: Final = 'pods "p" is forbidden: '
+USER: Final = 'User "system:serviceaccount:a:b" cannot delete resource "pods" in API group "" in the namespace "dra"'
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"{NAMED}{USER}",
+        f"pods is forbidden: {USER}",
+        f'{NAMED}{USER}: RBAC: clusterrole.rbac.authorization.k8s.io "x" not found',
+        'leases.coordination.k8s.io "l" is forbidden: User "a" cannot update resource "leases"',
+        'forbidden: User "a" cannot delete path "/x"',
+    ],
+)
+def test_a_403_of_rbac_is_a_missing_permission(message: str) -> None:
+    """RBAC names a user who cannot do something. The error names the permission."""
+    error = failing(refused(403, message), *DELETE)
+    assert isinstance(error, PermissionDeniedError)
+    assert str(error) == f"permission missing: delete pods in namespace dra ({message})"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'admission webhook "freeze.example.com" denied the request: no',
+        f'admission webhook "freeze.example.com" denied the request: {NAMED}{USER}',
+        f"{NAMED}ValidatingAdmissionPolicy 'freeze' with binding 'freeze' denied request: no",
+        f"{NAMED}ValidatingAdmissionPolicy 'freeze' with binding 'freeze' denied request: {USER}",
+        f"{NAMED}exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=9",
+        f"{NAMED}unable to create new content in namespace dra because it is being terminated",
+        f'{NAMED}violates PodSecurity "restricted:latest": privileged',
+        "HTTP 403",
+    ],
+)
+def test_each_other_403_to_a_write_is_of_admission(message: str) -> None:
+    """It is final for this object. Admission does not see reads."""
+    error = failing(refused(403, message), *DELETE)
+    assert (type(error), str(error)) == (ApiError, f"refused by admission: {message}")
+    assert not error.transient
+    assert isinstance(failing(refused(403, message)), PermissionDeniedError)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("the response 301 is not from an API server", Said(301, b"", {"location": "/", "content-length": "0"})),
+        ("the response 302 is not from an API server", Said(302, b'{"kind": "Node"}', {**JSON, "location": "/"})),
+        ("the API server answered 401: Unauthorized", refused(401, "Unauthorized")),
+        ("the API server answered 429: HTTP 429", Said(429, b"Too many requests", PLAIN)),
+        (": Remote end closed connection without response", Said()),
+        (": incorrect header check", Said(200, b"text", {**JSON, "content-encoding": "gzip"})),
+    ],
+)
+def test_messages_are_in_words(words: str, said: Said) -> None:
+    """A message names no class of Python."""
+    assert str(failing(said)).endswith(words)
+
+
+def test_a_port_without_tls_is_named() -> None:
+    """A wrong scheme is a common mistake in a kubeconfig."""
+    with serving(GRANTED) as server, pytest.raises(ApiError, match=r": TLS: wrong version number$"):
+        Api(Connection(f"https://127.0.0.1:{server.port}")).send(*ONE)
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [("7", 7), ("9" * 400, client.LONGEST_RETRY_AFTER), ("soon", 0), ("²", 0), ("-5", 0), ("", 0)],
+)
+def test_retry_after_is_a_number_of_seconds(asked: str, seconds: float) -> None:
+    """It is bounded, so that no header stops a run. Anything else is ignored."""
+    assert failing(Said(429, b"", {**PLAIN, "retry-after": asked})).retry_after == seconds
+
+
+@pytest.mark.parametrize("said", [SILENT, Said(503)])
+def test_a_silent_server_is_given_up(said: Said) -> None:
+    """A request has its own time."""
+    with serving(said) as server, bounded(), pytest.raises(ApiError) as caught:
+        server.api.send(*ONE, seconds=0.2)
+    assert caught.value.unreachable
+
+
+def test_a_watch_that_is_silent_for_too_long_may_have_missed_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server ends each watch itself, so silence beyond that is a 410. A broken watch is not."""
+    monkeypatch.setattr(client, "WATCH_SLACK_SECONDS", 0.2)
+    for said, status in ((SILENT, 410), (Said(200, b'{"type": "ADD'), 0)):
+        with serving(said) as server, server.api.watch(NODES, "1", 0) as found, pytest.raises(ApiError) as caught:
+            list(found)
+        assert caught.value.status == status
+
+
+@pytest.mark.parametrize("code", [401, 403, 410, 500, "none"])
+def test_an_error_within_a_watch_has_its_own_status(code: object) -> None:
+    """An API server reports errors of an open watch as events."""
+    error = {"kind": "Status", "code": code, "message": RBAC}
+    with serving(events(("ERROR", error))) as server, server.api.watch(NODES, "1", 60) as found:
+        with pytest.raises(ApiError) as caught:
+            list(found)
+        assert server.api.counters.errors == {(str(caught.value.status), "watch", "nodes"): 1}
+    assert caught.value.status == (code if isinstance(code, int) else 500)
+
+
+def test_requests_are_those_of_the_api() -> None:
+    """Paths of groups and namespaces, selectors of lists and watches alike, pages of 50, bookmarks."""
+    selected = DAEMON_SETS.select("dra", "app=a", "metadata.name=b")
+    selectors = "labelSelector=app%3Da&fieldSelector=metadata.name%3Db"
+    with serving(lambda line: EMPTY if "limit" in line else GRANTED) as server:
+        server.api.list_page(selected, "more")
+        with server.api.watch(selected, "7", 60):
+            pass
+        server.api.send("get", NODES, "a/b")
+        server.api.send("create", PODS.select("dra"), body={})
+        server.api.apply(CONFIG_MAPS.select("ns"), "it", {"data": {}}, "me", 2)
+        of_dra = "/apis/apps/v1/namespaces/dra/daemonsets"
+        watch = "watch=true&resourceVersion=7&timeoutSeconds=60&allowWatchBookmarks=true"
+        assert server.asked == [
+            f"GET {of_dra}?limit=50&continue=more&{selectors}",
+            f"GET {of_dra}?{watch}&{selectors}",
+            "GET /api/v1/nodes/a%2Fb",
+            "POST /api/v1/namespaces/dra/pods",
+            "PATCH /api/v1/namespaces/ns/configmaps/it?fieldManager=me&force=true",
+        ]
+        kinds = [each.headers["content-type"] for each in server.heard[-2:]]
+        assert kinds == [client.JSON, client.APPLY_PATCH]
+        assert [each.headers["accept-encoding"] for each in server.heard[:2]] == ["gzip", "identity"]
+
+
+def test_no_write_passes_a_fence() -> None:
+    """Deletions, Events and the status object alike: nothing is sent. Reads pass."""
+
+    def fence(resource: Resource) -> None:
+        raise LeaseLostError(resource.plural)
+
+    with serving(GRANTED) as server:
+        server.api.fence = fence
+        server.api.send(*ONE)
+        for write in (
+            lambda: server.api.send(*DELETE),
+            lambda: server.api.send("create", PODS, body={}),
+            lambda: server.api.send("patch", PODS, "a", {}),
+            lambda: server.api.apply(CONFIG_MAPS, "it", {}, "me", 2),
+        ):
+            with pytest.raises(LeaseLostError):
+                write()
+        assert server.writes == []
+
+
+def test_errors_are_counted_by_status_verb_and_resource() -> None:
+    """The controller's metrics show them."""
+    with serving(refused(404)) as server:
+        for request in (ONE, ONE, DELETE):
+            with pytest.raises(ApiError):
+                server.api.send(*request)
         with pytest.raises(ApiError):
-            list(server.api.events(response, NODES))
-        assert not server.finished.is_set()
-    with serving(TRICKLES["refusal"]) as server:
-        with pytest.raises(ApiError):
-            server.api.open_watch(EVERY.watch("1", 0), 0)
-        assert not server.finished.is_set()
+            server.api.list_page(DAEMON_SETS)
+        assert server.api.counters.errors == {
+            ("404", "get", "nodes"): 2,
+            ("404", "delete", "pods"): 1,
+            ("404", "list", "daemonsets.apps"): 1,
+        }
+
+
+def test_calls_at_once_run_side_by_side() -> None:
+    """Each result or error comes back in the place of its item."""
+    together = threading.Barrier(3)
+
+    def work(item: int) -> int:
+        together.wait()
+        return 1 // item
+
+    one, none, third = client.at_once(work, [1, 0, 2])
+    assert (one, type(none), third) == (1, ZeroDivisionError, 0)

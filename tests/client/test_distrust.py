@@ -65,7 +65,7 @@ def test_a_run_that_waits_ends_at_once(fleet: Fleet) -> None:
 def test_no_write_and_no_second_read_is_tried_again(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
     """Also while open watches still deliver: each ends a run and a controller, so that the next process reads anew."""
     run = runner(fleet.server)
-    run._cache.watch_fleet()
+    run._cache.start()
     until(run._loop.observe, "all is read")
     fleet.replace_certificate()
     for lasting in (False, True):

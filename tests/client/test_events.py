@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,10 +15,11 @@ from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.decide.workloads import Affected, AffectedPod
-from hook.errors import ApiError
+from hook.errors import ApiError, LeaseLostError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference, own_job
+from hook.kube.resources import Resource
 from hook.run.job import Runner
 from tests.client.server import GRANTED, PATIENCE, SILENT, Said, Server, bounded, refused, serving, told
 from tests.fixtures.objects import at
@@ -33,53 +36,161 @@ def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(events, name, PATIENCE)
 
 
+class Writing:
+    """An API server that keeps Events, and may hold back its first answer."""
+
+    def __init__(self, *, held: bool = False) -> None:
+        self.events: dict[str, dict[str, Any]] = {}
+        self.order: list[str] = []
+        """Messages in the order of their writes."""
+        self.first, self.go = threading.Event(), threading.Event()
+        if not held:
+            self.go.set()
+
+    def __call__(self, line: str, body: bytes) -> Said:
+        """Create or patch an Event."""
+        self.first.set()
+        self.go.wait(PATIENCE)
+        event = json.loads(body)
+        self.order.append(event["message"])
+        if line.startswith("POST"):
+            self.events[event["metadata"]["name"]] = event
+            return GRANTED
+        name = line.rpartition("/")[2]
+        if name not in self.events:
+            return refused(404)
+        self.events[name] |= event
+        return GRANTED
+
+
+@contextmanager
+def recording(writing: Writing) -> Iterator[EventRecorder]:
+    """Record Events on a server."""
+    with serving(GRANTED, writing) as server:
+        yield EventRecorder(server.api, "run", silent=False)
+
+
 def record(recorder: EventRecorder, *about: str) -> None:
     """Record an Event about each of these."""
     for each in about:
         recorder.event(SUBJECT, "Restarted", each, about=each)
 
 
-def test_events_keep_their_order_and_no_more_wait_than_the_queue_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing waits for them. One that cannot be written, here as its object has no name, hinders no other one."""
+def test_events_keep_their_order_and_no_more_wait_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing waits for them. Those beyond the limit are dropped, and the program continues."""
     monkeypatch.setattr(events, "QUEUE_LIMIT", 3)
-    first, blocker, written = threading.Event(), threading.Event(), list[str]()
-
-    def wrote(_line: str, body: bytes) -> Said:
-        first.set()
-        blocker.wait(PATIENCE)
-        written.append(json.loads(body)["message"])
-        return GRANTED
-
-    with serving(GRANTED, wrote) as server:
-        recorder = EventRecorder(server.api, "run", silent=False)
+    writing = Writing(held=True)
+    with recording(writing) as recorder:
         record(recorder, "0")
-        assert first.wait(PATIENCE)
-        recorder.event(replace(SUBJECT, name=None), "Restarted", "1", about="1")  # type: ignore[arg-type]
-        record(recorder, "2", "3", "4")
-        assert written == []
-        blocker.set()
+        assert writing.first.wait(PATIENCE)
+        record(recorder, "1", "2", "3", "4")
+        assert writing.order == []
+        writing.go.set()
         recorder.flush()
-    assert ["0", "2", "3"] == written
+    assert writing.order == ["0", "1", "2", "3"]
 
 
-def test_a_server_that_hangs_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After its time the rest of the queue is dropped, and so is what a last flush, or a signal, cannot write."""
-    with monkeypatch.context() as patch, serving(SILENT) as server, bounded():
-        for name in ("FLUSH_SECONDS", "STOP_SECONDS"):
-            patch.setattr(events, name, 0.1)
+def test_the_same_fact_is_one_event_with_a_count() -> None:
+    """While it waits to be written, and afterwards: the newest message and time, and how often it occurred."""
+    writing = Writing(held=True)
+    with recording(writing) as recorder:
+        record(recorder, "other")
+        assert writing.first.wait(PATIENCE)
+        for message in ("one", "two", "three"):
+            recorder.event(SUBJECT, "Restarted", message, about="gpu-0")
+        writing.go.set()
+        recorder.flush()
+        assert writing.order == ["other", "three"]
+        recorder.event(SUBJECT, "Restarted", "four", about="gpu-0")
+        recorder.event(SUBJECT, "Failed", "five", about="gpu-0", warning=True)
+        recorder.flush()
+    found = [(each["reason"], each["type"], each["message"], each["count"]) for each in writing.events.values()]
+    assert found == [
+        ("Restarted", "Normal", "other", 1), ("Restarted", "Normal", "four", 4), ("Failed", "Warning", "five", 1),
+    ]  # fmt: skip
+    (_other, four, _five) = writing.events.values()
+    assert four["lastTimestamp"] >= four["firstTimestamp"]
+    assert four["involvedObject"]["uid"] == SUBJECT.uid
+
+
+def test_an_event_that_has_expired_is_created_again() -> None:
+    """The API server deletes Events after an hour. A fact of a controller of months is not lost with them."""
+    writing = Writing()
+    with recording(writing) as recorder:
+        for message in ("early", "late"):
+            recorder.event(SUBJECT, "Restarted", message, about="gpu-0")
+            recorder.flush()
+            found = [(each["message"], each["count"]) for each in writing.events.values()]
+            writing.events.clear()
+        assert found == [("late", 1)]
+
+
+def test_the_memory_for_counts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest Events are forgotten first."""
+    monkeypatch.setattr(events, "COUNTS_LIMIT", 2)
+    with recording(Writing()) as recorder:
+        record(recorder, "a", "b", "c")
+        recorder.flush()
+        assert list(recorder._counts.values()) == [1, 1]
+        record(recorder, "c")
+        recorder.flush()
+        assert sorted(recorder._counts.values()) == [1, 2]
+
+
+def test_a_message_fits() -> None:
+    """The API server refuses more than 1024 bytes. Control characters of foreign text are left out."""
+    writing = Writing()
+    with recording(writing) as recorder:
+        recorder.event(SUBJECT, "Restarted", "\x1b[31m" + "ä" * 1000)
+        recorder.flush()
+    (message,) = writing.order
+    assert len(message.encode()) <= 1024
+    assert "\x1b" not in message
+
+
+@pytest.mark.parametrize("said", [SILENT, Said(503)])
+def test_a_server_that_takes_no_events_holds_up_no_end(said: Said, caplog: pytest.LogCaptureFixture) -> None:
+    """After its time the rest is dropped, and one line reports that."""
+    with serving(said) as server, bounded():
         recorder = EventRecorder(server.api, "run", silent=False)
-        for end in (recorder.flush, lambda: recorder.shutdown(PATIENCE), recorder.stop):
+        for _time in range(2):
             record(recorder, *map(str, range(9)))
-            end()
-        assert server.count("POST") <= 1
-    with serving(Said(500)) as server:  # Events pause for a while after a failure, but not the one about the end
+            recorder.flush(0.1)
+            assert not recorder._waiting
+        assert server.count("POST") <= 2
+    assert sum("Events" in message for message in caplog.messages) <= 3
+
+
+def test_events_pause_after_a_failure_but_not_at_the_end() -> None:
+    """The program does not retry for each node. Users look for the Event about the end, so it is tried."""
+    with serving(Said(500)) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
-        record(recorder, "1", "2")
+        record(recorder, "1", "2", "3")
         recorder.flush()
         assert server.count("POST") == 1
         record(recorder, "end")
-        recorder.shutdown(PATIENCE)
+        recorder.flush()
         assert server.count("POST") == 2
+    with serving(refused(429, **{"retry-after": "60"})) as server:
+        recorder = EventRecorder(server.api, "run", silent=False)
+        for each in ("1", "end"):
+            record(recorder, each)
+            recorder.flush()
+        assert server.count("POST") == 1, "the server asked for time"
+
+
+def test_without_the_lease_no_event_is_written() -> None:
+    """The new leader reports what it does. The process that lost the Lease is about to exit."""
+
+    def fence(_resource: Resource) -> None:
+        raise LeaseLostError("lost")
+
+    with serving(GRANTED) as server:
+        server.api.fence = fence
+        recorder = EventRecorder(server.api, "run", silent=False)
+        record(recorder, "1", "2")
+        recorder.flush()
+        assert server.asked == []
 
 
 class Heard:
@@ -158,22 +269,22 @@ def test_reading_the_own_job_has_the_time_of_the_run(monkeypatch: pytest.MonkeyP
     """
     for name in ("FIRST_WAIT_SECONDS", "LONGEST_WAIT_SECONDS"):
         monkeypatch.setattr(retry, name, 9 * PATIENCE)
-    patience = retry.starting(9 * PATIENCE)
+    patience = retry.Patience(9 * PATIENCE)
     for said in (refused(401), refused(403), Said(503), SILENT):
         for seconds in (0.5 if said is SILENT else PATIENCE, 0.0):
             with serving(said) as server, bounded():
                 assert own_job(server.api, "gpu-operator", "post", patience, seconds) is None
                 assert len(server.asked) <= bool(seconds), said
     with serving(Said(503)) as server, pytest.raises(ApiError):
-        own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
+        own_job(server.api, "gpu-operator", "post", retry.Patience(0), 60)
     assert len(server.asked) == 1
     job = told(kind="Job", metadata={"uid": "u"}, status={"startTime": "2026-01-01T10:00:00Z"})
     with serving(job) as server:
-        own = own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
+        own = own_job(server.api, "gpu-operator", "post", retry.Patience(0), 60)
     assert own is not None
     assert (own.reference.uid, own.started.hour) == ("u", 10)
     late = told(kind="Job", metadata={"uid": "u"}, status={"startTime": "9999-12-31T23:59:59Z"})
     with serving(late) as server:  # its time counts from now at the latest
-        own = own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
+        own = own_job(server.api, "gpu-operator", "post", retry.Patience(0), 60)
         assert own is not None
         assert own.started <= server.api.now()

@@ -17,13 +17,12 @@ import pytest
 from hook.errors import ApiError, SettingsError
 from hook.kube import execplugin
 from hook.kube.client import Api
-from hook.kube.requests import NODES, Request
+from hook.kube.resources import NODES
 from tests.client.access import connected, kubeconfig
 from tests.client.certificates import Authority, server_side
 from tests.client.server import GRANTED, JSON, Said, refused, serving
 from tests.process.program import run
 
-ONE: Final = Request("get", NODES, name="gpu-0")
 V1: Final = "client.authentication.k8s.io/v1"
 V1BETA1: Final = "client.authentication.k8s.io/v1beta1"
 
@@ -101,14 +100,14 @@ def test_its_token_is_used_until_it_is_refused(
 
         nulls = ", args: null, env: null, installHint: null, interactiveMode: null, provideClusterInfo: null"
         api = connect(tmp_path, authority, server.port, plugin.user(version, nulls))
-        api.send(ONE)
-        api.send(ONE)
+        api.send("get", NODES, "gpu-0")
+        api.send("get", NODES, "gpu-0")
         assert plugin.runs == 1
         accepted = "Bearer second"
         plugin.prints(printed({"token": "second"}, version))
         with pytest.raises(ApiError):
-            api.send(ONE)
-        api.send(ONE)
+            api.send("get", NODES, "gpu-0")
+        api.send("get", NODES, "gpu-0")
         assert plugin.runs == 2
 
 
@@ -129,15 +128,15 @@ def test_its_certificate_is_presented_once_it_is_renewed(tmp_path: Path, plugin:
             return Said(200 if good else 401, b'{"kind": "Status"}', {**JSON, "connection": "keep-alive"})
 
         api = connect(tmp_path, authority, server.port, plugin.user())
-        api.send(ONE)
+        api.send("get", NODES, "gpu-0")
         accepted = "second"
         with pytest.raises(ApiError):
-            api.send(ONE)
+            api.send("get", NODES, "gpu-0")
         prints("second", "first")
         with pytest.raises(ApiError, match="client certificate: certificate and key"):
-            api.send(ONE)
+            api.send("get", NODES, "gpu-0")
         prints("second", "second")
-        api.send(ONE)
+        api.send("get", NODES, "gpu-0")
         assert [each.subject for each in server.heard] == ["first", "first", "second"]
         assert server.heard[0].connection == server.heard[1].connection
 
@@ -150,8 +149,8 @@ def test_it_runs_again_when_its_credentials_end(tmp_path: Path, plugin: Plugin, 
             plugin.prints(printed({"token": "secret", "expirationTimestamp": ends}))
             before = plugin.runs
             api = connect(tmp_path, authority, server.port, plugin.user())
-            api.send(ONE)
-            api.send(ONE)
+            api.send("get", NODES, "gpu-0")
+            api.send("get", NODES, "gpu-0")
             assert plugin.runs == before + runs
 
 
@@ -303,10 +302,10 @@ def test_a_time_that_no_clock_has_is_no_crash(tmp_path: Path, plugin: Plugin, au
         api = connect(tmp_path, authority, server.port, plugin.user())
         for text in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"):
             plugin.prints(printed({"token": "first", "expirationTimestamp": text}))
-            connect(tmp_path, authority, server.port, plugin.user()).send(ONE)
+            connect(tmp_path, authority, server.port, plugin.user()).send("get", NODES, "gpu-0")
             api.connection.refused(api.connection.prepare()[1])
-            api.send(ONE)
-            api.send(ONE)
+            api.send("get", NODES, "gpu-0")
+            api.send("get", NODES, "gpu-0")
 
 
 def test_one_that_fails_later_is_lost_credentials(tmp_path: Path, plugin: Plugin, authority: Authority) -> None:
@@ -314,10 +313,10 @@ def test_one_that_fails_later_is_lost_credentials(tmp_path: Path, plugin: Plugin
     with serving(refused(401), tls=server_side(authority.sign())) as server:
         api = connect(tmp_path, authority, server.port, plugin.user())
         with pytest.raises(ApiError):
-            api.send(ONE)
+            api.send("get", NODES, "gpu-0")
         plugin.prints("")
         with pytest.raises(ApiError, match=r"there are no credentials: .*the plugin printed no ExecCredential"):
-            api.send(ONE)
+            api.send("get", NODES, "gpu-0")
         assert len(server.asked) == 1
 
 
@@ -328,7 +327,7 @@ def test_the_time_of_a_request_counts_it(tmp_path: Path, plugin: Plugin, authori
         api.connection.refused(api.connection.prepare()[1])
         plugin.write('sleep 0.5; cat "$0.out"')
         with pytest.raises(ApiError, match="no time is left"):
-            api.send(ONE, 0.2)
+            api.send("get", NODES, "gpu-0", seconds=0.2)
         assert server.asked == []
 
 

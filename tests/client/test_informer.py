@@ -1,25 +1,37 @@
-"""Informers: what a watch brings, what is listed again, and what an informer does while it cannot read."""
+"""Informers: what a watch brings, when everything is listed again, and what is known while nothing can be read.
+
+The server here is scripted, for faults that a real one does not produce on demand (test_real_server.py has the others).
+"""
 
 from __future__ import annotations
 
-import re
+import gzip
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from hook.errors import ApiError, PermissionDeniedError
 from hook.kube import client, retry
 from hook.kube import informer as informers
-from hook.kube.informer import Informer
-from hook.kube.listing import ListWatch
-from hook.kube.requests import NODES, ListOptions
+from hook.kube.informer import Informer, ListWatch, list_views, pages
+from hook.kube.resources import NODES, RESOURCE_SLICES, Resource
+from hook.kube.retry import CONTROLLER, JOB, Patience
 from hook.objects import readers
 from hook.objects.views import Malformed
-from tests.client.server import EMPTY, PATIENCE, SILENT, Said, Server, events, listed, refused, serving, until
+from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, events, listed, refused, serving, until
 from tests.fixtures.objects import obj
 
 STATE: Final = "nvidia.com/gpu-driver-upgrade-state"
+CUT: Final = Said(200, b'{"type": "ADDED", "obj')
+"""A watch that breaks in the middle of an event."""
+WAITS: Final = Said(200, b"", {"content-type": "application/json", "content-length": "9"})
+"""A watch that is open until the test ends."""
 
 
 def node(name: str, version: str, state: str = "upgrade-done") -> dict[str, Any]:
@@ -27,155 +39,359 @@ def node(name: str, version: str, state: str = "upgrade-done") -> dict[str, Any]
     return obj("node", {"metadata": {"name": name, "resourceVersion": version, "labels": {STATE: state}}})
 
 
-def informer_of(
-    server: Server,
-    policy: retry.RetryPolicy | None = None,
-    changed: Callable[[Any, Any], object] = lambda *_views: None,
-) -> Informer:
-    """Start an informer of the nodes."""
-    patience = policy or retry.starting(PATIENCE)
-    informer = Informer(server.api, ListWatch(ListOptions(NODES), readers.node), changed, patience)  # type: ignore[arg-type]
-    informer.start()
-    return informer
+TWO: Final = listed(node("a", "1"), node("b", "2"), version="10")
 
 
-class Watched:
-    """Lists two nodes, then gives one answer for each watch; later ones end at once."""
+@dataclass
+class Script:
+    """Answers lists, and watches, with one answer after the other; then with the last one again."""
 
-    def __init__(self, *answers: Said) -> None:
-        self.answers = list(answers)
-        self.versions: list[str] = []
+    lists: list[Said] = field(default_factory=lambda: [TWO])
+    watches: list[Said] = field(default_factory=lambda: [WAITS])
+    queries: list[dict[str, str]] = field(default_factory=list)
+    """What the watches asked for."""
 
     def __call__(self, line: str) -> Said:
         """Answer."""
-        if "watch=true" not in line:
-            return listed(node("a", "1"), node("b", "2"), version="10")
-        found = re.search("resourceVersion=([^&]*)", line)
-        self.versions.append(found[1] if found else "")
-        return self.answers.pop(0) if self.answers else Said(200)
+        query = {key: values[0] for key, values in parse_qs(urlsplit(line.split(" ")[1]).query).items()}
+        answers = self.lists
+        if "watch" in query:
+            self.queries.append(query)
+            answers = self.watches
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    @property
+    def versions(self) -> list[str]:
+        """Return from which versions was watched."""
+        return [query["resourceVersion"] for query in self.queries]
 
 
-def after(watched: Watched, watches: int) -> tuple[dict[str, Any], Server]:
-    """Follow until so many watches were opened; return what is known then, by name."""
-    with serving(watched) as server:
-        informer = informer_of(server)
-        until(lambda: len(watched.versions) > watches, "so many watches")
-        informer.stop()
-        return {view.name: view for view in informer.views()}, server
+@contextmanager
+def following(
+    script: Script | Callable[[str], Said],
+    patience: Patience = JOB,
+    resource: Resource = NODES,
+    changed: Callable[[Any, Any], None] = lambda _before, _after: None,
+) -> Iterator[tuple[Informer, Server]]:
+    """Follow the nodes of a server."""
+    with serving(script) as server:
+        informer = Informer(server.api, ListWatch(resource, readers.node), changed, patience)
+        informer.start()
+        try:
+            yield informer, server
+        finally:
+            informer.stop()
+
+
+def names(informer: Informer) -> dict[str, str]:
+    """Return the upgrade state of each node that is known, and "malformed" for what is not readable."""
+    views = informer.views()
+    return {view.name: "malformed" if isinstance(view, Malformed) else view.labels[STATE] for view in views}
 
 
 def test_each_event_does_what_it_says() -> None:
-    """A bookmark says where to go on; one without a version says nothing. A malformed object is there, and named."""
-    odd = node("d", "14")
-    odd["spec"] = {"taints": 7}
+    """A bookmark says from where to continue. A malformed object is there, and named."""
+    odd = {**node("d", "14"), "spec": {"taints": 7}}
     changes = events(
-        ("DELETED", node("a", "11")), ("ADDED", node("c", "12")), ("MODIFIED", node("b", "13", "drain-required")),
+        ("DELETED", node("a", "11")),
+        ("ADDED", node("c", "12")),
+        ("MODIFIED", node("b", "13", "drain-required")),
         ("ADDED", odd),
-    )  # fmt: skip
-    mark = {"kind": "Node", "metadata": {"resourceVersion": "77"}}
-    watched = Watched(changes, events(("BOOKMARK", mark)), events(("BOOKMARK", {"metadata": {}})))
-    known, server = after(watched, 3)
-    assert known.keys() == {"b", "c", "d"}
-    assert (known["b"].labels[STATE], isinstance(known["d"], Malformed)) == ("drain-required", True)
-    assert watched.versions[:4] == ["10", "14", "77", "77"]
-    assert server.count("limit") == 1
+    )
+    mark = events(("BOOKMARK", {"kind": "Node", "metadata": {"resourceVersion": "77"}}))
+    script = Script(watches=[changes, mark, events(("BOOKMARK", {"metadata": {}})), WAITS])
+    with following(script) as (informer, server):
+        until(lambda: len(script.queries) >= 4, "four watches")
+        assert names(informer) == {"b": "drain-required", "c": "upgrade-done", "d": "malformed"}
+        assert script.versions == ["10", "14", "77", "77"]
+        assert server.count("limit") == 1
+
+
+def test_each_change_is_reported_with_the_view_before() -> None:
+    """A change that alters no view is none, and a second list reports only what differs."""
+    heard: list[tuple[str, str]] = []
+
+    def changed(before: Any, after: Any) -> None:  # noqa: ANN401 - views
+        if before is not None or after is not None:
+            heard.append(tuple("" if view is None else view.labels[STATE] for view in (before, after)))  # type: ignore[arg-type]
+
+    same = events(("MODIFIED", node("a", "11")), ("MODIFIED", node("a", "12", "x")), ("DELETED", node("a", "13", "x")))
+    again = listed(node("b", "20", "y"), version="20")
+    script = Script([TWO, again], [same, events(("ERROR", {"kind": "Status", "code": 410})), WAITS])
+    with following(script, changed=changed):
+        until(lambda: script.versions[-1:] == ["20"], "it was listed again")
+        done = "upgrade-done"
+        assert heard == [("", done), ("", done), (done, "x"), ("x", ""), (done, "y")]
+
+
+def test_watches_ask_for_bookmarks_and_for_what_was_listed() -> None:
+    """A watch without the selector of its list would bring every object of the cluster."""
+    script = Script()
+    with following(script, resource=NODES.select(labels="gpu=true", fields="x=y")) as (_informer, server):
+        until(lambda: script.queries, "it watches")
+        (query,) = script.queries
+        assert (query["allowWatchBookmarks"], query["labelSelector"], query["fieldSelector"]) == (
+            "true",
+            "gpu=true",
+            "x=y",
+        )
+        shortest = informers.WATCH_SECONDS
+        assert shortest <= int(query["timeoutSeconds"]) < shortest + informers.WATCH_SPREAD_SECONDS
+        assert server.count("limit=50&labelSelector=gpu%3Dtrue&fieldSelector=x%3Dy") == 1
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        events(("ADDED", node("c", "12")), ("ERROR", {"kind": "Status", "code": 410, "message": "expired"})),
+        events(("ADDED", node("c", "12")), ("ERROR", {"kind": "Status", "code": 401, "message": "no"})),
+        events(("ADDED", node("c", "12")), ("ERROR", {"kind": "Status", "code": 403, "message": "no"})),
+        refused(410),
+        refused(401),
+        refused(403),
+    ],
+)
+def test_a_watch_that_is_refused_lists_again(broken: Said) -> None:
+    """What it missed is not known. Credentials and RBAC change, so a 401 or 403 has the patience of a list."""
+    script = Script(watches=[broken, WAITS])
+    with following(script) as (informer, server):
+        until(lambda: len(script.queries) >= 2, "the next watch")
+        assert names(informer).keys() == {"a", "b"}
+        assert (script.versions, server.count("limit")) == (["10", "10"], 2)
+        until(lambda: informer.out_of_sync is None, "it is in sync")
+
+
+@pytest.mark.parametrize("broken", [CUT, Said(), Said(503), refused(429)])
+def test_a_watch_that_broke_or_is_throttled_is_continued(broken: Said) -> None:
+    """From its last version, without a list. Until it is open again, the cache counts as out of sync."""
+    opened = threading.Event()
+    answers = iter([events(("ADDED", node("c", "12"))), broken])
+
+    def answer(line: str) -> Said:
+        if "watch" not in line:
+            return TWO
+        if (said := next(answers, None)) is None:
+            opened.wait(PATIENCE)
+        return said or WAITS
+
+    with following(answer) as (informer, server):
+        until(lambda: server.count("watch") >= 3 and informer.out_of_sync, "it is out of sync")
+        assert "nodes" in str(informer.out_of_sync)
+        opened.set()
+        until(lambda: informer.out_of_sync is None, "it is in sync")
+        assert names(informer).keys() == {"a", "b", "c"}
+        assert server.count("limit") == 1
+        assert server.count("resourceVersion=12") == 2
+
+
+def test_an_outage_is_as_old_as_its_first_failure() -> None:
+    """Each further failure gives the reason, not the time. After a gap, everything is read again."""
+    down = threading.Event()
+
+    def answer(line: str) -> Said:
+        return Said(503) if down.is_set() else events() if "watch" in line else TWO
+
+    with following(answer) as (informer, server):
+        until(lambda: server.count("watch"), "it watches")
+        down.set()
+        until(lambda: informer.out_of_sync, "it is out of sync")
+        first, asked = informer.out_of_sync, len(server.asked)
+        until(lambda: len(server.asked) > asked + 2, "it tries again")
+        assert first is not None
+        assert informer.out_of_sync is not None
+        assert informer.out_of_sync.last_synced == first.last_synced
+
+
+def test_after_a_long_gap_everything_is_listed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch does not report when it has caught up. Until a list does, the cache is out of sync."""
+    monkeypatch.setattr(informers, "LONGEST_GAP_SECONDS", 0.0)
+    script = Script([TWO, listed(node("c", "30"), version="30")], [Said(), WAITS])
+    with following(script) as (informer, _server):
+        until(lambda: script.versions[-1:] == ["30"], "it was listed again")
+        assert names(informer).keys() == {"c"}
+
+
+def test_after_silence_everything_is_listed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch that outlives its time without a byte was cut off somewhere. What it missed is not asked of it."""
+    monkeypatch.setattr(informers, "WATCH_SECONDS", 0)
+    monkeypatch.setattr(informers, "WATCH_SPREAD_SECONDS", 1)
+    monkeypatch.setattr(client, "WATCH_SLACK_SECONDS", 0.1)
+    script = Script([TWO, listed(node("c", "30"), version="30")], [SILENT])
+    with following(script) as (informer, _server):
+        until(lambda: names(informer).keys() == {"c"}, "it was listed again")
+
+
+@pytest.mark.parametrize("patience", [JOB, CONTROLLER])
+def test_a_list_that_expires_begins_again(patience: Patience) -> None:
+    """However often, also before anything was read: pages of two lists are not consistent. It ends no process."""
+    first = listed(node("a", "1"), version="10", **{"continue": "more"})
+    rest = listed(node("b", "2"), version="10")
+    script = Script([*[first, refused(410)] * 4, first, rest])
+    with following(script, patience) as (informer, server):
+        until(lambda: informer.synced, "it is listed")
+        assert (set(names(informer)), informer.problem) == ({"a", "b"}, None)
+        assert server.count("continue=more") == 5
+
+
+def test_a_page_that_broke_off_is_read_again() -> None:
+    """Only that page, and also a compressed one."""
+    first = listed(node("a", "1"), version="10", **{"continue": "more"})
+    packed = listed(node("b", "2"), version="10")
+    packed = Said(200, gzip.compress(packed.body), {**packed.headers, "content-encoding": "gzip"})
+    with following(Script([first, Said(200, b'{"items": ['), Said(), packed])) as (informer, server):
+        until(lambda: informer.synced, "it is listed")
+        assert names(informer).keys() == {"a", "b"}
+        assert (server.count("limit"), server.count("continue=more")) == (4, 3)
 
 
 def test_a_kind_that_comes_and_goes() -> None:
-    """Not served is known, too: it is absent then, and nothing of before is left; it is asked for again."""
+    """A kind whose CRD is missing is known to be absent, and is asked for again. Nothing of before is left."""
     served = threading.Event()
-    page = listed(node("a", "1"), version="10")
 
     def answer(line: str) -> Said:
-        return refused(404) if not served.is_set() else Said(200) if "watch=true" in line else page
+        return refused(404) if not served.is_set() else events() if "watch=true" in line else TWO
 
-    with serving(answer) as server:
-        informer = informer_of(server)
+    with following(answer) as (informer, _server):
         until(lambda: informer.synced, "it is listed")
         assert (informer.absent, informer.views(), informer.out_of_sync) == (True, (), None)
         served.set()
         until(lambda: not informer.absent, "it is available")
-        assert ["a"] == [view.name for view in informer.views()]
+        assert names(informer).keys() == {"a", "b"}
         served.clear()
         until(lambda: informer.absent, "it is gone")
         assert (informer.views(), informer.problem) == ((), None)
-        informer.stop()
 
 
-def test_an_error_within_a_watch_lists_again() -> None:
-    """What it missed is not known. Also a refusal may pass: credentials rotate, and RBAC changes."""
-    for code in (410, 401, 403):
-        error = {"kind": "Status", "code": code, "message": "no"}
-        watched = Watched(events(("ADDED", node("c", "12")), ("ERROR", error), ("ADDED", node("d", "13"))))
-        known, server = after(watched, 1)
-        assert {"a", "b"} == set(known), code
-        assert watched.versions[:2] == ["10", "10"], code
-        assert server.count("limit") == 2, code
+def test_the_newest_version_that_the_server_has_is_read() -> None:
+    """An upgrade of Kubernetes removes old versions and brings new ones."""
+    served = ["v1beta1"]
 
+    def answer(line: str) -> Said:
+        if f"/{served[0]}/" not in line:
+            return refused(404)
+        return events() if "watch=true" in line else listed(version="10")
 
-def test_an_informer_that_is_stopped_tries_nothing_again() -> None:
-    """A kind that is needed no more is let go of also while it cannot be read, however endless the patience."""
-    for said in (Said(), refused(403)):
-        with serving(said) as server:
-            informer = informer_of(server, retry.CONTROLLER)
-            until(lambda: server.count("/nodes") > 1, "it tries again")
-            informer.stop()
-            informer._thread.join(PATIENCE)
-            assert (informer._thread.is_alive(), informer.problem) == (False, None), said
+    with following(answer, resource=RESOURCE_SLICES) as (informer, server):
+        until(lambda: informer.synced, "it is listed")
+        assert not informer.absent
+        until(lambda: server.count("v1beta1/resourceslices?watch"), "it is watched")
+        served[0] = "v1"
+        until(lambda: server.count("/v1/resourceslices?watch"), "the next version is watched")
+        assert not informer.absent
 
 
 def test_watches_that_bring_nothing_become_rare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that ends each one at once is not asked five times a second, by a dozen watches, for hours."""
+    """A server that ends each watch at once is not flooded. One that was useful ends the bad time."""
     pauses: list[float] = []
-    with serving(lambda line: Said(200) if "watch" in line else EMPTY) as server:
-        informer = Informer(
-            server.api, ListWatch(ListOptions(NODES), readers.node), lambda *_views: None, retry.CONTROLLER
-        )
+    useful = events(("BOOKMARK", {"metadata": {"resourceVersion": "11"}}))
+    script = Script(watches=[*[events()] * 15, useful, events(), events()])
+    monkeypatch.setattr(retry, "LONGEST_WAIT_SECONDS", 10.0)
+    with serving(script) as server:
+        informer = Informer(server.api, ListWatch(NODES, readers.node), lambda *_views: None, CONTROLLER)
 
-        def wait(seconds: float) -> bool:
+        def sleep(seconds: float) -> None:
             pauses.append(seconds)
-            if len(pauses) > 20:
-                informer._stopping.set()
-            return False
+            if len(pauses) == 17:
+                informer.stop()
 
-        monkeypatch.setattr(informer._stopping, "wait", wait)
-        monkeypatch.setattr(retry, "LONGEST_WAIT_SECONDS", 10.0)
-        monkeypatch.setattr(informers, "SHORT_WATCH_SECONDS", 2 * PATIENCE)
+        monkeypatch.setattr(informer, "_sleep", sleep)
         informer.start()
         informer._thread.join(PATIENCE)
-    assert (pauses[0], pauses[1]) == (informers.NEXT_WATCH_SECONDS, informers.NEXT_WATCH_SECONDS)
-    assert all(10 <= pause <= 10.1 for pause in pauses[14:])
+    soon = informers.NEXT_WATCH_SECONDS
+    assert (pauses[0], pauses[15], pauses[16]) == (soon, soon, soon)
+    assert all(10 <= pause <= 10.1 for pause in pauses[13:15])
+    assert sorted(pauses[:8]) == pauses[:8]
 
 
-def test_after_a_long_gap_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A watch does not report when it has caught up; until a list does, the cache is out of sync."""
-    monkeypatch.setattr(informers, "LONGEST_GAP_SECONDS", 0.0)
-    up = threading.Event()
-    up.set()
+def test_a_watch_that_must_wait_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's Retry-After counts also for watches."""
+    pauses: list[float] = []
+    with serving(Script(watches=[refused(429, **{"retry-after": "7"})])) as server:
+        informer = Informer(server.api, ListWatch(NODES, readers.node), lambda *_views: None, CONTROLLER)
+
+        def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+            informer.stop()
+
+        monkeypatch.setattr(informer, "_sleep", sleep)
+        informer.start()
+        informer._thread.join(PATIENCE)
+    assert pauses == [7.0]
+
+
+@pytest.mark.parametrize("said", [Said(503), Said(), refused(403)])
+def test_an_informer_that_is_stopped_tries_nothing_again(said: Said) -> None:
+    """A kind that is needed no more is let go of also while it cannot be read, however endless the patience."""
+    with following(lambda _line: said, CONTROLLER) as (informer, server):
+        until(lambda: server.count("/nodes") > 1, "it tries again")
+        informer.stop()
+        informer._thread.join(PATIENCE)
+        assert (informer._thread.is_alive(), informer.problem) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "patience", "status"),
+    [(Said(503), Patience(0.0), 503), (refused(403), Patience(0.0, 0.0), 403), (refused(400), CONTROLLER, 400)],
+)
+def test_what_ends_an_informer_is_known(said: Said, patience: Patience, status: int) -> None:
+    """The time for retries is over, or no retry helps: a selector that the server rejects."""
+    with following(lambda _line: said, patience) as (informer, _server):
+        until(lambda: informer.problem, "it ends")
+        assert informer.problem is not None
+        assert informer.problem.status == status
+        assert isinstance(informer.problem, PermissionDeniedError) is (status == 403)
+
+
+def test_an_outage_after_the_first_list_ends_nothing() -> None:
+    """A Job that has read everything once outlasts the API server's absence, although it would not have begun in it."""
+    back = threading.Event()
 
     def answer(line: str) -> Said:
-        return (Said(200) if "watch" in line else EMPTY) if up.is_set() else Said()
+        if back.is_set():
+            return WAITS if "watch" in line else TWO
+        return refused(410) if "watch" in line else Said(503) if server.count("watch") else TWO
 
-    with serving(answer) as server:
-        informer = informer_of(server)
-        until(lambda: server.count("watch") > 0, "it watches")
-        lists = server.count("limit")
-        up.clear()
-        until(lambda: informer.out_of_sync is not None, "it is out of sync")
-        assert "nodes" in str(informer.out_of_sync)
-        up.set()
+    with following(answer, Patience(0.0)) as (informer, server):
+        until(lambda: server.count("limit") > 4, "it lists again and again")
+        assert informer.problem is None
+        back.set()
         until(lambda: informer.out_of_sync is None, "it is in sync")
-        informer.stop()
-        assert server.count("limit") > lists
 
 
-def test_after_silence_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A watch that outlives its time without a byte was cut off somewhere; what it missed is not asked of it."""
-    monkeypatch.setattr(informers, "WATCH_SECONDS", 0)
-    monkeypatch.setattr(informers, "WATCH_SPREAD_SECONDS", 1)
-    monkeypatch.setattr(client, "WATCH_SLACK_SECONDS", 0.1)
-    with serving(lambda line: SILENT if "watch" in line else EMPTY) as server:
-        informer = informer_of(server)
-        until(lambda: server.count("limit") >= 3, "it is listed again and again")
-        informer.stop()
-        assert 2 <= server.count("watch") <= server.count("limit")
+# The second read.
+
+
+def test_a_second_read_shows_what_a_watch_does_not() -> None:
+    """Changed, vanished and new objects. A view that is equal is the same object: a fleet is in memory once."""
+    again = listed(node("a", "1"), node("c", "9", "x"), version="5")
+    with following(Script([TWO, again])) as (informer, _server):
+        until(lambda: informer.synced, "it is listed")
+        first, _second = informer.views()
+        views, absent = informer.read_again(retry.FOREVER)
+        assert ([view.name for view in views], absent) == (["a", "c"], False)
+        assert views[0] is first
+        assert names(informer).keys() == {"a", "b"}, "the watch continues from where it was"
+
+
+def test_a_second_read_sees_that_a_kind_is_gone() -> None:
+    """Then nothing is left of it."""
+    with following(Script([TWO, refused(404)])) as (informer, _server):
+        until(lambda: informer.synced, "it is listed")
+        assert informer.read_again(retry.FOREVER) == ((), True)
+
+
+@pytest.mark.parametrize("said", [SILENT, Said(503), refused(403)])
+def test_a_second_read_ends_in_its_time(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It raises what prevented it, and does not outlast the run's deadline."""
+    monkeypatch.setattr(retry, "WRITE", CONTROLLER)
+    with following(Script([TWO, said])) as (informer, _server), bounded():
+        until(lambda: informer.synced, "it is listed")
+        with pytest.raises(ApiError):
+            informer.read_again(time.monotonic() + 0.3)
+
+
+def test_a_missing_permission_ends_a_second_read() -> None:
+    """It has the 15 seconds of new RBAC rules, and not the time until the deadline."""
+    assert retry.WRITE.seconds(PermissionDeniedError("list", "nodes", "")) == 15.0
+    with serving(refused(403)) as server, pytest.raises(PermissionDeniedError):
+        list_views(pages(server.api, Patience(retry.FOREVER, 0.0)), ListWatch(NODES, readers.node))

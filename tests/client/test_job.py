@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from itertools import product
@@ -18,22 +16,20 @@ from hook import cli
 from hook.config import Duration, OnDeadline, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
-from hook.errors import PermissionDeniedError
-from hook.kube import cache as caches
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
-from hook.kube.requests import NODES, ListOptions
 from hook.objects.drivers import STACKS, StackName
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome, Runner
 from hook.run.report import next_step
 from hook.run.statusobject import StatusObject
 from hook.run.view import Viewer
-from tests.client.fixtured import DISCOVERY, Shown
-from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, refused, serving, told, until
+from tests.client.fixtured import Shown
+from tests.client.server import PATIENCE, SILENT, Said, Server, refused, serving, told, until
 from tests.fixtures.cluster import cluster, labelled, stale
 from tests.unit.decide import patches
 
+SLICES: Final = "/resourceslices"
 JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "uid")
 DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well")
 FAIL: Final = Decision(Phase.FAIL, Reason.DRIVER_FAILING, "it crashes")
@@ -45,9 +41,8 @@ PASSED: Final = Settings().timeout.total_seconds() + 1
 
 def runner(server: Server, settings: Settings | None = None, ago: float = 0.0) -> Runner:
     """Return a run whose Job started so many seconds ago, by the server's clock."""
-    server.api.list_page(ListOptions(NODES).page())
     asked = settings or Settings()
-    cache = Cache(server.api, asked, retry.starting(PATIENCE))
+    cache = Cache(server.api, asked, retry.Patience(PATIENCE))
     own = Job(JOB, server.api.now() - timedelta(seconds=ago))
     return Runner(server.api, cache, asked, EventRecorder(server.api, "run", silent=True), own)
 
@@ -59,17 +54,11 @@ def ended(run: Runner) -> Outcome:
     return outcome
 
 
-def test_a_fleet_that_is_well_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the versions of ResourceSlices could not be read at first: the loop asks again."""
-    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
-    for troubles in (0, 2):
-        answers = [Said(503)] * troubles
-        with serving(shown := Shown(cluster())) as server:
-            run = runner(server)
-            shown.instead = lambda line: answers.pop() if line.endswith(DISCOVERY) and answers else None
-            outcome = ended(run)
-            found = outcome.decision.reason, outcome.exit_code, server.writes, answers
-            assert found == (Reason.NOTHING_STALE, 0, [], []), troubles
+def test_a_fleet_that_is_well_is_done() -> None:
+    """The run succeeds, and writes nothing."""
+    with serving(Shown(cluster())) as server:
+        outcome = ended(runner(server))
+        assert (outcome.decision.reason, outcome.exit_code, server.writes) == (Reason.NOTHING_STALE, 0, [])
 
 
 def test_a_dry_run_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -93,7 +82,7 @@ def test_a_failed_node_that_holds_up_others_is_reported_meanwhile(caplog: pytest
     held_up = "a fails and keeps its place in the upgrade, for which b waits"
     with serving(Shown(found)) as server:
         run = runner(server)
-        run._cache.watch_fleet()
+        run._cache.start()
         until(run._loop.observe, "all is read")
         seen = run._loop.observe()
         assert seen is not None
@@ -119,7 +108,7 @@ def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:
         if "DELETE" in line:
             deleted.append(json.loads(body))
             run._job = Job(JOB, server.api.now() - timedelta(seconds=PASSED))  # which ends it
-        return shown.dated(told(kind="Status"))
+        return told(kind="Status")
 
     with serving(shown, wrote) as server:
         run = runner(server)
@@ -140,9 +129,8 @@ def test_the_time_counts_from_the_jobs_start() -> None:
             assert (outcome.decision.reason, outcome.exit_code) == (Reason.TIME_UP, code)
             assert STACKS[settings.stack].upgrade.state in next_step(outcome.decision, STACKS[settings.stack]), settings
             assert run._deadline == run._started + settings.timeout - settings.margin
-            assert run._cache.end < time.monotonic()  # its questions know the same end
     with serving(Shown(cluster())) as server:  # without a Job, from when this process connected
-        cache = Cache(server.api, Settings(), retry.starting(1))
+        cache = Cache(server.api, Settings(), retry.Patience(1))
         run = Runner(server.api, cache, Settings(), EventRecorder(server.api, "", silent=True), None)
         until(lambda: server.api.now() > server.api.began, "time passes")
         assert run._started == server.api.began
@@ -151,16 +139,16 @@ def test_the_time_counts_from_the_jobs_start() -> None:
 def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its Job, or the versions of ResourceSlices: refused credentials have two minutes, but not beyond the deadline."""
+    """Its Job, or a kind of object: refused credentials are tried again for some time, but not beyond the deadline."""
     monkeypatch.setattr(cli, "ignore_signals", lambda: None)
     values = {"service_account_dir": str(tmp_path), "job_namespace": "gpu-operator", "log_format": "json"}
     values |= {"status_name": ""}
-    for part, said in product(("", DISCOVERY), (refused(401), Said(503), SILENT)):
+    for part, said in (*product(("",), (refused(401), Said(503), SILENT)), (SLICES, refused(401))):
         message = tmp_path / "message"
         message.touch()
         shown = Shown(cluster())
-        shown.instead = lambda line: said if line.endswith(part) else None
-        shown.dated = lambda said: said  # type: ignore[method-assign]
+        shown.instead = lambda line: said if part in line else None
+        shown.now = None
         mine = {**values, "termination_log": str(message), "job_name": "" if part else "post"}
         with serving(shown) as server:
             settings = Settings(timeout=Duration(seconds=2))
@@ -176,6 +164,7 @@ def test_an_end_that_could_not_be_confirmed_in_time_is_a_deadline() -> None:
         before = len(server.asked)
         for decision in (DONE, FAIL):
             found = run._confirmed(decision)
+            assert found is not None
             assert (found.phase, found.reason) == (Phase.DEADLINE, Reason.TIME_UP)
             assert decision.message in found.message
         assert run._confirmed(LATE) is LATE
@@ -186,92 +175,17 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
     """The second decision is returned; one that differs is no end, and is not read again at once."""
     with serving(Shown(cluster())) as server:
         run = runner(server)
-        run._cache.watch_fleet()
+        run._cache.start()
         until(run._loop.observe, "all is read")
-        assert run._confirmed(FAIL) == replace(FAIL, phase=Phase.WAIT)
+        assert run._confirmed(FAIL) is None
         asked = server.count("limit=")
-        assert run._confirmed(DONE) == replace(DONE, phase=Phase.WAIT)  # it was just read
+        assert run._confirmed(DONE) is None  # it was just read
         assert server.count("limit=") == asked
         run._confirm_after = 0.0
         found = run._confirmed(DONE)
         run._cache.stop()
+    assert found is not None
     assert (found.phase, found.message != DONE.message) == (Phase.DONE, True)
-
-
-def test_a_missing_permission_for_the_second_read_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not at the deadline: an administrator has to restore it. What may pass is tried again."""
-    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, denied=0))
-    with serving(shown := Shown(cluster())) as server:
-        run = runner(server)
-        run._cache.watch_fleet()
-        until(run._loop.observe, "all is read")
-        shown.instead = lambda _line: Said(503)
-        assert run._confirmed(DONE).phase is Phase.WAIT
-        shown.instead = lambda line: refused(403) if "/nodes?" in line else None
-        run._confirm_after = 0.0
-        with pytest.raises(PermissionDeniedError, match="permission missing: list nodes"):
-            run._confirmed(DONE)
-        run._cache.stop()
-
-
-def test_a_second_read_ends_at_the_deadline() -> None:
-    """A server that hangs does not hold up the report, and a success that no second read confirmed is none."""
-    with serving(shown := Shown(cluster())) as server:
-        run = runner(server, ago=PASSED - 2 - Settings().margin.total_seconds())
-        run._cache.watch_fleet()
-        until(run._loop.observe, "all is read")
-        shown.instead = lambda line: None if "watch=" in line else SILENT
-        with bounded():
-            assert run._confirmed(DONE).phase is Phase.WAIT
-        until(lambda: run._left <= 0, "the time is up")
-        assert run._confirmed(DONE).phase is Phase.DEADLINE
-        run._cache.stop()
-
-
-def test_an_end_that_is_not_confirmed_opens_no_gate() -> None:
-    """The status object shows no success that only the watches saw."""
-    shown, phases = Shown(cluster()), list[str]()
-    lists = {"confirmed": False}
-
-    def wrote(_line: str, body: bytes) -> Said:
-        phases.append(json.loads(body)["data"]["phase"])
-        return told(kind="ConfigMap")
-
-    def second(line: str) -> Said | None:
-        if "/nodes?" not in line or "watch=" in line or lists["confirmed"]:
-            return None
-        return None if not phases else refused(503)
-
-    with serving(shown, wrote) as server:
-        run = runner(server)
-        run._status_object = StatusObject(server.api, "ns", "it-status")
-        run._cache.watch_fleet()
-        until(run._loop.observe, "all is read")
-        run._confirm_after = time.monotonic() + 0.5
-        shown.instead = second
-        with ThreadPoolExecutor() as pool:
-            outcome = pool.submit(run.run)
-            until(lambda: phases, "the first state is written")
-            lists["confirmed"] = True
-            run.show_end(outcome.result(PATIENCE))
-        run._cache.stop()
-    assert phases == ["Progressing", "Succeeded"]
-
-
-def test_a_run_that_is_out_of_time_still_shows_its_result() -> None:
-    """One write has its time after the deadline. There is no time to repeat it."""
-    for answer in (told(kind="ConfigMap"), Said(503)):
-        bodies: list[bytes] = []
-
-        def wrote(_line: str, body: bytes) -> Said:
-            bodies.append(body)
-            return answer
-
-        with serving(Shown(cluster()), wrote=wrote) as server, bounded():
-            run = runner(server, ago=10 * PASSED)
-            run._status_object = StatusObject(server.api, "ns", "it-status")
-            run.show_end(Outcome(LATE, EXIT_DEADLINE))
-        assert ["TimedOut"] == [json.loads(body)["data"]["phase"] for body in bodies]
 
 
 def test_exit_codes() -> None:

@@ -10,14 +10,13 @@ import pytest
 
 from hook.errors import SettingsError
 from hook.kube import client, connection
-from hook.kube.requests import NODES, Request
+from hook.kube.resources import NODES
 from tests.client import access
 from tests.client.access import connected
 from tests.client.certificates import Authority, server_side
 from tests.client.server import GRANTED, serving
 from tests.process.program import run
 
-ONE: Final = Request("get", NODES, name="gpu-0")
 WHOLE: Final = (
     "clusters: [{name: k, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n"
     "contexts: [{name: c, context: {cluster: k, user: u}}]\ncurrent-context: c\n"
@@ -150,7 +149,7 @@ def test_paths_are_relative_to_their_file(tmp_path: Path, monkeypatch: pytest.Mo
         file = access.kubeconfig(tmp_path, f"https://127.0.0.1:{server.port}", cluster, user)
         (inner / "other").write_text("current-context: c\n")
         monkeypatch.setenv(connection.KUBECONFIG, f"other:../{file.name}")
-        client.connect("", "", "/nonexistent").send(ONE)
+        client.connect("", "", "/nonexistent").send("get", NODES, "gpu-0")
         assert [each.subject for each in server.heard] == ["someone"]
 
 
@@ -160,15 +159,17 @@ def test_what_is_null_is_empty(tmp_path: Path) -> None:
     user = ", ".join(f"{name}: null" for name in nulls)
     cluster = "certificate-authority: null, proxy-url: ~, tls-server-name: , insecure-skip-tls-verify: null"
     with serving(GRANTED) as server:
-        connected(access.kubeconfig(tmp_path, server.api.host, f"{cluster}, extensions: null", user)).send(ONE)
+        connected(access.kubeconfig(tmp_path, server.api.host, f"{cluster}, extensions: null", user)).send(
+            "get", NODES, "gpu-0"
+        )
         file = tmp_path / "kubeconfig"
         file.write_text(
             f"clusters: [{{name: k, cluster: {{server: '{server.api.host}'}}}}]\nusers: null\n"
             "contexts: [{name: c, context: {cluster: k, user: null}}]\ncurrent-context: c\nextensions: null\n"
         )
-        connected(file).send(ONE)
+        connected(file).send("get", NODES, "gpu-0")
         file.write_text(WHOLE.replace("user: {}", "user: null").replace("http://127.0.0.1:1", server.api.host))
-        connected(file).send(ONE)
+        connected(file).send("get", NODES, "gpu-0")
         assert len(server.asked) == 3
 
 
@@ -176,5 +177,5 @@ def test_a_server_may_have_a_path(tmp_path: Path) -> None:
     """As behind Rancher; and its scheme may be in capitals."""
     with serving(GRANTED) as server:
         host = server.api.host.replace("http", "HTTP")
-        connected(access.kubeconfig(tmp_path, f"{host}/k8s/clusters/c-1/")).send(ONE)
+        connected(access.kubeconfig(tmp_path, f"{host}/k8s/clusters/c-1/")).send("get", NODES, "gpu-0")
         assert server.asked == ["GET /k8s/clusters/c-1/api/v1/nodes/gpu-0"]

@@ -14,12 +14,11 @@ import pytest
 
 from hook.errors import ApiError, SettingsError, UntrustedError
 from hook.kube import client, proxies
-from hook.kube.requests import NODES, Request
+from hook.kube.resources import NODES
 from tests.client.access import account, connected, kubeconfig
 from tests.client.certificates import Authority, server_side
 from tests.client.server import GRANTED, serving
 
-ONE: Final = Request("get", NODES, name="gpu-0")
 VARIABLES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 NAME: Final = "api.inside.example"
 """Name of a server that only the proxy can look up."""
@@ -195,12 +194,12 @@ def test_requests_go_through_a_proxy(scheme: str, tmp_path: Path, monkeypatch: p
         monkeypatch.setenv("HTTPS_PROXY", proxy)
         by_variable = connected(kubeconfig(tmp_path, f"https://{NAME}", trusted))
         for api in (by_field, by_variable):
-            api.send(ONE)
+            api.send("get", NODES, "gpu-0")
             said = wanted.pop()
             assert NAME.encode() in said
             assert (BASIC.encode() if scheme == "http" else b"\x08me@there\x04p:ss") in said
         with pytest.raises(UntrustedError, match="Hostname mismatch"):
-            connected(kubeconfig(tmp_path, "https://other.example", trusted)).send(ONE)
+            connected(kubeconfig(tmp_path, "https://other.example", trusted)).send("get", NODES, "gpu-0")
         assert len(server.asked) == 2
 
 
@@ -214,7 +213,7 @@ def test_a_pod_uses_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         folder = account(tmp_path, authority.certificate, 443, monkeypatch)
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.255.255.1")
         monkeypatch.setenv("HTTPS_PROXY", f"socks5://127.0.0.1:{port}")
-        client.connect("", "", str(folder)).send(ONE)
+        client.connect("", "", str(folder)).send("get", NODES, "gpu-0")
         assert len(wanted) == 1
 
 
@@ -229,9 +228,9 @@ def test_a_proxy_may_speak_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ):
         cluster = f"{field}, proxy-url: 'https://127.0.0.1:{port}'"
         with pytest.raises(UntrustedError, match="the certificate of the proxy is refused: "):
-            connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send(ONE)
+            connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send("get", NODES, "gpu-0")
         monkeypatch.setenv("SSL_CERT_FILE", str(theirs.certificate))
-        connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send(ONE)
+        connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send("get", NODES, "gpu-0")
         assert len(wanted) == 1
 
 
@@ -242,13 +241,15 @@ def test_a_proxy_that_is_down_is_an_outage(scheme: str, tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         cluster = f"proxy-url: '{scheme}://me:secret@127.0.0.1:{taken.getsockname()[1]}'"
         with pytest.raises(ApiError, match=f"{NAME} through the proxy 127.0.0.1: [^@]*refused$"):
-            connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send(ONE)
+            connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send("get", NODES, "gpu-0")
 
 
 def test_plain_requests_keep_each_header(tmp_path: Path) -> None:
     """A proxy gets a request without TLS itself. Two groups stay two groups."""
     with serving(GRANTED) as proxy:
         fields = f"proxy-url: 'http://127.0.0.1:{proxy.port}'"
-        connected(kubeconfig(tmp_path, f"http://{NAME}", fields, "as: me, as-groups: [a, b]")).send(ONE)
+        connected(kubeconfig(tmp_path, f"http://{NAME}", fields, "as: me, as-groups: [a, b]")).send(
+            "get", NODES, "gpu-0"
+        )
         assert proxy.heard[0].headers.get_all("impersonate-group") == ["a", "b"]
         assert (proxy.asked, proxy.heard[0].headers["host"]) == ([f"GET http://{NAME}/api/v1/nodes/gpu-0"], NAME)

@@ -17,14 +17,13 @@ import pytest
 from hook.errors import SettingsError, UntrustedError
 from hook.kube import client, tls
 from hook.kube.connection import Connection
-from hook.kube.requests import NODES, Request
+from hook.kube.resources import NODES
 from tests.chart.rendering import ROOT
 from tests.client.access import account, connected, kubeconfig
 from tests.client.certificates import STRICT_AUTHORITY, Authority, Pair, server_side
 from tests.client.server import GRANTED, serving
 from tests.process.program import run
 
-ONE: Final = Request("get", NODES, name="gpu-0")
 NO_IDENTIFIERS: Final = {"subjectKeyIdentifier": "none"}
 CHAINS: Final[Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]] = {
     "no authority key identifier": ({}, {"authorityKeyIdentifier": "none"}),
@@ -82,9 +81,9 @@ def test_a_chain_that_kubectl_accepts_is_accepted(chain: str, tmp_path: Path, mo
     authority = Authority(tmp_path, theirs)
     with serving(GRANTED, tls=server_side(authority.sign(extensions=its))) as server:
         pod = account(tmp_path, authority.certificate, server.port, monkeypatch)
-        client.connect("", "", str(pod)).send(ONE)
+        client.connect("", "", str(pod)).send("get", NODES, "gpu-0")
         field = f"certificate-authority: {authority.certificate}"
-        connected(kubeconfig(tmp_path, f"https://127.0.0.1:{server.port}", field)).send(ONE)
+        connected(kubeconfig(tmp_path, f"https://127.0.0.1:{server.port}", field)).send("get", NODES, "gpu-0")
         assert len(server.asked) == 2
 
 
@@ -117,7 +116,7 @@ def test_any_certificate_of_the_authority_ends_a_chain(ending: str, tmp_path: Pa
     trusted = authority.certificate if ending == "an intermediate authority" else pair.certificate
     with serving(GRANTED, tls=server_side(pair)) as server:
         file = kubeconfig(tmp_path, f"https://127.0.0.1:{server.port}", f"certificate-authority: {trusted}")
-        connected(file).send(ONE)
+        connected(file).send("get", NODES, "gpu-0")
 
 
 REFUSED: Final = {
@@ -149,10 +148,10 @@ def test_a_certificate_that_proves_nothing_is_refused(case: str, tmp_path: Path)
     with serving(GRANTED, tls=server_side(pair)) as server:
         host = f"https://127.0.0.1:{server.port}"
         with pytest.raises(UntrustedError, match=REFUSED[case]) as caught:
-            connected(kubeconfig(tmp_path, host, f"certificate-authority: {known}{named}")).send(ONE)
+            connected(kubeconfig(tmp_path, host, f"certificate-authority: {known}{named}")).send("get", NODES, "gpu-0")
         assert host in str(caught.value)
         assert server.asked == []
-        connected(kubeconfig(tmp_path, host, f"insecure-skip-tls-verify: true{named}")).send(ONE)
+        connected(kubeconfig(tmp_path, host, f"insecure-skip-tls-verify: true{named}")).send("get", NODES, "gpu-0")
         assert len(server.asked) == 1
 
 
@@ -162,7 +161,7 @@ def test_the_name_to_prove_may_be_given(tmp_path: Path) -> None:
     with serving(GRANTED, tls=server_side(authority.sign("DNS:inside.example"))) as server:
         fields = f"certificate-authority: {authority.certificate}, tls-server-name: inside.example"
         file = kubeconfig(tmp_path, f"https://127.0.0.1:{server.port}", fields)
-        connected(file).send(ONE)
+        connected(file).send("get", NODES, "gpu-0")
 
 
 def test_a_refused_certificate_is_no_outage(tmp_path: Path) -> None:
@@ -213,4 +212,4 @@ def test_text_between_certificates_is_ignored(tmp_path: Path) -> None:
     bundle = "# Zertifizierungsstelle für alle\n".encode("latin-1") + authority.certificate.read_bytes() * 2
     with serving(GRANTED, tls=server_side(authority.sign())) as server:
         made = Connection(f"https://127.0.0.1:{server.port}", trust=tls.Trust(bundle))
-        client.Api(made).send(ONE)
+        client.Api(made).send("get", NODES, "gpu-0")

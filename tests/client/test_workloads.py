@@ -10,7 +10,7 @@ import pytest
 
 from hook.config import AffectedWorkloads, Settings
 from hook.decide.workloads import Affected, AffectedPod
-from hook.kube import requests, retry
+from hook.kube import retry
 from hook.kube import workloads as informers
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.workloads import WorkloadCache
@@ -94,25 +94,25 @@ def test_a_missing_permission_is_named_once_and_tried_again_rarely(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also in a controller, whose other informers retry without end. What ended is started again."""
-    monkeypatch.setattr(retry, "JOB", retry.RetryPolicy(unreachable=PATIENCE, denied=0.0))
+    monkeypatch.setattr(retry, "JOB", retry.Patience(unreachable=PATIENCE, denied=0.0))
     with serving(shown := Shown(cluster(), held)) as server:
         shown.instead = lambda line: refused(403) if CLAIMS in line else None
         cache = WorkloadCache(server.api, ["gpu.nvidia.com"], retry.CONTROLLER)
         for _turn in range(2):
-            cache.watch(requests.RESOURCE_SLICES, discovered=True)
+            cache.watch()
             until(lambda: "permission missing" in cache.problem, "the informer ends")
         for _turn in range(3):
-            cache.watch(requests.RESOURCE_SLICES, discovered=True)
+            cache.watch()
         assert server.count(CLAIMS) == 1
         (logged,) = caplog.messages
         assert "permission missing: list resourceclaims.resource.k8s.io in the whole cluster" in logged
         monkeypatch.setattr(informers, "AGAIN_SECONDS", 0.0)
         shown.instead = lambda _line: None
-        cache.watch(requests.RESOURCE_SLICES, discovered=True)
+        cache.watch()
         monkeypatch.undo()
 
         def known() -> bool:
-            cache.watch(requests.RESOURCE_SLICES, discovered=True)
+            cache.watch()
             return not cache.problem
 
         until(known, "it is started again")
@@ -175,7 +175,7 @@ def test_a_controller_reports_affected_pods_when_there_is_one_more(caplog: pytes
             Affected(unknown="no permission"), Affected((second,)), Affected((first, second)),
         ):  # fmt: skip
             reporter.report(replace(state(), affected=affected), [])
-        recorder.shutdown(PATIENCE)
+            recorder.flush(PATIENCE)
     found = [(kind, message) for kind, message in heard.told if "old driver" in message]
     assert [kind for kind, _message in found] == ["Deployment", "", ""]
     assert [message.partition(" ")[0] for _kind, message in found] == ["1", "2", "2"]

@@ -17,7 +17,7 @@ from hook.config import Duration
 from hook.decide import end, fleet, freshness, record, run
 from hook.decide import node as nodes
 from hook.decide.result import NodeState
-from hook.kube import requests
+from hook.kube import client
 from hook.objects import parts, views
 from hook.run import job
 from tests.fixtures.limits import of
@@ -124,8 +124,7 @@ MUTANTS: Final = (
     Mutant("ready-for-containers-ready", WrongRestartError, "blips", parts.condition,
            lambda original, found, kind: original(found, "Ready" if kind == "ContainersReady" else kind)),
     Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", views.DaemonSet.observed, always(True)),
-    Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests.delete_pod,
-           lambda original, *pod: replace(original(*pod), body={})),
+    Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", client.delete_options, always({})),
     Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", nodes._evaluate_absent,
            lambda original, ds, node: original(ds, replace(node, view=replace(node.view, node=None)))),
     Mutant("labels-gone-are-no-gpu", DoneTooEarlyError, "labels", nodes._unlabelled,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hook.config import Settings
     from hook.decide.result import Decision
     from hook.kube.client import Api
-    from hook.kube.requests import Request
+    from hook.kube.resources import Resource
     from hook.objects.views import DaemonSet, Snapshot, View
     from tests.properties.machine import Machine
     from tests.properties.observation import Observation
@@ -61,17 +61,17 @@ class Door:
         """Return the API server's time."""
         return at(moment_of(self._run.world))
 
-    def send(self, request: Request, _seconds: float) -> dict[str, Any]:
+    def send(self, verb: str, resource: Resource, name: str, body: dict[str, Any], _seconds: float) -> dict[str, Any]:
         """Delete a plugin's pod as a request asks for it, preconditions and all."""
-        assert (request.verb, request.resource.plural) == ("delete", "pods")
-        found = self._run.world.plugin(request.name)
+        assert (verb, resource.plural) == ("delete", "pods")
+        found = self._run.world.plugin(name)
         if found is None:
-            raise ApiError(NOT_FOUND, request.name)
+            raise ApiError(NOT_FOUND, name)
         machine, pod = found
-        wanted = (request.body or {}).get("preconditions", {})
+        wanted = body.get("preconditions", {})
         true = {"uid": pod.uid, "resourceVersion": str(pod.changes)}
         if any(true[key] != value for key, value in wanted.items()):
-            raise ApiError(CONFLICT, request.name)
+            raise ApiError(CONFLICT, name)
         if not pod.deleting:
             self._run.on_restart(self._run, machine, pod)
             self._run.world.takes(pod)
@@ -92,7 +92,7 @@ class Eyes(Cache):
         """Everything is listed from the start."""
         return True
 
-    def watch_fleet(self) -> None:
+    def start(self) -> None:
         """All kinds are watched from the start."""
 
     def watch_plugins(self) -> tuple[DaemonSet, ...]:

@@ -17,11 +17,10 @@ from hook.decide.fleet import Context
 from hook.decide.record import Evaluation, Memory
 from hook.decide.result import Decision
 from hook.kube import cache as caches
-from hook.kube import requests, retry
+from hook.kube import resources, retry
 from hook.kube.cache import Cache
-from hook.kube.informer import Informer
-from hook.kube.listing import ListWatch
-from hook.kube.requests import GroupVersionResource, ListOptions
+from hook.kube.informer import Informer, ListWatch
+from hook.kube.resources import Resource
 from hook.objects import readers, views
 from hook.objects.decoding import Key
 from hook.run import loop
@@ -89,17 +88,17 @@ POD: Final[tuple[Object, ...]] = (
     {"spec": {"nodeName": None}},
 )  # fmt: skip
 """What often happens to objects of each part. Hostile changes come in addition."""
-FIELDS: Final[dict[str, tuple[str, GroupVersionResource]]] = {
-    "node": (caches.NODES, requests.NODES),
-    "daemonset": (caches.DAEMON_SETS, requests.DAEMON_SETS),
-    "revision": (caches.REVISIONS, requests.CONTROLLER_REVISIONS),
-    "driver-pod": (caches.DRIVER_PODS, requests.PODS),
-    "provider-pod": (caches.PREREQUISITE_PODS, requests.PODS),
-    "plugin-pod": (caches.PLUGIN_PODS, requests.PODS),
-    "slice": (caches.SLICES, requests.RESOURCE_SLICES),
-    "deployment": (caches.DEPLOYMENTS, requests.DEPLOYMENTS),
-    "replicaset": (caches.REPLICA_SETS, requests.REPLICA_SETS),
-    "lease": (caches.LEASES, requests.LEASES),
+FIELDS: Final[dict[str, tuple[str, Resource]]] = {
+    "node": (caches.NODES, resources.NODES),
+    "daemonset": (caches.DAEMON_SETS, resources.DAEMON_SETS),
+    "revision": (caches.REVISIONS, resources.CONTROLLER_REVISIONS),
+    "driver-pod": (caches.DRIVER_PODS, resources.PODS),
+    "provider-pod": (caches.PREREQUISITE_PODS, resources.PODS),
+    "plugin-pod": (caches.PLUGIN_PODS, resources.PODS),
+    "slice": (caches.SLICES, resources.RESOURCE_SLICES),
+    "deployment": (caches.DEPLOYMENTS, resources.DEPLOYMENTS),
+    "replicaset": (caches.REPLICA_SETS, resources.REPLICA_SETS),
+    "lease": (caches.LEASES, resources.LEASES),
 }
 """The field of a snapshot that the objects of a part fill, and their resource. Policies and pools are added."""
 ON_NODES: Final = ("node", "driver-pod", "provider-pod", "plugin-pod", "slice")
@@ -113,10 +112,10 @@ class Watches:
         self._heard: dict[str, dict[Key, bytes]] = {}
         policies = {"policy": (caches.POLICIES, found.stack.policy)}
         pools = {"pool": (caches.POOLS, found.stack.pool)} if found.stack.pool is not None else {}
-        kinds = {part: (field, requests.policies_of(kind)) for part, (field, kind) in {**policies, **pools}.items()}
+        kinds = {part: (field, resources.policies_of(kind)) for part, (field, kind) in {**policies, **pools}.items()}
         readers_of = {**READERS, **{part: kind.read for part, (_field, kind) in {**policies, **pools}.items()}}
         self._watches = {
-            part: (field, ListWatch(ListOptions(resource, labels=part), readers_of[part]))
+            part: (field, ListWatch(resource.select(labels=part), readers_of[part]))
             for part, (field, resource) in {**FIELDS, **kinds}.items()
         }
 
@@ -124,22 +123,22 @@ class Watches:
         """Let the informers hear of each object that was added, changed or deleted, or list those of one part again."""
         for part in self._watches:
             informer = self._informer(part)
-            resource = informer.list_watch.options.resource
+            resource = informer.list_watch.resource
             objects = [raw(each) for each in found.of(part)]
             entries = [(readers.entry(informer.list_watch.read, resource.kind, each), each) for each in objects]
             if part in found.parts and found.parts[part] is None:
                 informer._replace({}, "", absent=True)
             elif part == relisted or informer.absent:
-                views = ((entry.key, entry.view, informer.view(entry.key)) for entry, _each in entries)
+                views = ((entry.key, entry.view, informer._views.get(entry.key)) for entry, _each in entries)
                 listed = {key: old if old == new else new for key, new, old in views if new is not None}
                 informer._replace(listed, "9", absent=False)
             else:
                 now = {entry.key: each for entry, each in entries}
                 before = self._heard.get(part, {})
                 for key in before.keys() - now.keys():
-                    informer._handle("DELETED", before[key])
+                    informer._apply("DELETED", before[key])
                 for key in [key for key in now if now[key] != before.get(key)]:
-                    informer._handle("MODIFIED" if key in before else "ADDED", now[key])
+                    informer._apply("MODIFIED" if key in before else "ADDED", now[key])
             self._heard[part] = {entry.key: each for entry, each in entries}
 
     def drop(self, part: str) -> None:
@@ -150,7 +149,7 @@ class Watches:
     def _informer(self, part: str) -> Informer:
         field, list_watch = self._watches[part]
         with mock.patch.object(Informer, "start"):
-            self.cache._add(field, [list_watch])
+            self.cache._add(field, list_watch)
         return self.cache._informers[list_watch]
 
 

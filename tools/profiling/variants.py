@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from hook.kube import confirm, requests
+from hook.kube import client
+from hook.kube.informer import Informer
 from hook.objects import decoding
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ def change(name: str) -> None:
     if name in DECODERS:
         vars(decoding)["read"] = DECODERS[name]
     elif name == ONCE:
-        setattr(confirm.ConsistentRead, "of", lambda _read, informer: (informer.views(), informer.absent))  # noqa: B010
+        setattr(Informer, "read_again", lambda informer, _end: (informer.views(), informer.absent))  # noqa: B010
     elif name == LIBRARY:
         import_module("kubernetes.client")
     elif name != AS_IT_IS:
-        vars(requests)["PAGE_SIZE"] = int(name.rpartition(" ")[2])
+        vars(client)["PAGE_SIZE"] = int(name.rpartition(" ")[2])
