@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.e2e.identity import Right, charted, kubeconfig
-from tests.e2e.lab import NAMESPACE, PLUGIN_NAMESPACE, Lab
+from tests.chart.rendering import Helm
+from tests.e2e.identity import Right, charted, kubeconfig, rights
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW_CHART, OLD, PLUGIN_NAMESPACE, RELEASE, Lab
 from tests.process.program import Ended, Logged
 
 pytestmark = pytest.mark.e2e
@@ -94,3 +96,33 @@ def _assert_warned(done: Ended, what: str) -> None:
     assert done.code == 0, done.said
     (warning,) = [line for line in done.out.splitlines() if " WARNING " in line]
     assert what in warning
+
+
+REPEATED: Final = Right("", "events", "patch")
+"""Counts an Event that is written again."""
+
+
+def test_each_right_to_write_is_used(lab: Lab, subtests: pytest.Subtests) -> None:
+    """The Job refreshes the plugin after one reload, and the controller after the next; nothing is refused."""
+    lab.stale_fleet(nodes=1)
+    lab.deploy()
+    lab.deploy(controller__enabled=True, job__enabled=False)
+    lab.operator(chart=NEW_CHART, driver=OLD, **ALL_AT_ONCE)
+    lab.until(lambda: bool(lab.truth.running(OLD)) and lab.serving_on() == {"gpu-0"}, "the plugin is fresh again")
+    rendered = Helm(lab.cluster.binary("helm4")).render({"controller.enabled": True})
+    for account in (RELEASE, f"{RELEASE}-controller"):
+        granted = rights(rule for role in rendered.roles_of(account) for rule in role["rules"])
+        writing = {right for right in granted if right.verb not in {"get", "list", "watch"}} - {REPEATED}
+        with subtests.test(account):
+            lab.until(
+                partial(lambda name, used: _written(lab, name) >= used, account, writing), f"{account}: {writing}"
+            )
+            assert _written(lab, account) - {REPEATED} == writing
+
+
+def _written(lab: Lab, account: str) -> set[Right]:
+    """Return the kinds of writes of a ServiceAccount, of which none was refused."""
+    writes = [one for one in lab.cluster.audit() if one["user"]["username"].endswith(f":{NAMESPACE}:{account}")]
+    assert [one for one in writes if one["responseStatus"]["code"] == 403] == []
+    places = ((one["objectRef"], one["verb"]) for one in writes)
+    return {Right(place.get("apiGroup", ""), place["resource"], verb) for place, verb in places}
