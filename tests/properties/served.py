@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from hook.objects import names
+from hook.objects.stacks import GPU_OPERATOR
 from tests.fixtures.objects import Object, finished, merged, obj, running, stamp, waiting
 from tests.properties.machine import Machine
 from tests.properties.pods import SECOND, DriverPod, Main, PluginPod
@@ -38,7 +39,7 @@ def driver_set(daemons: DriverSet, pattern: str) -> Object:
     """Show the driver's DaemonSet, whose status trails behind."""
     image = pattern.format(tag=f"{version(daemons.template[0])}-ubuntu22.04", digest=f"{daemons.template[0]:064x}")
     status = {"observedGeneration": daemons.observed, "desiredNumberScheduled": daemons.desired}
-    template = {"spec": {"containers": [{"name": names.DRIVER_CONTAINER, "image": image}]}}
+    template = {"spec": {"containers": [{"name": GPU_OPERATOR.driver.container, "image": image}]}}
     identity = {"uid": daemons.uid, "generation": daemons.generation}
     spec = {"template": template, "updateStrategy": {"type": "RollingUpdate" if daemons.rolling else "OnDelete"}}
     return _changed("driver-daemonset", {"metadata": identity, "spec": spec, "status": status})
@@ -59,10 +60,10 @@ def revision(daemons: DriverSet, template: tuple[int, ...]) -> Object:
 def node(machine: Machine) -> Object:
     """Show a node. Where NFD is down it says that there is no GPU."""
     labels = {
-        names.GPU_PRESENT_LABEL: str(machine.labelled).lower(),
-        names.DEPLOY_DRIVER_LABEL: "true" if machine.labelled else None,
-        names.UPGRADE_STATE_LABEL: machine.label,
-        names.UPGRADE_SKIP_LABEL: "true" if machine.skipped else None,
+        GPU_OPERATOR.nodes.present: str(machine.labelled).lower(),
+        GPU_OPERATOR.nodes.deploy: "true" if machine.labelled else None,
+        GPU_OPERATOR.upgrade.state: machine.label,
+        GPU_OPERATOR.upgrade.skip: "true" if machine.skipped else None,
     }
     ready = {"type": "Ready", "status": "True" if machine.reports else "Unknown"}
     conditions = [{**ready, "lastTransitionTime": stamp(machine.reports_since)}]
@@ -76,9 +77,9 @@ def driver_pod(machine: Machine, pod: DriverPod) -> Object:
     waits_for = "CrashLoopBackOff" if pod.failing else "PodInitializing"
     status = {
         "conditions": _conditions(machine, pod.ready),
-        "initContainerStatuses": [_init(names.DRIVER_MANAGER_CONTAINER, pod.unloaded)],
+        "initContainerStatuses": [_init(GPU_OPERATOR.driver.unloader, pod.unloaded)],
         "containerStatuses": [
-            _main(names.DRIVER_CONTAINER, pod, waits_for),
+            _main(GPU_OPERATOR.driver.container, pod, waits_for),
             *([_main(pod.side.name, pod.side, "PodInitializing")] if pod.side is not None else []),
         ],
     }
@@ -91,7 +92,7 @@ def plugin_pod(machine: Machine, pod: PluginPod) -> Object:
     """Show a plugin's pod."""
     status = {
         "conditions": _conditions(machine, pod.ready),
-        "initContainerStatuses": [_init(names.PLUGIN_WAITER, pod.waited)],
+        "initContainerStatuses": [_init(GPU_OPERATOR.plugin.waiter, pod.waited)],
         "containerStatuses": [_main(main.name, main, "PodInitializing") for main in pod.mains],
     }
     identity = {
