@@ -319,10 +319,6 @@ def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Resul
         if len(found) == len(items):
             complete.set()
 
-    if len(items) <= 1:
-        for number in range(len(items)):
-            do(number)
-        return list(found.values())
     threads = [threading.Thread(target=do, args=(number,), daemon=True) for number in range(len(items))]
     try:
         for thread in threads:

@@ -103,14 +103,14 @@ class Runner:
             self._reporter.report(decision, self._deadline - self._api.now())
             if self._settings.dry_run:
                 self._log_dry_run(decision)
-            final = decision if self._settings.dry_run else None
-            if decision.final and not self._settings.dry_run:
-                final = self._confirmed(decision)
-            affected = self.workloads.observe(snapshot, now=final is not None and final.phase is not Phase.DEADLINE)
+            elif decision.final:
+                decision = self._confirmed(decision)
+            ends = decision.final or self._settings.dry_run
+            affected = self.workloads.observe(snapshot, now=ends and decision.phase is not Phase.DEADLINE)
             if self._status_object is not None:
                 self._status_object.show(decision, affected, snapshot, self._settings)
-            if final is not None:
-                return final
+            if ends:
+                return decision
             self._loop.act(decision, self._left)
             self._loop.rest()
 
@@ -126,15 +126,19 @@ class Runner:
             pod = action.pod
             log.info("dry run: would delete pod %s/%s: %s", pod.namespace, pod.name, pod.because)
 
-    def _confirmed(self, decision: Decision) -> Decision | None:
-        """Return the final decision if a second, consistent read agrees, else None. A watch may be behind or broken."""
+    def _confirmed(self, decision: Decision) -> Decision:
+        """Return the final decision if a second, consistent read agrees, because a watch may be behind or broken.
+
+        Otherwise return the same decision as one that waits.
+        """
+        waiting = replace(decision, phase=Phase.WAIT)
         if decision.phase is Phase.DEADLINE:
             return decision
         if self._api.now() >= self._deadline:
             message = f"the time is up before a second read confirmed: {headline(decision)}"
             return replace(decision, phase=Phase.DEADLINE, reason=Reason.TIME_UP, message=message)
         if time.monotonic() < self._confirm_after:
-            return None
+            return waiting
         self._confirm_after = time.monotonic() + CONFIRM_AGAIN_SECONDS
         try:
             again = self._cache.read_consistently(self._left)
@@ -143,10 +147,10 @@ class Runner:
             raise
         except ApiError as error:
             log.warning("cannot confirm %s yet: %s", decision.phase, error)
-            return None
+            return waiting
         if second.phase is not decision.phase:
             log.info("a second read of the cluster does not confirm the end: %s", headline(second))
-            return None
+            return waiting
         return second
 
     @property

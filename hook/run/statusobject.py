@@ -92,9 +92,11 @@ class StatusObject:
     def end(
         self, decision: Decision, affected: Affected, phase: StatusPhase | None = None, seconds: float = TIMEOUT_SECONDS
     ) -> None:
-        """Write the end of a run, with retries for at most `seconds`."""
+        """Write the end of a run unless it is written, with retries for at most `seconds`."""
         phase = phase or PHASES[decision.phase]
-        self._write(phase, self._keys(phase, decision, affected), seconds)
+        keys = self._keys(phase, decision, affected)
+        if keys != self._written:
+            self._write(phase, keys, seconds)
 
     def _keys(self, phase: StatusPhase, decision: Decision, affected: Affected) -> dict[str, str]:
         return {"phase": phase, **_of_fleet(decision), **_of_pods(affected), **self._policy}

@@ -16,21 +16,33 @@ from hook.decide.result import Decision, Phase
 from hook.decide.workloads import Affected
 from hook.errors import ApiError, LeaseLostError
 from hook.kube import events
+from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import ObjectReference
-from hook.kube.resources import PODS
-from hook.objects.drivers import GPU_OPERATOR
+from hook.kube.informer import OutOfSync
+from hook.kube.resources import CONFIG_MAPS, EVENTS, PODS, Resource
+from hook.objects.drivers import GPU_OPERATOR, StackName
 from hook.objects.views import Snapshot
 from hook.run import controller
-from hook.run.controller import Controller, Identity, Leader, StateReporter
+from hook.run.controller import (
+    QUIET_SECONDS,
+    SUMMARY_SECONDS,
+    Controller,
+    Identity,
+    Leader,
+    StateReporter,
+    identity,
+)
+from hook.run.loop import TICK_SECONDS
 from hook.run.report import ProgressReporter, RestartResult
 from hook.run.status import ControllerState
 from hook.run.telemetry import Telemetry
 from tests.client.controller import Recorder
 from tests.client.leases import NAME, NAMESPACE, PATH, Leases, held, keeping
 from tests.client.server import PATIENCE, Said, Server, until
-from tests.fixtures.cluster import LATER, stale
+from tests.fixtures.cluster import LATER, Cluster, cluster, stale
 from tests.fixtures.limits import FOLLOWING
+from tests.unit.decide import patches
 
 ELECTION: Final = LeaderElectionConfig(NAMESPACE, NAME, "a")
 DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well")
@@ -102,15 +114,23 @@ def standby(server: Server) -> tuple[Controller, threading.Thread]:
     return running, thread
 
 
-def test_a_standby_writes_nothing() -> None:
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(("delete", PODS.select("dra"), "a", {}), id="restart"),
+        pytest.param(("create", EVENTS.select("dra"), "", {"kind": "Event"}), id="event"),
+        pytest.param(("patch", CONFIG_MAPS.select(NAMESPACE), "status", {}), id="status object"),
+    ],
+)
+def test_a_standby_writes_nothing(request_: tuple[str, Resource, str, dict[str, str]]) -> None:
     """From the first moment on: while it waits for the Lease, whatever asks for a write is refused."""
     with keeping() as (kept, server):
         kept.instead = lambda line: Said(500) if PATH in line else None
         running, thread = standby(server)
         until(lambda: server.count(PATH), "it tries for the Lease")
         with pytest.raises(LeaseLostError):
-            server.api.send("delete", PODS.select("dra"), "a", {})
-        assert server.count("DELETE") == 0
+            server.api.send(*request_)
+        assert [line for line in server.writes if PATH not in line] == []
         kept.instead = lambda _line: None
         running.lease._over.set()
         running.lease._acquired.set()
@@ -146,6 +166,67 @@ def test_events_are_written_before_the_lease_is_released(monkeypatch: pytest.Mon
         until(lambda: kept.holder == "", "the Lease is released")
 
 
+@pytest.mark.parametrize(("lost", "written"), [(None, 1), (OutOfSync("pods", 0.0, "refused"), 0)])
+def test_the_state_of_a_stale_cache_is_not_written(lost: OutOfSync | None, written: int) -> None:
+    """The status object keeps what was known. A gate must not see a success that may be over."""
+    with keeping() as (_kept, server):
+        lease = held(server)
+        who = Identity(lease.config, status_name="post-status")
+        leader = Leader(server.api, FOLLOWING, who, lease, Telemetry(server.api.counters))
+        leader._publish(replace(state(DONE), lost=lost), cluster().seen())
+        assert server.count(f"PATCH /api/v1/namespaces/{NAMESPACE}/configmaps/post-status") == written
+        lease.release()
+
+
+@pytest.mark.parametrize(
+    ("found", "seconds"),
+    [
+        pytest.param(stale(), TICK_SECONDS, id="restarts"),
+        pytest.param(cluster().change("driver-pod", patches.OUTDATED), TICK_SECONDS, id="waits"),
+        pytest.param(cluster(), QUIET_SECONDS, id="done"),
+        pytest.param(Cluster(), QUIET_SECONDS, id="nothing to protect"),
+    ],
+)
+def test_how_long_it_waits_for_a_change(
+    led: Led, monkeypatch: pytest.MonkeyPatch, found: Cluster, seconds: float
+) -> None:
+    """A moment while grace periods run, and longer where only a change of the cluster matters."""
+    _kept, _server, _lease, leader = led
+    rested: list[float] = []
+    monkeypatch.setattr(leader.loop, "rest", rested.append)
+    monkeypatch.setattr(leader.loop, "act", lambda *_: [])
+    leader._reconcile(found.seen())
+    assert rested == [seconds]
+
+
+def test_a_leader_that_cannot_read_the_cluster_ends_with_its_lease(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while there is nothing to decide on. Each turn is progress for the liveness probe."""
+    _kept, _server, lease, leader = led
+    turns: list[object] = []
+
+    def no_answer() -> None:
+        turns.append(leader._telemetry.health.lost)
+        if len(turns) > 1:
+            aged(lease, lease.config.renew_deadline + 1)
+
+    lost = OutOfSync("pods", time.monotonic() - 5, "refused")
+    monkeypatch.setattr(Cache, "out_of_sync", lost)
+    monkeypatch.setattr(leader.loop, "observe", no_answer)
+    with pytest.raises(LeaseLostError):
+        leader.run()
+    assert turns == [None, lost]
+
+
+def test_a_process_never_leads_with_the_identity_of_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container that restarts has the same host name, and pods on the host's network share it."""
+    monkeypatch.setenv("HOSTNAME", "pod-a")
+    one, other = (identity(NAMESPACE, NAME, "", "", "", StackName.GPU).election.identity for _process in range(2))
+    assert one != other
+    assert one.startswith("pod-a_")
+    assert other.startswith("pod-a_")
+    assert identity(NAMESPACE, NAME, "mine", "", "", StackName.GPU).election.identity == "mine"
+
+
 def state(decision: Decision, restarted: int = 0) -> ControllerState:
     """Return the state after this decision."""
     return ControllerState(decision, LATER, Affected(), restarted=restarted)
@@ -166,3 +247,17 @@ def test_each_change_is_reported_once() -> None:
         for _time in range(3):
             reporter.report(each, [PLUGIN])
         assert recorder.heard == expected
+
+
+def test_a_fleet_that_waits_gets_a_summary_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Deployment shows what the controller waits for, minutes apart. A fleet at rest has none."""
+    recorder, now = Recorder(), [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    reporter = StateReporter(ProgressReporter(recorder, OWNER), GPU_OPERATOR)
+    waits = state(replace(DONE, phase=Phase.WAIT, reason=Reason.NODES_PENDING))
+    for shown, count in ((waits, 2), (state(DONE), 0)):
+        recorder.heard.clear()
+        for _second in range(int(2 * SUMMARY_SECONDS) + 1):
+            now[0] += 1
+            reporter.report(shown, [PLUGIN])
+        assert [("Deployment", "NodesPending", "", False)] * count == recorder.heard

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from itertools import product
@@ -16,6 +18,7 @@ from hook import cli
 from hook.config import Duration, OnDeadline, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
+from hook.errors import PermissionDeniedError
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
@@ -25,7 +28,7 @@ from hook.run.report import next_step
 from hook.run.statusobject import StatusObject
 from hook.run.view import Viewer
 from tests.client.fixtured import Shown
-from tests.client.server import PATIENCE, SILENT, Said, Server, refused, serving, told, until
+from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, refused, serving, told, until
 from tests.fixtures.cluster import cluster, labelled, stale
 from tests.unit.decide import patches
 
@@ -164,7 +167,6 @@ def test_an_end_that_could_not_be_confirmed_in_time_is_a_deadline() -> None:
         before = len(server.asked)
         for decision in (DONE, FAIL):
             found = run._confirmed(decision)
-            assert found is not None
             assert (found.phase, found.reason) == (Phase.DEADLINE, Reason.TIME_UP)
             assert decision.message in found.message
         assert run._confirmed(LATE) is LATE
@@ -177,15 +179,90 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
         run = runner(server)
         run._cache.start()
         until(run._loop.observe, "all is read")
-        assert run._confirmed(FAIL) is None
+        assert run._confirmed(FAIL) == replace(FAIL, phase=Phase.WAIT)
         asked = server.count("limit=")
-        assert run._confirmed(DONE) is None  # it was just read
+        assert run._confirmed(DONE) == replace(DONE, phase=Phase.WAIT)  # it was just read
         assert server.count("limit=") == asked
         run._confirm_after = 0.0
         found = run._confirmed(DONE)
         run._cache.stop()
-    assert found is not None
     assert (found.phase, found.message != DONE.message) == (Phase.DONE, True)
+
+
+def test_a_missing_permission_for_the_second_read_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at the deadline: an administrator has to restore it. What may pass is tried again."""
+    monkeypatch.setattr(retry, "WRITE", retry.Patience(0, 0))
+    with serving(shown := Shown(cluster())) as server:
+        run = runner(server)
+        run._cache.start()
+        until(run._loop.observe, "all is read")
+        shown.instead = lambda _line: Said(503)
+        assert run._confirmed(DONE).phase is Phase.WAIT
+        shown.instead = lambda line: refused(403) if "/nodes?" in line else None
+        run._confirm_after = 0.0
+        with pytest.raises(PermissionDeniedError, match="permission missing: list nodes"):
+            run._confirmed(DONE)
+        run._cache.stop()
+
+
+def test_a_second_read_ends_at_the_deadline() -> None:
+    """A server that hangs does not hold up the report, and a success that no second read confirmed is none."""
+    with serving(shown := Shown(cluster())) as server:
+        run = runner(server, ago=PASSED - 2 - Settings().margin.total_seconds())
+        run._cache.start()
+        until(run._loop.observe, "all is read")
+        shown.instead = lambda line: None if "watch=" in line else SILENT
+        with bounded():
+            assert run._confirmed(DONE).phase is Phase.WAIT
+        until(lambda: run._left <= 0, "the time is up")
+        assert run._confirmed(DONE).phase is Phase.DEADLINE
+        run._cache.stop()
+
+
+def test_an_end_that_is_not_confirmed_opens_no_gate() -> None:
+    """The status object shows no success that only the watches saw."""
+    shown, phases = Shown(cluster()), list[str]()
+    lists = {"confirmed": False}
+
+    def wrote(_line: str, body: bytes) -> Said:
+        phases.append(json.loads(body)["data"]["phase"])
+        return told(kind="ConfigMap")
+
+    def second(line: str) -> Said | None:
+        if "/nodes?" not in line or "watch=" in line or lists["confirmed"]:
+            return None
+        return None if not phases else refused(503)
+
+    with serving(shown, wrote) as server:
+        run = runner(server)
+        run._status_object = StatusObject(server.api, "ns", "it-status")
+        run._cache.start()
+        until(run._loop.observe, "all is read")
+        run._confirm_after = time.monotonic() + 0.5
+        shown.instead = second
+        with ThreadPoolExecutor() as pool:
+            outcome = pool.submit(run.run)
+            until(lambda: phases, "the first state is written")
+            lists["confirmed"] = True
+            run.show_end(outcome.result(PATIENCE))
+        run._cache.stop()
+    assert phases == ["Progressing", "Succeeded"]
+
+
+def test_a_run_that_is_out_of_time_still_shows_its_result() -> None:
+    """One write has its time after the deadline. There is no time to repeat it."""
+    for answer in (told(kind="ConfigMap"), Said(503)):
+        bodies: list[bytes] = []
+
+        def wrote(_line: str, body: bytes) -> Said:
+            bodies.append(body)
+            return answer
+
+        with serving(Shown(cluster()), wrote=wrote) as server, bounded():
+            run = runner(server, ago=10 * PASSED)
+            run._status_object = StatusObject(server.api, "ns", "it-status")
+            run.show_end(Outcome(LATE, EXIT_DEADLINE))
+        assert ["TimedOut"] == [json.loads(body)["data"]["phase"] for body in bodies]
 
 
 def test_exit_codes() -> None:

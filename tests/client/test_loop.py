@@ -3,7 +3,11 @@
 # ruff: noqa: B023 - what is defined in a loop is used in the same turn
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 from typing import Any, Final
@@ -13,16 +17,18 @@ import pytest
 from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, StalePod
-from hook.errors import PermissionDeniedError
-from hook.kube import retry
+from hook.errors import PermissionDeniedError, TerminatedError
+from hook.kube import client, retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
+from hook.kube.informer import OutOfSync
 from hook.run import loop
 from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
 from hook.run.report import ProgressReporter
 from tests.client.fixtured import Shown
 from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, refused, serving, told, until
 from tests.fixtures.cluster import cluster
+from tests.fixtures.cluster import stale as stale_fleet
 
 SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "uid")
 DELETING: Final = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
@@ -56,6 +62,15 @@ def decided(*actions: DeletePod) -> Decision:
 
 
 A, B = stale("a", "b")
+OLD_DECISION_SECONDS: Final = loop.ACT_SECONDS
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the clock of the loop: its only element, which a test advances."""
+    now = [1000.0]
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _seconds: None))
+    return now
 
 
 def looping(server: Server, *, silent: bool = True) -> tuple[ReconcileLoop, Cache, EventRecorder]:
@@ -101,6 +116,35 @@ def test_no_try_of_a_write_begins_when_the_time_is_up(monkeypatch: pytest.Monkey
         assert 1 <= granted[-1] <= granted[0] <= 2
 
 
+@pytest.mark.parametrize(("seconds", "expected"), [(0.9, ["p00", "p01"]), (1.1, ["p00"])])
+def test_no_restart_of_an_old_decision_begins(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, seconds: float, expected: list[str]
+) -> None:
+    """Each deletion takes so many times the limit. What is left waits for the next decision, which may be another."""
+    monkeypatch.setattr(loop, "ACT_SECONDS", OLD_DECISION_SECONDS)
+    monkeypatch.setattr(loop, "SIDE_BY_SIDE", 1)
+
+    def answer(_line: str) -> Said:
+        clock[0] += seconds * OLD_DECISION_SECONDS
+        return GRANTED
+
+    with serving(answer) as server:
+        assert expected == [result.action.pod.name for result in Restarter(server.api).act(wave(3), 60)]
+
+
+def test_a_server_that_asks_for_patience_gets_it_from_the_next_decision(clock: list[float]) -> None:
+    """Retry-After of a deletion holds up all that follow, and no longer than it says."""
+    said = [refused(429, "slow down", **{"retry-after": "20"})]
+    with serving(lambda _line: said.pop() if said else GRANTED) as server:
+        restarter = Restarter(server.api)
+        (result,) = restarter.act([A, B], 60)
+        assert result.trouble
+        for seconds, restarted in ((19.0, 0), (2.0, 2)):
+            clock[0] += seconds
+            list(restarter.act([A, B], 60))
+            assert restarter.restarted == restarted, clock
+
+
 def test_what_is_gone_or_changed_was_not_our_restart() -> None:
     """It is evaluated again, and no Event reports it."""
     for status in (404, 409):
@@ -110,9 +154,10 @@ def test_what_is_gone_or_changed_was_not_our_restart() -> None:
             assert (restarter.restarted, restarter.settle(set())) == (0, []), status
 
 
-def test_a_refusal_ends_a_job_and_no_controller() -> None:
-    """A missing permission: a controller tries again, but not the next second."""
-    with serving(refused(403)) as server:
+def test_a_refusal_ends_a_job_and_no_controller(clock: list[float]) -> None:
+    """A missing permission: a controller tries again, but not the next second. Once restored, it restarts."""
+    denied = [True]
+    with serving(lambda _line: refused(403) if denied else GRANTED) as server:
         restarter = Restarter(server.api, lasting=True)
         (result,) = restarter.act([A, B], 60)
         assert (bool(result.trouble), result.note, result.refused, restarter.restarted) == (True, "", "", 0)
@@ -121,6 +166,11 @@ def test_a_refusal_ends_a_job_and_no_controller() -> None:
         assert len(server.asked) == asked
         with pytest.raises(PermissionDeniedError):
             list(Restarter(server.api).act([A], 60))
+        denied.clear()
+        clock[0] += loop.DENIED_SECONDS - 1
+        assert list(restarter.act([A], 60)) == []
+        clock[0] += 2
+        assert [A] == [result.action for result in restarter.act([A], 60)]
 
 
 def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
@@ -142,6 +192,55 @@ def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
             (result,) = restarter.settle(set())
             assert (result.action, bool(result.note), restarter.restarted) == (A, True, 1), then
             assert restarter.settle(set()) == [], then
+
+
+@pytest.mark.parametrize(("in_sync", "ours"), [(False, 1), (True, 0)])
+def test_a_deletion_without_an_answer_is_given_up_by_a_cache_in_sync_only(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, in_sync: bool, ours: int
+) -> None:
+    """A pod that is still live after half a minute was not deleted. A cache that is out of sync may not show that."""
+    (pod,) = stale_fleet().of("plugin-pod")
+    action = replace(A, pod=replace(A.pod, uid=pod["metadata"]["uid"]))
+    out_of_sync = OutOfSync("pods", clock[0], "refused")
+    with serving(lambda line: Said() if "DELETE" in line else EMPTY) as server:
+        looped, _cache, _recorder = looping(server)
+        list(looped.restarter.act([action], 60))
+        assert looped.restarter.unanswered
+        clock[0] += 31
+        monkeypatch.setattr(Cache, "out_of_sync", None if in_sync else out_of_sync)
+        looped.decide(stale_fleet().seen())
+        monkeypatch.setattr(Cache, "out_of_sync", None)
+        looped.decide(stale_fleet().only("plugin-pod").seen())
+    assert (looped.restarter.restarted, len(looped.memory.restarts)) == (ours, ours)
+
+
+def test_a_signal_forgets_no_restart_that_was_granted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deletions that are on their way get a moment. The signal then ends the process, with these in its report."""
+    monkeypatch.setattr(client, "JOIN_SECONDS", PATIENCE)
+    together = threading.Barrier(SIDE_BY_SIDE)
+
+    def answer(line: str) -> Said:
+        if "p00" in line:
+            return GRANTED
+        if together.wait(PATIENCE) == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+        return refused(409) if "p05" in line else GRANTED
+
+    def end(number: int, _frame: object) -> None:
+        raise TerminatedError(number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        with serving(answer) as server:
+            looped, _cache, _recorder = looping(server)
+            with pytest.raises(TerminatedError):
+                looped.act(decided(*wave(WAVE)), 60)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    names = {record.pod_uid for record in looped.memory.restarts.values()}
+    assert names == {f"uid-p{number:02}" for number in range(WAVE)} - {"uid-p05"}
+    assert looped.restarter.restarted == WAVE - 1
 
 
 def test_nothing_is_restarted_while_the_cache_is_out_of_sync() -> None:

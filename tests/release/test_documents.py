@@ -35,6 +35,7 @@ PLACEHOLDER: Final = re.compile(
 )
 ONE_OF_SEVERAL: Final = re.compile(r"(?:logs|port-forward) (?:deployment|deploy)/\S+")
 """Commands that pick any pod of a Deployment. With several replicas it may be a standby, which knows nothing."""
+SIMULATED: Final = ROOT / "devcluster" / "charts"
 NOTES: Final = ROOT / "charts" / "gpu-operator-post" / "templates" / "NOTES.txt"
 GITHUB: Final = (*(ROOT / ".github").rglob("*.y*ml"), ROOT / ".github" / "CODEOWNERS", ROOT / "LICENSE")
 
@@ -119,7 +120,7 @@ def _snippets() -> Iterator[tuple[str, str]]:
     """Yield each YAML that users read, copy or edit: blocks of documents, and files of the chart and of examples."""
     for path in documents():
         yield from ((path.name, block) for block in YAML.findall(path.read_text()))
-    for folder in (CHART, ROOT / "examples", ROOT / "bundler"):
+    for folder in (CHART, SIMULATED, ROOT / "examples", ROOT / "bundler"):
         paths = (path for path in folder.rglob("*.yaml") if path.parent.name != "templates")
         yield from ((str(path.relative_to(ROOT)), path.read_text()) for path in paths)
 
@@ -127,8 +128,8 @@ def _snippets() -> Iterator[tuple[str, str]]:
 def test_yaml_is_written_in_block_style() -> None:
     """A line can be added and compared, as with the YAML that people write. Templates are no YAML before rendering."""
     found = [f"{name}: {line}" for name, text in _snippets() for line in _flow_mappings(text)]
-    templates = {path.name: path.read_text() for path in (CHART / "templates").iterdir()}
-    found += [f"{name}: {line[0]}" for name, text in templates.items() for line in FLOW.finditer(text)]
+    templates = [*CHART.glob("templates/*"), *SIMULATED.glob("*/templates/*")]
+    found += [f"{path.name}: {line[0]}" for path in templates for line in FLOW.finditer(path.read_text())]
     assert found == []
 
 

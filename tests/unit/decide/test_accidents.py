@@ -9,10 +9,10 @@ from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from tests.fixtures.cluster import Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.limits import FOLLOWING, down
-from tests.fixtures.modes import owner
-from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, plugin_pod, stamp
+from tests.fixtures.modes import Pool, owner, pooled, with_toolkit
+from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, plugin_pod, running, stamp
 from tests.unit.decide import patches
-from tests.unit.decide.runs import DRIVER, PLUGIN, Run, deleted, named
+from tests.unit.decide.runs import DRIVER, PLUGIN, TOOLKIT, Run, deleted, named
 
 BOTH = pytest.mark.parametrize("settings", [Settings(), FOLLOWING], ids=["job", "controller"])
 OLD_SLICE: Object = {"spec": {"devices": [{"name": "g", "attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
@@ -185,6 +185,34 @@ def test_a_policy_that_was_ignored_counts_once_the_older_one_is_deleted() -> Non
     for seconds in (10, 600):
         decision = run.look(seconds)
         assert (Phase.WAIT, Reason.NOT_RENDERED, ()) == (decision.phase, decision.reason, decision.actions), seconds
+
+
+def test_a_node_that_moves_to_another_pool_is_verified_by_its_version() -> None:
+    """Its driver pod is replaced by one of the other pool's DaemonSet, whose version the plugin publishes last."""
+    run = Run(pooled(Pool("a", ("a",)), Pool("b", ("b",), "570.1.2")))
+    assert Phase.DONE is run.look().phase
+    run.found.change("driver-pod", patches.DELETING, "driver-a")
+    owned: Object = {"metadata": {"ownerReferences": owner("b-ds")}}
+    run.found.put("driver-pod", named(merged(driver_pod("a", ready=None), owned), "next-a"))
+    assert ["DriverNotReady", "Verified"] == reasons(run.look(5).statuses)
+    loaded = merged(driver_pod("a", started=3610, ready=3670), owned)
+    run.found.drop("driver-pod", "driver-a").put("driver-pod", named(loaded, "next-a"))
+    assert ["plugin-a"] == run.restart(75)
+    run.found.put("plugin-pod", named(plugin_pod("a", waited=3680, started=3681), "next-a"))
+    assert ["SliceOutdated", "Verified"] == reasons(run.look(85).statuses)
+    run.found.change("slice", OLD_SLICE, "0-gpu.nvidia.com-a")
+    assert Phase.DONE is run.look(90).phase
+
+
+def test_a_toolkit_that_restarts_after_a_restart_of_the_plugin_asks_for_another_one() -> None:
+    """The proof by the program's own restart holds for what was there before it."""
+    run = Run(with_toolkit(stale()), TOOLKIT)
+    assert ["plugin-gpu-0"] == run.restart()
+    run.found.put("plugin-pod", named(plugin_pod(waited=3603, started=3604), "next"))
+    assert ["Verified"] == reasons(run.look(9).statuses)
+    ran = [running("nvidia-container-toolkit-ctr", 3620, restarts=1)]
+    run.found.change("provider-pod", {"status": {"containerStatuses": ran, "conditions": conditions(3622)}})
+    assert ["next"] == run.restart(25)
 
 
 # Plugins.

@@ -12,16 +12,28 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "dra-driver.container" -}}
 image: {{ .Values.image.repository }}:{{ .Values.image.tag }}
 imagePullPolicy: IfNotPresent
-securityContext: {privileged: true}
+securityContext:
+  privileged: true
 env:
-  - {name: NVIDIA_DRIVER_ROOT, value: /run/nvidia/driver}
+  - name: NVIDIA_DRIVER_ROOT
+    value: /run/nvidia/driver
   - name: NODE_NAME
-    valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+    valueFrom:
+      fieldRef:
+        fieldPath: spec.nodeName
   - name: NAMESPACE
-    valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+    valueFrom:
+      fieldRef:
+        fieldPath: metadata.namespace
 volumeMounts:
-  - {name: plugins-registry, mountPath: /var/lib/kubelet/plugins_registry}
-  - {name: plugins, mountPath: /var/lib/kubelet/plugins, mountPropagation: Bidirectional}
-  - {name: cdi, mountPath: /var/run/cdi}
-  - {name: driver-root, mountPath: /driver-root, mountPropagation: HostToContainer}
+  - name: plugins-registry
+    mountPath: /var/lib/kubelet/plugins_registry
+  - name: plugins
+    mountPath: /var/lib/kubelet/plugins
+    mountPropagation: Bidirectional
+  - name: cdi
+    mountPath: /var/run/cdi
+  - name: driver-root
+    mountPath: /driver-root
+    mountPropagation: HostToContainer
 {{- end }}

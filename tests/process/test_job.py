@@ -1,0 +1,189 @@
+"""The Job as a process: what it writes to the cluster, and what is left of it after a signal or at its deadline."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from hook.config import Settings
+from hook.format import timestamp
+from tests.client.fixtured import Shown
+from tests.client.server import GRANTED, PATIENCE, Said, Server, serving, told, until
+from tests.fixtures.cluster import Cluster, cluster, stale
+from tests.process.program import Ended, documented, run, start, write_kubeconfig
+
+STATUS: Final = "/api/v1/namespaces/gpu-operator/configmaps/post-status"
+OWN: Final = "/apis/batch/v1/namespaces/gpu-operator/jobs/post"
+LATE: Final = Settings().timeout - Settings().margin + timedelta(seconds=1)
+"""The time of a run is up, and its pod still has time to report that."""
+NODES: Final = ("a", "b", "c")
+TERMINATED: Final = 128 + signal.SIGTERM
+
+
+class ApiServer(Shown):
+    """Shows a cluster and the own Job at the real time, and keeps what is written."""
+
+    def __init__(self, found: Cluster, started: timedelta = timedelta()) -> None:
+        super().__init__(found)
+        self.started = datetime.now(UTC) - started
+        self.statuses: list[dict[str, str]] = []
+        """Each state of the status object."""
+        self.events: list[dict[str, Any]] = []
+
+    def __call__(self, line: str) -> Said:
+        """Answer a request without a body."""
+        if line == f"GET {OWN}":
+            return told(kind="Job", metadata={"uid": "job-uid"}, status={"startTime": timestamp(self.started)})
+        return super().__call__(line)
+
+    def dated(self, said: Said) -> Said:
+        """Answer at the real time."""
+        return said
+
+    def wrote(self, line: str, body: bytes) -> Said:
+        """Keep a write, and grant it."""
+        if (instead := self.instead(line)) is not None:
+            return instead
+        if STATUS in line:
+            self.statuses.append(json.loads(body)["data"])
+        elif "/events" in line:
+            self.events.append(json.loads(body))
+        return told(kind="Status")
+
+    def events_on(self, kind: str) -> list[tuple[str, str]]:
+        """Return type and reason of the Events on objects of a kind."""
+        return [(each["type"], each["reason"]) for each in self.events if each["involvedObject"]["kind"] == kind]
+
+
+def words(server: Server, folder: Path, *more: str) -> list[str]:
+    """Return the arguments of a Job with a status object."""
+    message = folder / "message"
+    message.touch()
+    return [
+        "run", f"--kubeconfig={write_kubeconfig(folder / 'kubeconfig', server.api.host)}", "--job-name=post",
+        "--job-namespace=gpu-operator", "--status-name=post-status", f"--termination-log={message}", *more,
+    ]  # fmt: skip
+
+
+def ran(shown: ApiServer, folder: Path, *more: str) -> Ended:
+    """Run the Job to its end."""
+    with serving(shown, shown.wrote) as server:
+        return run(folder, *words(server, folder, *more))
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "phase", "driver"),
+    [
+        pytest.param(cluster(*NODES), "NothingStale", "Succeeded", "580.126.20", id="nothing stale"),
+        pytest.param(Cluster(), "NoPlugin", "Skipped", "", id="nothing to protect"),
+    ],
+)
+def test_a_run_without_a_restart_shows_that_it_ran(
+    tmp_path: Path, found: Cluster, reason: str, phase: str, driver: str
+) -> None:
+    """One Normal Event on the Job, none on the plugins; and the result in the status object, once."""
+    shown = ApiServer(found)
+    done = ran(shown, tmp_path, "timeout=30s")
+    assert done.code == 0, done.said
+    assert [("Normal", reason)] == shown.events_on("Job")
+    assert shown.events_on("DaemonSet") == []
+    ends = [each for each in shown.statuses if each["phase"] != "Progressing"]
+    assert [(phase, reason, driver)] == [(each["phase"], each["reason"], each["driverVersion"]) for each in ends]
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    """Neither Events nor the status object, also where something is stale."""
+    shown = ApiServer(stale(*NODES))
+    with serving(shown, shown.wrote) as server:
+        done = run(tmp_path, *words(server, tmp_path, "--dry-run"))
+        assert (done.code, server.writes) == (0, []), done.said
+    assert done.said.count("dry run: would delete pod") == len(NODES)
+
+
+@pytest.mark.parametrize("answer", [GRANTED, Said(503)])
+def test_a_run_whose_time_is_up_shows_that(tmp_path: Path, answer: Said) -> None:
+    """Its result is in the status object and in an Event, although it read nothing; a refusal changes no exit code."""
+    shown = ApiServer(stale(), started=LATE)
+    shown.instead = lambda line: answer if line.startswith("PATCH") else None
+    seen: list[str] = []
+    with serving(shown, lambda line, body: seen.append(line) or shown.wrote(line, body)) as server:  # type: ignore[func-returns-value]
+        done = run(tmp_path, *words(server, tmp_path))
+        assert server.count("DELETE") == 0
+    assert done.code == 124, done.said
+    assert seen.count(f"PATCH {STATUS}?fieldManager=gpu-operator-post&force=true") >= 1, seen
+    assert [("Warning", "TimeUp")] == shown.events_on("Job")
+
+
+@contextmanager
+def interrupted(shown: ApiServer, folder: Path, *more: str) -> Iterator[tuple[Server, list[Ended]]]:
+    """Start a Job, stop it with SIGTERM when the block ends, and append what is left of it."""
+    left: list[Ended] = []
+    with serving(shown, shown.wrote) as server:
+        program = start(folder / "program.log", *words(server, folder, *more))
+        yield server, left
+        program.signal(signal.SIGTERM)
+        left.append(program.ended(seconds=10))
+
+
+def test_a_stopped_run_reports_what_it_did(tmp_path: Path) -> None:
+    """Within the grace period of its pod: restarts in log, message and Events, and no result in the status object."""
+    shown = ApiServer(stale(*NODES))
+    with interrupted(shown, tmp_path) as (server, left):
+        until(lambda: server.count("DELETE") == len(NODES) and shown.statuses, "all are restarted")
+    (done,) = left
+    message = documented("termination-message", (tmp_path / "message").read_text())
+    assert (done.code, message["reason"], message["restarted"]) == (TERMINATED, "Terminated", len(NODES)), done.said
+    assert done.said.count("restarted plugin pod") == len(NODES)
+    assert [("Normal", "StalePluginRestarted")] * len(NODES) == shown.events_on("DaemonSet")
+    assert shown.events_on("Job") == [], "the end of a run that the next one continues is no Event"
+    assert (shown.statuses[0]["phase"], shown.statuses[-1]["phase"]) == ("Progressing", "Unknown")
+
+
+def test_a_second_signal_interrupts_no_report(tmp_path: Path) -> None:
+    """The kubelet, and people, send more than one. A deletion that is on its way then is waited for, and counts."""
+    shown, stopping = ApiServer(stale()), threading.Event()
+
+    def slowly(line: str) -> Said | None:
+        if "DELETE" in line:
+            stopping.wait(PATIENCE)
+        if STATUS in line and stopping.is_set():
+            program.signal(signal.SIGTERM)
+            program.signal(signal.SIGINT)
+        return None
+
+    shown.instead = slowly
+    with serving(shown, shown.wrote) as server:
+        program = start(tmp_path / "program.log", *words(server, tmp_path))
+        until(lambda: server.count("DELETE"), "it restarts")
+        program.signal(signal.SIGTERM)
+        stopping.set()
+        done = program.ended(seconds=10)
+    assert (done.code, shown.statuses[-1]["phase"]) == (TERMINATED, "Unknown"), done.said
+    assert "exit code 143, plugins restarted: 1" in done.said
+
+
+def test_a_stopped_run_waits_for_no_event_that_hangs(tmp_path: Path) -> None:
+    """The kubelet kills the process after its grace period. The termination message is written before."""
+    shown, over = ApiServer(stale(*NODES)), threading.Event()
+
+    def hangs(line: str) -> Said | None:
+        if line.startswith("POST") and "/events" in line:
+            over.wait(PATIENCE)
+        return None
+
+    shown.instead = hangs
+    try:
+        with interrupted(shown, tmp_path) as (server, left):
+            until(lambda: server.count("DELETE") == len(NODES), "all are restarted")
+    finally:
+        over.set()
+    assert left[0].code == TERMINATED
+    assert json.loads((tmp_path / "message").read_text())["restarted"] == len(NODES)
