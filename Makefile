@@ -79,7 +79,7 @@ test: $(READY) ## Build what the tests need (once; minutes), then run all but th
 	@CHECKS="$(CHECKS)" DEPLOYERS="$(DEPLOYERS)" WORKERS="$(WORKERS)" bash tools/test.sh
 
 test-unit: $(READY) ## Run the unit tests, and check that they cover the core
-	$(PY) -m pytest -q -n $(CORES) tests/unit --cov=hook.decide --cov=hook.objects --cov=hook.config --cov=hook.format --cov=ctl.plan --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
+	$(PY) -m pytest -q -n $(CORES) tests/unit --cov=hook.decide --cov=hook.objects --cov=hook.settings --cov=hook.format --cov=ctl.plan --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
 # Elsewhere they are skipped where the simulator did not change: tests/simulator/conftest.py.
 test-simulator: binaries ## Run the tests of the simulated cluster and fleet, changed or not

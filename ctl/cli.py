@@ -17,7 +17,7 @@ from hook.cli import EXIT_CODE, OUTPUTS, connect, ending, show, viewer_of
 from hook.errors import SettingsError
 from hook.flags import KUBECONFIG, VERBOSE, WHAT, DurationType, flags, settings_of
 from hook.kube.client import SERVICE_ACCOUNT_DIR
-from hook.logs import configure
+from hook.log import configure
 from hook.run import lookup
 
 PROGRAM: Final = "kubectl gpu-operator-post"

@@ -16,11 +16,11 @@ from hook.run.lookup import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from ctl.plan.eviction import Workload
-    from hook.config import Settings
     from hook.kube.client import Api
     from hook.kube.resources import Resource
     from hook.objects.decoding import Reader
     from hook.objects.views import Snapshot
+    from hook.settings import Settings
 
 View = TypeVar("View")
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from hook import __version__
-from hook.config import LogFormat
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.decide.workloads import Affected
@@ -32,19 +31,20 @@ from hook.format import printable
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
 from hook.kube.events import own_job
-from hook.logs import configure, end_on_signals, ignore_signals
+from hook.log import configure, end_on_signals, ignore_signals
 from hook.objects.drivers import STACKS
 from hook.run import report, workloads
 from hook.run.job import EXIT_FAILED, Outcome, Runner
 from hook.run.statusobject import StatusObject
+from hook.settings import LogFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hook.config import Settings
     from hook.kube.client import Api
     from hook.run.controller import Controller
     from hook.run.view import View, Viewer
+    from hook.settings import Settings
 
 
 log = logging.getLogger(__name__)

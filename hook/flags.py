@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from hook.config import Duration, LogFormat, Settings, duration, settings_from
 from hook.errors import SettingsError
 from hook.kube.client import SERVICE_ACCOUNT_DIR
 from hook.objects.drivers import StackName
 from hook.objects.names import OWN_NAME
+from hook.settings import Duration, LogFormat, Settings, duration, settings_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -20,8 +20,8 @@ from ctl.cli import PROGRAM
 from ctl.cli import main as people
 from ctl.plan.result import Obstacle
 from hook.cli import main as program
-from hook.config import Settings
 from hook.decide.result import NodeState, Phase
+from hook.settings import Settings
 from tests.client.controller import exposition
 from tools.chart_docs import CHART, read_values
 

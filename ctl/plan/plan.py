@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from ctl.plan.pools import Pool
     from ctl.plan.result import Budget, Capacity, Reloads, Spread, Step
-    from hook.config import Settings
     from hook.decide.fleet import Fleet
     from hook.decide.result import Blocker
     from hook.objects.views import Snapshot
+    from hook.settings import Settings
 
 OPERATOR_START: Final = timedelta(minutes=1)
 """From the change of a policy to the first node. Measured: 22 s, with a new operator that first acquires its Lease."""

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ctl.plan.pools import Pool
-    from hook.config import Settings
     from hook.decide.fleet import Fleet
     from hook.decide.result import Decision, NodeStatus
     from hook.objects.drivers import Stack
     from hook.objects.views import Pod, Revision
+    from hook.settings import Settings
 
 REQUEUE: Final = 120.0
 """Seconds after which the upgrade controller checks again (GO and NO ``controllers/upgrade_controller.go``,

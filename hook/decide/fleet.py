@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from typing import TypeVar
 
-    from hook.config import DriverClient, Settings
     from hook.objects.drivers import PluginKind, Prerequisite, Stack
     from hook.objects.policies import Policy
     from hook.objects.views import DaemonSet, DeviceSlice, Malformed, Node, Pod, Revision, Snapshot
+    from hook.settings import DriverClient, Settings
 
     OnNode = TypeVar("OnNode", Pod, DeviceSlice)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from hook.config import OnManualUpgrade
 from hook.decide import freshness, moments
 from hook.decide.fleet import live_pods, same_driver, wanted_version
 from hook.decide.freshness import CRASH_LOOP_RESTARTS, Freshness
@@ -21,6 +20,7 @@ from hook.decide.reasons import Reason, Trait
 from hook.decide.result import NodeBlocker, NodeState, NodeStatus, Patience, StalePod
 from hook.format import timestamp
 from hook.objects import names
+from hook.settings import OnManualUpgrade
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

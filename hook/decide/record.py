@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
-    from hook.config import Settings
     from hook.decide.fleet import Context, Fleet
     from hook.decide.result import NodeStatus, StalePod
     from hook.objects.views import Pod
+    from hook.settings import Settings
 
 ASK_AGAIN: Final = timedelta(seconds=30)
 """Time after which a deletion that no watch has shown did not happen. Watches deliver within about a second."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from hook.config import OnDeadline
 from hook.decide import end, moments, warnings
 from hook.decide.fleet import Fleet, context_of, views_of
 from hook.decide.node import STEADY_AFTER_CRASHES, evaluate_node, is_up
@@ -26,17 +25,18 @@ from hook.decide.result import (
     except_verified,
 )
 from hook.format import some
+from hook.settings import OnDeadline
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from datetime import datetime, timedelta
 
-    from hook.config import Settings
     from hook.decide.fleet import Context, NodeView
     from hook.decide.record import RestartRecord
     from hook.decide.result import Blocker
     from hook.objects.views import Snapshot
+    from hook.settings import Settings
 
 
 def succeeded(decision: Decision, settings: Settings) -> bool:

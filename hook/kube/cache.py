@@ -17,13 +17,13 @@ from hook.objects.views import Malformed, Snapshot, node_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hook.config import Settings
     from hook.kube.client import Api
     from hook.kube.informer import OutOfSync
     from hook.kube.resources import Resource
     from hook.kube.retry import Patience
     from hook.objects.drivers import Stack
     from hook.objects.views import DaemonSet
+    from hook.settings import Settings
 
 UNUSED_SECONDS: Final = 600.0
 """Time for which pods of a plugin are watched after its DaemonSet is gone: it is often installed again."""

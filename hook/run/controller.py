@@ -34,12 +34,12 @@ from hook.run.workloads import WorkloadObserver
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hook.config import Settings
     from hook.decide.workloads import Affected
     from hook.kube.client import Api
     from hook.kube.events import ObjectReference
     from hook.objects.drivers import Stack, StackName
     from hook.objects.views import Snapshot
+    from hook.settings import Settings
 
 log = logging.getLogger(__name__)
 

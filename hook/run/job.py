@@ -22,11 +22,11 @@ from hook.run.workloads import WorkloadObserver
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hook.config import Settings
     from hook.kube.cache import Cache
     from hook.kube.client import Api
     from hook.kube.events import EventRecorder, Job
     from hook.run.statusobject import StatusObject
+    from hook.settings import Settings
 
 log = logging.getLogger(__name__)
 

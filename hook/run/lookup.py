@@ -21,12 +21,12 @@ from hook.run import report
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hook.config import Settings
     from hook.decide.result import Decision, NodeStatus
     from hook.kube.client import Api
     from hook.objects.decoding import Raw
     from hook.objects.drivers import Stack, StackName
     from hook.objects.views import Snapshot
+    from hook.settings import Settings
 
 PATIENCE_SECONDS: Final = 10.0
 """Shorter than the patience of a run, because a user waits at a terminal."""

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from hook.config import Settings
     from hook.decide.result import DeletePod, StalePod
     from hook.kube.cache import Cache
     from hook.kube.client import Api
     from hook.objects.views import Snapshot
     from hook.run.report import ProgressReporter
+    from hook.settings import Settings
 
 log = logging.getLogger(__name__)
 

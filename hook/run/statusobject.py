@@ -24,11 +24,11 @@ from hook.kube.resources import CONFIG_MAPS
 from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
-    from hook.config import Settings
     from hook.decide.result import Decision
     from hook.decide.workloads import Affected
     from hook.kube.client import Api
     from hook.objects.views import Snapshot
+    from hook.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from hook.run import lookup, report, workloads
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hook.config import Settings
     from hook.decide.fleet import Fleet
     from hook.decide.result import Decision
     from hook.decide.workloads import Affected
     from hook.kube.client import Api
+    from hook.settings import Settings
 
 SHORTEST_SECONDS: Final = 1.0
 """Between two views. Hundreds of objects change per second while a large fleet reloads."""

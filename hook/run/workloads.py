@@ -15,10 +15,10 @@ from hook.format import aligned, printable, some, timestamp
 from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
-    from hook.config import Settings
     from hook.decide.workloads import AffectedPod
     from hook.kube.cache import Cache
     from hook.objects.views import Snapshot
+    from hook.settings import Settings
 
 EVALUATE_SECONDS: Final = 5.0
 """Time between two evaluations. No restart depends on them."""

@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from hook.config import settings_from
 from hook.decide.fleet import plugin_names
 from hook.objects.drivers import STACKS, Stack, StackName
+from hook.settings import settings_from
 from tests.chart.rendering import Helm, Object, Values
 
 POLICY: Final = "ValidatingAdmissionPolicy"

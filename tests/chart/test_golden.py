@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from devcluster import binaries
-from hook.config import settings_from
+from hook.settings import settings_from
 from tests.chart.rendering import CHART, ROOT, Helm, Values, config_of, container_of
 
 GOLDEN: Final = Path(__file__).parent / "golden"

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import yaml
 
-from hook.config import ControllerSettings, Duration, Settings, settings_from
 from hook.errors import SettingsError
 from hook.format import as_text
+from hook.settings import ControllerSettings, Duration, Settings, settings_from
 from tests.chart.rendering import CHART, Helm, Values, config_of, container_of
 from tests.fixtures.settings import EVERY_SETTING
 

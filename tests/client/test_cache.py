@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import pytest
 
-from hook.config import Plugin, Settings
 from hook.errors import ApiError
 from hook.kube import cache as caches
 from hook.kube import retry
@@ -21,6 +20,7 @@ from hook.kube.retry import Patience
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Malformed
+from hook.settings import Plugin, Settings
 from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, Said, Server, bounded, refused, serving, until
 from tests.fixtures.cluster import Cluster, cluster, stale

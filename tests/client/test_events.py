@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pytest
 
-from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.decide.workloads import Affected, AffectedPod
@@ -21,6 +20,7 @@ from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference, own_job
 from hook.kube.resources import Resource
 from hook.run.job import Runner
+from hook.settings import Settings
 from tests.client.server import GRANTED, PATIENCE, SILENT, Said, Server, bounded, refused, serving, told
 from tests.fixtures.objects import at
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 import pytest
 
 from hook import cli
-from hook.config import Duration, OnDeadline, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
 from hook.errors import PermissionDeniedError
@@ -27,6 +26,7 @@ from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome, Runner
 from hook.run.report import next_step
 from hook.run.statusobject import StatusObject
 from hook.run.view import Viewer
+from hook.settings import Duration, OnDeadline, Settings
 from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, refused, serving, told, until
 from tests.fixtures.cluster import cluster, labelled, stale

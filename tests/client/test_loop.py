@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import pytest
 
-from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, StalePod
 from hook.errors import PermissionDeniedError, TerminatedError
@@ -25,6 +24,7 @@ from hook.kube.informer import OutOfSync
 from hook.run import loop
 from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
 from hook.run.report import ProgressReporter
+from hook.settings import Settings
 from tests.client.fixtured import Shown
 from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, refused, serving, told, until
 from tests.fixtures.cluster import cluster

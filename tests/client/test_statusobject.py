@@ -11,11 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.decide.workloads import Affected, AffectedPod
 from hook.run.statusobject import StatusObject, StatusPhase
+from hook.settings import Settings
 from tests.client.server import Said, refused, serving
 from tests.fixtures.cluster import LATER, cluster
 

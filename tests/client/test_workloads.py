@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from hook.config import AffectedWorkloads, Settings
 from hook.decide.workloads import Affected, AffectedPod
 from hook.kube import retry
 from hook.kube import workloads as informers
@@ -19,6 +18,7 @@ from hook.run import lookup, workloads
 from hook.run.controller import StateReporter
 from hook.run.report import ProgressReporter
 from hook.run.workloads import WorkloadObserver, as_json, as_lines
+from hook.settings import AffectedWorkloads, Settings
 from tests.client.controller import state
 from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, Said, refused, serving, until

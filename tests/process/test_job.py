@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from hook.config import Settings
 from hook.format import timestamp
+from hook.settings import Settings
 from tests.client.fixtured import Shown
 from tests.client.server import GRANTED, PATIENCE, Said, Server, serving, told, until
 from tests.fixtures.cluster import Cluster, cluster, stale

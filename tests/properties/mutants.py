@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct, structs
 
-from hook import config
-from hook.config import Duration
 from hook.decide import end, fleet, freshness, record, run
 from hook.decide import node as nodes
 from hook.decide.result import NodeState
 from hook.kube import client
 from hook.objects import parts, views
 from hook.run import job
+from hook.settings import Duration, Settings
 from tests.fixtures.limits import of
 from tests.properties.breaking import Mutant
 from tests.properties.promises import DoneTooEarlyError, WrongEndError, WrongRestartError
@@ -208,6 +207,6 @@ MUTANTS: Final = (
            lambda original, _count, chosen: original(1, chosen)),
     Mutant("what-failed-is-never-tried-again", WrongEndError, "never_well", record.held_until,
            lambda original, *tried: original(*tried) and NEVER),
-    Mutant("a-controller-has-a-deadline", WrongEndError, "late", config.Settings.deadline,
+    Mutant("a-controller-has-a-deadline", WrongEndError, "late", Settings.deadline,
            lambda original, chosen, started: original(of(chosen, controller=False), started)),
 )  # fmt: skip

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import structs
 
-from hook.config import AffectedWorkloads
 from hook.decide.reasons import Reason
 from hook.errors import CONFLICT, NOT_FOUND, ApiError
 from hook.kube import retry
@@ -15,6 +14,7 @@ from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
 from hook.objects.views import node_of
 from hook.run.job import Outcome, Runner
+from hook.settings import AffectedWorkloads
 from tests.fixtures.objects import at
 from tests.properties.observation import Watch, moment_of
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from hook.config import Settings
     from hook.decide.result import Decision
     from hook.kube.client import Api
     from hook.kube.resources import Resource
     from hook.objects.views import DaemonSet, Snapshot, View
+    from hook.settings import Settings
     from tests.properties.machine import Machine
     from tests.properties.observation import Observation
     from tests.properties.pods import PluginPod

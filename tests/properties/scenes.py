@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from hook.config import DriverClient, Settings
 from hook.objects.drivers import StackName
+from hook.settings import DriverClient, Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.modes import network, openshift, pooled, rdma_pod, with_exporter, with_toolkit
 from tests.fixtures.objects import Object, driver_pod, obj, plugin_pod, stamp

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 from unittest import mock
 
-from hook.config import Advanced, ControllerLimits, ControllerSettings, Duration, Settings
 from hook.format import Bound
 from hook.run import job, loop
+from hook.settings import Advanced, ControllerLimits, ControllerSettings, Duration, Settings
 from tests.properties import endless, promises
 from tests.properties.machine import Machine
 from tests.properties.observation import Observation, moment_of

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hook import logs
-from hook.config import LogFormat, LogLevel
 from hook.format import LONGEST_LINE
 from hook.kube import events
+from hook.log import configure
+from hook.settings import LogFormat, LogLevel
 from tests.client.server import GRANTED, Said, serving
 from tests.properties.budget import examples
 from tests.properties.mutations import ESCAPES, TEXTS
@@ -29,7 +29,7 @@ def log(request: pytest.FixtureRequest) -> Iterator[io.BytesIO]:
     """Return what is logged, in UTF-8."""
     raw = io.BytesIO()
     before, level = list(logging.root.handlers), logging.getLogger("hook").level
-    logs.configure(request.param, LogLevel.DEBUG, io.TextIOWrapper(raw, encoding="utf-8", write_through=True))
+    configure(request.param, LogLevel.DEBUG, io.TextIOWrapper(raw, encoding="utf-8", write_through=True))
     yield raw
     logging.root.handlers[:] = before
     logging.getLogger("hook").setLevel(level)

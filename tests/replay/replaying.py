@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
-from hook.config import OnManualUpgrade, Settings
 from hook.decide.record import Memory
 from hook.decide.result import Decision, DeletePod, NodeState
 from hook.decide.run import decide
 from hook.objects.views import Snapshot
+from hook.settings import OnManualUpgrade, Settings
 from tests.replay.objects import Objects
 from tests.replay.plugins import Plugins
 from tests.replay.recording import Recording, load

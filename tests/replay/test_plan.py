@@ -13,7 +13,7 @@ import pytest
 
 from ctl.plan.plan import Options, make_plan
 from ctl.plan.result import Obstacle, PoolPlan
-from hook.config import Settings
+from hook.settings import Settings
 from tests.replay.objects import Objects
 from tests.replay.recording import Recording, load
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
+from hook.settings import Settings
 from tests.replay.replaying import EVERY, HELM_RETURNS, MIGRATIONS, Replay, play
 
 LABELS_SECONDS: Final = 105.0

@@ -17,12 +17,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.bench import atrest
-from hook.config import ControllerSettings
 from hook.decide.record import Memory
 from hook.decide.run import decide
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Snapshot
+from hook.settings import ControllerSettings
 
 if TYPE_CHECKING:
     from hook.decide.result import Decision

@@ -11,10 +11,10 @@ from typing import Final
 
 from msgspec import structs
 
-from hook.config import DriverClient, Expect, Plugin, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision
 from hook.objects import names
+from hook.settings import DriverClient, Expect, Plugin, Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, stale, stale_plugin, without_operator
 from tests.fixtures.limits import FOLLOWING, down
 from tests.fixtures.modes import (

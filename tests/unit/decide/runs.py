@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from hook.config import DriverClient, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
+from hook.settings import DriverClient, Settings
 from tests.fixtures.cluster import Cluster
 from tests.fixtures.following import Controller
 from tests.fixtures.objects import Object, driver_pod, merged, obj, running, waiting

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hook.config import Expect, Plugin, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
+from hook.settings import Expect, Plugin, Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.limits import FOLLOWING, down
 from tests.fixtures.modes import Pool, owner, pooled, with_toolkit

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hook.config import DriverClient, Plugin, Settings
 from hook.decide.fleet import find_plugins
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN
+from hook.settings import DriverClient, Plugin, Settings
 from tests.fixtures.cluster import cluster, reasons, stale, stale_plugin
 from tests.fixtures.modes import wants, with_exporter
 from tests.fixtures.objects import Object, merged, obj, plugin_pod

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from msgspec import structs
 
-from hook.config import Duration, OnDeadline, Settings
 from hook.decide.reasons import Reason
 from hook.decide.record import Memory
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase, headline, in_need
 from hook.decide.run import succeeded
+from hook.settings import Duration, OnDeadline, Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from hook.config import Advanced, Duration, Expect, Plugin, Settings
 from hook.decide.reasons import Reason
 from hook.decide.record import Memory
 from hook.decide.result import Phase
+from hook.settings import Advanced, Duration, Expect, Plugin, Settings
 from tests.fixtures.cluster import (
     LATER,
     Cluster,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hook.config import Settings
 from hook.decide.fleet import context_of
 from hook.decide.reasons import Reason
+from hook.settings import Settings
 from tests.fixtures.cluster import Cluster, cluster, reasons, stale
 from tests.fixtures.objects import R, conditions, driver_pod, merged, obj, parsed
 from tests.unit.decide.runs import DRIVER, wrong_decisions, wrong_nodes

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hook.config import Expect, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects.drivers import StackName
 from hook.objects.names import MERGED_MANAGER
+from hook.settings import Expect, Settings
 from tests.fixtures.cluster import (
     Cluster,
     cluster,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects.names import MERGED_MANAGER
+from hook.settings import Settings
 from tests.fixtures.cluster import Cluster, cluster, reasons
 from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import with_mig, with_toolkit

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from hook.config import OnManualUpgrade, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects import names
+from hook.settings import OnManualUpgrade, Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.modes import avoiding, network, ofed_pod, rdma_pod, wants, with_toolkit
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, plugin_pod, waiting

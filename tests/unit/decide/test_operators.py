@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hook.config import Expect, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
+from hook.settings import Expect, Settings
 from tests.fixtures import modes
 from tests.fixtures.cluster import (
     Cluster,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase, StalePod
 from hook.objects import readers
+from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale, stale_plugin
 from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import avoiding, network, with_exporter

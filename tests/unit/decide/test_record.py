@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from hook.config import Advanced, ControllerSettings, Duration, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
+from hook.settings import Advanced, ControllerSettings, Duration, Settings
 from tests.fixtures.cluster import Cluster, cluster, reasons, stale, stale_plugin
 from tests.fixtures.following import Controller, successor
 from tests.fixtures.limits import FOLLOWING

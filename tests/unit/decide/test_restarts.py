@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from hook.config import Duration, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
+from hook.settings import Duration, Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.limits import down
 from tests.fixtures.modes import avoiding, with_exporter

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hook.config import Expect, Settings
 from hook.decide import fleet
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.objects import policies, readers
 from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, Stack
+from hook.settings import Expect, Settings
 from tests.fixtures.cluster import Cluster, cluster, not_ready_since, stale
 from tests.fixtures.modes import network
 from tests.fixtures.objects import Object, driver_pod, obj, stamp

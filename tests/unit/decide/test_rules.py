@@ -9,9 +9,9 @@ from typing import Final
 import pytest
 from msgspec import structs
 
-from hook.config import Expect, Plugin, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
+from hook.settings import Expect, Plugin, Settings
 from tests.fixtures.cluster import (
     Cluster,
     cluster,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from hook.config import Duration, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
+from hook.settings import Duration, Settings
 from tests.fixtures.cluster import cluster, labelled, not_ready_since, reasons, stale
 from tests.fixtures.modes import owner, with_exporter, with_toolkit
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, plugin_pod, waiting

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hook.config import Expect, OnManualUpgrade, Settings
 from hook.decide.result import Phase
+from hook.settings import Expect, OnManualUpgrade, Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.modes import DIGEST, Pool, avoiding, network, openshift, pooled, with_exporter
 from tests.unit.decide import patches

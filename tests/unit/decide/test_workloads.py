@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hook.config import Settings
 from hook.decide.fleet import find_plugins
 from hook.decide.workloads import affected_pods, joined
 from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.workloads import claim_pod, claim_reader
+from hook.settings import Settings
 from tests.fixtures import workloads
 from tests.fixtures.cluster import Cluster, cluster, stale, stale_plugin
 from tests.fixtures.objects import Object, R, driver_pod, merged, obj, plugin_pod, running

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hook.config import Settings
 from hook.run import report
+from hook.settings import Settings
 from tests.fixtures.cluster import cluster, labelled, stale
 from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import driver_pod

@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 from ctl.plan import plan
 from ctl.plan.plan import Options, make_plan
 from ctl.plan.result import Obstacle, Target
-from hook.config import Settings
 from hook.decide.reasons import Reason
+from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled
 from tests.fixtures.modes import Pool, network, pooled
 from tests.fixtures.objects import obj

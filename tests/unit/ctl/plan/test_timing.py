@@ -6,8 +6,8 @@ from typing import Final
 
 from ctl.plan.result import Obstacle, Reloads, Spread, Step
 from ctl.plan.timing import remaining_seconds, spread, step
-from hook.config import Duration, Expect, OnManualUpgrade, Settings
 from hook.decide.fleet import index
+from hook.settings import Duration, Expect, OnManualUpgrade, Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.limits import down
 from tests.fixtures.modes import network

@@ -8,14 +8,14 @@ import signal
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
-from hook.config import LogFormat
 from hook.errors import TerminatedError
 from hook.format import LONGEST_LINE, printable, shortened
+from hook.settings import LogFormat
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from hook.config import LogLevel
+    from hook.settings import LogLevel
 
 
 class PeopleFormatter(logging.Formatter):

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import pytest
 
-from hook import config
-from hook.config import ControllerSettings, Duration, Settings, bound, duration, settings_from
+from hook import settings
 from hook.errors import SettingsError
 from hook.format import Bound
 from hook.objects.drivers import StackName
+from hook.settings import ControllerSettings, Duration, Settings, bound, duration, settings_from
 from tests.fixtures.settings import EVERY_SETTING
 
 SECONDS: Final = [Duration(seconds=count) for count in range(1, 7)]
@@ -20,22 +20,22 @@ READ: Final = Settings(
     timeout=Duration(hours=1, minutes=1, seconds=1),
     plugin_timeout=Duration(minutes=3),
     node_timeout=Duration(minutes=4),
-    on_deadline=config.OnDeadline.REPORT,
-    expect=config.Expect("v26.7.0", "580.126.20"),
-    plugin=config.Plugin("dra", ("one", "two")),
+    on_deadline=settings.OnDeadline.REPORT,
+    expect=settings.Expect("v26.7.0", "580.126.20"),
+    plugin=settings.Plugin("dra", ("one", "two")),
     driver_clients=(
-        config.DriverClient(namespace="dra", name="exporter"),
-        config.DriverClient(labels={"example.com/app": "profiler", "empty": ""}),
+        settings.DriverClient(namespace="dra", name="exporter"),
+        settings.DriverClient(labels={"example.com/app": "profiler", "empty": ""}),
     ),
     refresh_after=("toolkit",),
     max_parallel_restarts=1234567,
-    on_manual_upgrade=config.OnManualUpgrade.WAIT,
+    on_manual_upgrade=settings.OnManualUpgrade.WAIT,
     dry_run=True,
-    log_format=config.LogFormat.JSON,
-    log_level=config.LogLevel.DEBUG,
-    affected_workloads=config.AffectedWorkloads(enabled=False),
-    controller=config.ControllerLimits(Bound(3)),
-    advanced=config.Advanced(*SECONDS),
+    log_format=settings.LogFormat.JSON,
+    log_level=settings.LogLevel.DEBUG,
+    affected_workloads=settings.AffectedWorkloads(enabled=False),
+    controller=settings.ControllerLimits(Bound(3)),
+    advanced=settings.Advanced(*SECONDS),
 )
 
 
@@ -55,7 +55,7 @@ def test_every_setting_is_read() -> None:
 
 def test_the_times_of_operators_follow_from_what_was_measured() -> None:
     """No value of the chart shows these. Guarantee 4 states the pauses."""
-    assert config.Advanced() == config.Advanced(
+    assert settings.Advanced() == settings.Advanced(
         operator_quiet=Duration(seconds=15),
         unknown_operator_quiet=Duration(seconds=60),
         policy_grace=Duration(seconds=120),
