@@ -18,8 +18,8 @@ from hook.format import printable
 from hook.kube.client import READ_SECONDS
 from hook.kube.resources import DEPLOYMENTS, EVENTS, JOBS
 from hook.kube.retry import FOREVER, Patience, patiently
-from hook.objects import decoding, wire
-from hook.objects.decoding import MalformedObjectError
+from hook.objects import decoding
+from hook.objects.decoding import MalformedObjectError, Name, Time, Value
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -233,6 +233,21 @@ class Job:
     started: datetime
 
 
+class _OwnMetadata(Value, frozen=True):
+    uid: Name
+
+
+class _OwnStatus(Value, frozen=True):
+    start_time: Time | None = None
+
+
+class _OwnObject(Value, frozen=True):
+    """The own Job or Deployment."""
+
+    metadata: _OwnMetadata
+    status: _OwnStatus = _OwnStatus()
+
+
 def own_job(api: Api, namespace: str, name: str, patience: Patience, seconds: float = FOREVER) -> Job | None:
     """Return the own Job, read within `seconds`, or None. Without it, the timeout counts from the start of the process.
 
@@ -241,7 +256,7 @@ def own_job(api: Api, namespace: str, name: str, patience: Patience, seconds: fl
     found = _own(api, JOBS.select(namespace), name, patience, seconds)
     if found is None:
         return None
-    began = decoding.moment(found.status.start_time) if found.status is not None else None
+    began = decoding.moment(found.status.start_time)
     # A start time in the future would delay the deadline.
     started = min(began or api.now(), api.now())
     return Job(ObjectReference("batch/v1", "Job", namespace, name, found.metadata.uid), started)
@@ -254,7 +269,7 @@ def own_deployment(api: Api, namespace: str, name: str) -> ObjectReference | Non
     return ObjectReference("apps/v1", "Deployment", namespace, name, found.metadata.uid) if found is not None else None
 
 
-def _own(api: Api, resource: Resource, name: str, patience: Patience, seconds: float) -> wire.Job | None:
+def _own(api: Api, resource: Resource, name: str, patience: Patience, seconds: float) -> _OwnObject | None:
     """Read the object that runs this program, if it has a name.
 
     Raises ApiError if the API server did not answer for the patience, which is shorter than `seconds`, and
@@ -265,9 +280,9 @@ def _own(api: Api, resource: Resource, name: str, patience: Patience, seconds: f
     end = time.monotonic() + seconds
     timeout = min(READ_SECONDS, max(patience.unreachable, OWNER_SECONDS))
 
-    def read() -> wire.Job:
+    def read() -> _OwnObject:
         answer = api.send("get", resource, name, seconds=min(timeout, end - time.monotonic()))
-        return decoding.read(wire.Job, answer)
+        return decoding.read(_OwnObject, answer)
 
     try:
         return patiently(read, patience, end)

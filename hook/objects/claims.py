@@ -8,8 +8,8 @@ from __future__ import annotations
 from sys import intern
 from typing import TYPE_CHECKING, Final
 
-from hook.objects.decoding import Name, Reader, Text, Time, Value, moment
-from hook.objects.parts import Identified, Metadata
+from hook.objects.decoding import Reader, Text, Time, Value, moment
+from hook.objects.parts import Identified, Namespaced  # noqa: TC001 - msgspec evaluates it
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -61,14 +61,10 @@ class _ClaimStatus(Value, frozen=True):
     reserved_for: tuple[_Consumer, ...] = ()
 
 
-class _ClaimMetadata(Metadata, frozen=True, kw_only=True):
-    namespace: Name
-
-
 class _Claim(Value, frozen=True):
     """A ResourceClaim. These fields are the same in ``v1``, ``v1beta2`` and ``v1beta1``."""
 
-    metadata: _ClaimMetadata
+    metadata: Namespaced
     status: _ClaimStatus = _ClaimStatus()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from hook.objects import names
 from hook.objects.decoding import NOTHING, Count, Labels, MalformedObjectError, Name, Reader, Text, Time, Value, utc
-from hook.objects.parts import Identified, Labelled, Metadata, Variable
+from hook.objects.parts import Identified, Labelled, Namespaced, Variable
 from hook.objects.scheduling import Affinity, Taint, Term
 
 if TYPE_CHECKING:
@@ -201,8 +201,7 @@ class _Data(Value, frozen=True):
     spec: Spec = Spec()
 
 
-class _RevisionMetadata(Metadata, frozen=True, kw_only=True):
-    namespace: Name
+class _RevisionMetadata(Namespaced, frozen=True, kw_only=True):
     creation_timestamp: Time
 
 

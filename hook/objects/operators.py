@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.objects.decoding import Count, Name, Reader, Text, Time, Value, moment
-from hook.objects.parts import Condition, Identified, Metadata, condition
+from hook.objects.decoding import Count, Reader, Text, Time, Value, moment
+from hook.objects.parts import Condition, Identified, Metadata, Namespaced, condition
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -119,12 +119,8 @@ class _LeaseSpec(Value, frozen=True):
     acquire_time: Time | None = None
 
 
-class _LeaseMetadata(Metadata, frozen=True, kw_only=True):
-    namespace: Name
-
-
 class _Lease(Value, frozen=True):
-    metadata: _LeaseMetadata
+    metadata: Namespaced
     spec: _LeaseSpec = _LeaseSpec()
 
 

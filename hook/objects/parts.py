@@ -61,10 +61,15 @@ class Metadata(Value, frozen=True, kw_only=True):
 NO_OWNER: Final = Owner()
 
 
-class Identified(Metadata, frozen=True, kw_only=True):
-    """The metadata of an object whose identity decides what is done to it."""
+class Namespaced(Metadata, frozen=True, kw_only=True):
+    """The metadata of an object in a namespace."""
 
     namespace: Name
+
+
+class Identified(Namespaced, frozen=True, kw_only=True):
+    """The metadata of an object whose identity decides what is done to it."""
+
     uid: Name
 
 

@@ -1,18 +1,18 @@
-"""Objects that one module reads each: the own Job, a discovery answer, the controller's Lease, and what plans read."""
+"""Objects that plans read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - msgspec evaluates it
 from typing import TYPE_CHECKING, Any
 
-from hook.objects.decoding import NOTHING, Count, Labels, Name, Text, Time, Value
-from hook.objects.parts import Metadata
+from hook.objects.decoding import NOTHING, Count, Labels, Text, Value
+from hook.objects.parts import Namespaced
 from hook.objects.scheduling import Requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ApiGroup", "DisruptionBudget", "Job", "Lease", "Pod", "PodSpec", "Requirement", "Selector"]
+__all__ = ["DisruptionBudget", "Namespaced", "Pod", "PodSpec", "Requirement", "Selector"]
 
 
 class Resources(Value, frozen=True):
@@ -41,10 +41,6 @@ class PodSpec(Value, frozen=True):
 
 class PodStatus(Value, frozen=True):
     phase: Text = ""
-
-
-class Namespaced(Metadata, frozen=True, kw_only=True):
-    namespace: Name
 
 
 class Pod(Value, frozen=True):
@@ -87,36 +83,3 @@ class DisruptionBudget(Value, frozen=True):
         """Return whether it protects a pod. Without a selector it protects none (K8S ``policy/v1``)."""
         selector = self.spec.selector
         return namespace == self.metadata.namespace and selector is not None and selector.matches(labels)
-
-
-class LeaseSpec(Value, frozen=True):
-    holder_identity: Text | None = None
-    renew_time: Time | None = None
-
-
-class Lease(Value, frozen=True):
-    metadata: Namespaced
-    spec: LeaseSpec | None = None
-
-    Spec = LeaseSpec
-
-
-class Owned(Value, frozen=True):
-    uid: Name
-
-
-class JobStatus(Value, frozen=True):
-    start_time: Time | None = None
-
-
-class Job(Value, frozen=True):
-    metadata: Owned
-    status: JobStatus | None = None
-
-
-class ApiVersion(Value, frozen=True):
-    version: Name
-
-
-class ApiGroup(Value, frozen=True):
-    versions: tuple[ApiVersion, ...] = ()

@@ -14,8 +14,9 @@ from hook.format import as_text, printable, some, timestamp
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.resources import LEASES
-from hook.objects import decoding, names, wire
-from hook.objects.decoding import MalformedObjectError
+from hook.objects import decoding, names
+from hook.objects.decoding import MalformedObjectError, Text, Time, Value
+from hook.objects.parts import Namespaced  # noqa: TC001 - msgspec evaluates it
 from hook.run import report
 
 if TYPE_CHECKING:
@@ -120,14 +121,23 @@ def find_controller(api: Api, stack: StackName) -> Lookup:
     return Lookup(api.now(), max(leases, key=lambda lease: lease.renewed or LONG_AGO, default=None))
 
 
+class _Spec(Value, frozen=True):
+    holder_identity: Text = ""
+    renew_time: Time | None = None
+
+
+class _Lease(Value, frozen=True):
+    metadata: Namespaced
+    spec: _Spec = _Spec()
+
+
 def _lease(answer: Raw) -> Lease:
     try:
-        lease = decoding.read(wire.Lease, answer)
+        lease = decoding.read(_Lease, answer)
+        renewed = decoding.moment(lease.spec.renew_time)
     except MalformedObjectError as error:
         return Lease("", "?", problem=f"it cannot be read: {error}")
-    spec = lease.spec or wire.Lease.Spec()
-    renewed = decoding.moment(spec.renew_time)
-    return Lease(lease.metadata.namespace, lease.metadata.name, spec.holder_identity or "", renewed)
+    return Lease(lease.metadata.namespace, lease.metadata.name, lease.spec.holder_identity, renewed)
 
 
 def advice(decision: Decision, found: Lookup, stack: Stack) -> list[str]:
