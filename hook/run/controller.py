@@ -24,7 +24,7 @@ from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import own_deployment
 from hook.objects.drivers import STACKS
 from hook.run import report, workloads
-from hook.run.loop import TICK_SECONDS, ReconcileLoop
+from hook.run.loop import NOT_READ, TICK_SECONDS, ReconcileLoop
 from hook.run.report import ProgressReporter
 from hook.run.status import ControllerState
 from hook.run.statusobject import StatusObject
@@ -97,8 +97,7 @@ class Controller:
     @property
     def last(self) -> Decision:
         """Return the last decision."""
-        waiting = Decision(Phase.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
-        return self._leading.loop.last if self._leading else waiting
+        return self._leading.loop.last if self._leading else NOT_READ
 
     @property
     def restarted(self) -> int:

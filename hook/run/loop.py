@@ -6,14 +6,13 @@ import logging
 import time
 from collections import deque
 from dataclasses import replace
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from hook.decide.reasons import Reason
 from hook.decide.record import ASK_AGAIN, Memory
 from hook.decide.result import Decision, Phase
 from hook.decide.run import decide
-from hook.errors import CONFLICT, NOT_FOUND, ApiError, PermissionDeniedError, TerminatedError
+from hook.errors import CONFLICT, NOT_FOUND, ApiError, PermissionDeniedError, UntrustedError
 from hook.kube import client, events, resources, retry
 from hook.kube.client import at_once
 from hook.run.report import RestartResult
@@ -44,18 +43,8 @@ SHORTEST_WRITE_SECONDS: Final = 1.0
 """Shortest timeout of a write. Near the deadline a write must be short, but needs a chance to succeed."""
 
 
-class _Sent(Enum):
-    """Result of a write, as far as it is known."""
-
-    DONE = auto()
-    NOT_DONE = auto()
-    UNKNOWN = auto()
-    """The response was lost."""
-
-
-_Answer = tuple[_Sent, str] | Exception
-"""Result of a write with the error that a retry may fix, or the refusal."""
-_GRANTED: Final = (_Sent.DONE, "")
+_Answer = tuple["ApiError | None", bool]
+"""Error of a deletion; and whether there was no response to some attempt, which may have deleted the pod."""
 
 
 class Restarter:
@@ -101,7 +90,7 @@ class Restarter:
         pod does not count as ours.
         """
         gone = [uid for uid in self._unanswered if uid not in live]
-        results = [self._deleted(self._unanswered.pop(uid)[0]) for uid in gone]
+        results = [self._deleted(self._unanswered[uid][0]) for uid in gone]
         if current:
             since = time.monotonic() - ASK_AGAIN.total_seconds()
             self._unanswered = {uid: deletion for uid, deletion in self._unanswered.items() if deletion[1] > since}
@@ -114,86 +103,87 @@ class Restarter:
         """
         granted: list[DeletePod] = []
 
-        def ask(action: DeletePod) -> tuple[_Sent, str]:
-            answer = self._send(action.pod, f"restart {action.pod.name} on {action.node}", end)
-            if answer == _GRANTED:
+        def ask(action: DeletePod) -> _Answer:
+            error, lost = self._send(action.pod, end)
+            if error is None:
                 granted.append(action)
-            return answer
+            return error, lost
 
         try:
-            answers: list[_Answer] = list(at_once(ask, actions))
-        except TerminatedError:
+            answers = at_once(ask, actions)
+        finally:
             yield from map(self._deleted, granted)
-            raise
-        in_turn = sorted(zip(actions, answers, strict=True), key=lambda pair: pair[1] != _GRANTED)
-        yield from filter(None, (self._evaluated(action, answer) for action, answer in in_turn))
+        for action, answer in zip(actions, answers, strict=True):
+            if isinstance(answer, Exception):
+                raise answer
+            error, lost = answer
+            if lost:
+                self._unanswered[action.pod.uid] = action, time.monotonic()
+            if error is not None and (result := self._failed(action, error)) is not None:
+                yield result
         return len(granted) == len(actions)
 
-    def _evaluated(self, action: DeletePod, answer: _Answer) -> RestartResult | None:
-        """Return the result of one deletion.
+    def _failed(self, action: DeletePod, error: ApiError) -> RestartResult | None:
+        """Return the result of a deletion that failed; None if it needs a new decision.
 
         Raise the error if the server's certificate is refused, or a permission is missing, except in the controller.
         """
-        pod = action.pod
-        if type(answer) is ApiError:
-            log.warning("node %s: cannot delete plugin pod %s: %s", action.node, pod.name, answer)
-            return RestartResult(action, refused=str(answer))
-        if isinstance(answer, PermissionDeniedError) and self._lasting:
+        what = f"node {action.node}: cannot delete plugin pod {action.pod.name}"
+        if error.status == NOT_FOUND:
+            log.info("%s: it is gone already", what)
+            return None
+        if error.status == CONFLICT:
+            log.info("%s: it has changed since it was read, evaluating it again", what)
+            return None
+        if isinstance(error, PermissionDeniedError) and self._lasting:
             self._not_before = time.monotonic() + DENIED_SECONDS
-            return RestartResult(action, trouble=str(answer))
-        if isinstance(answer, Exception):
-            raise answer
-        sent, trouble = answer
-        if sent is _Sent.DONE:
-            self._unanswered.pop(pod.uid, None)
-            return self._deleted(action)
-        if sent is _Sent.UNKNOWN:
-            self._unanswered[pod.uid] = action, time.monotonic()
-        return RestartResult(action, trouble=trouble) if trouble else None
+            return RestartResult(action, trouble=str(error))
+        if isinstance(error, PermissionDeniedError | UntrustedError):
+            raise error
+        if not error.transient:
+            log.warning("%s: %s", what, error)
+            return RestartResult(action, refused=str(error))
+        self._not_before = max(self._not_before, time.monotonic() + error.retry_after)
+        log.warning("%s, trying again: %s", what, error)
+        return RestartResult(action, trouble=str(error))
 
     def _deleted(self, action: DeletePod) -> RestartResult:
         pod = action.pod
+        self._unanswered.pop(pod.uid, None)
         self.restarted += 1
         note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
         log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
         return RestartResult(action, note)
 
-    def _send(self, pod: StalePod, what: str, end: float) -> tuple[_Sent, str]:
-        """Delete a pod. Return the result, and the error if a retry may succeed. A conflict needs a new decision."""
-        not_done, pods = _Sent.NOT_DONE, resources.PODS.select(pod.namespace)
+    def _send(self, pod: StalePod, end: float) -> _Answer:
+        """Delete a pod, if it is still the same object and version. Retry for a short time."""
+        pods, options = resources.PODS.select(pod.namespace), client.delete_options(pod.uid, pod.resource_version)
+        lost = False
 
         def attempt() -> None:
-            nonlocal not_done
-            seconds = min(WRITE_SECONDS, max(end - time.monotonic(), SHORTEST_WRITE_SECONDS))
+            nonlocal lost
             try:
-                # If it is no longer the same object and version, the API server refuses.
-                self._api.send("delete", pods, pod.name, client.delete_options(pod.uid, pod.resource_version), seconds)
+                seconds = min(WRITE_SECONDS, max(end - time.monotonic(), SHORTEST_WRITE_SECONDS))
+                self._api.send("delete", pods, pod.name, options, seconds)
             except ApiError as error:
-                if error.unreachable:
-                    not_done = _Sent.UNKNOWN
+                lost = lost or error.unreachable
                 raise
 
         try:
             retry.patiently(attempt, retry.WRITE, end - SHORTEST_WRITE_SECONDS)
         except ApiError as error:
-            if error.status == NOT_FOUND:
-                log.info("cannot %s: it is gone already", what)
-                return not_done, ""
-            if error.status == CONFLICT:
-                log.info("cannot %s: the object has changed since it was read, evaluating it again", what)
-                return not_done, ""
-            if isinstance(error, PermissionDeniedError) or not error.transient:
-                raise
-            self._not_before = max(self._not_before, time.monotonic() + error.retry_after)
-            log.warning("cannot %s, trying again: %s", what, error)
-            return not_done, str(error)
-        return _Sent.DONE, ""
+            return error, lost
+        return None, False
 
 
 TICK_SECONDS: Final = 1.0
 """Longest wait for a change. Grace periods and quiet times end without one."""
 DECISION_SECONDS: Final = 1.0
 """Shortest time from one decision to the next: hundreds of objects change in a second while a large fleet reloads."""
+
+
+NOT_READ: Final = Decision(Phase.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
+"""Decision before the first one."""
 
 
 class ReconcileLoop:
@@ -211,7 +201,7 @@ class ReconcileLoop:
         """Nodes whose objects changed since the last decision."""
         self.subjects: dict[str, events.ObjectReference] = {}
         """The plugins' DaemonSets as targets of Events, by UID."""
-        self.last = Decision(Phase.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
+        self.last = NOT_READ
 
     def observe(self) -> Snapshot | None:
         """Return a snapshot with the pods of all plugins, or None while the cache is not synced."""
