@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any, Final, TextIO
 
 import click
+import msgspec
 
-from ctl import pods
 from ctl.page import page
-from ctl.plan import plan as plans
+from ctl.plan.plan import Options, make_plan
+from ctl.plan.table import table
+from ctl.reading import passthrough_claims, removed_pods
 from ctl.watch import watch
 from hook import __version__
-from hook.cli import EXIT_CODE, OUTPUTS, connect, ending, show, viewer_of
+from hook.cli import EXIT_CODE, OUTPUTS, ending, opened, show
 from hook.errors import SettingsError
-from hook.flags import KUBECONFIG, VERBOSE, WHAT, DurationType, flags, settings_of
-from hook.kube.client import SERVICE_ACCOUNT_DIR
-from hook.log import configure
+from hook.flags import KUBECONFIG, VERBOSE, WHAT, DurationType, flags
 from hook.run import lookup
+from hook.run.view import Viewer
 
 PROGRAM: Final = "kubectl gpu-operator-post"
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -28,8 +28,6 @@ COMMON: Final = (
     *WHAT,
     *VERBOSE,
 )
-IN_A_POD: Final = {"service_account_dir": SERVICE_ACCOUNT_DIR}
-"""Where the credentials are if there is no kubeconfig."""
 
 
 def examples(*lines: str) -> str:
@@ -69,7 +67,7 @@ def status(**values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
     with ending():
         if values["watch"] and (values["output"] != OUTPUTS[0] or values["exit_code"]):
             raise SettingsError("--watch has no end: it goes with neither --exit-code nor another --output than table")
-        viewer = viewer_of({**values, **IN_A_POD})
+        viewer = Viewer(*opened(values))
         if values["watch"]:
             watch(viewer)
         view = viewer.look()
@@ -88,10 +86,12 @@ def status(**values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
 def report(output: TextIO, **values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
     """Write one page of HTML, without other files: nodes, timelines, affected pods, and what to do."""
     with ending():
-        viewer = viewer_of({**values, **IN_A_POD})
+        api, settings = opened(values)
+        viewer = Viewer(api, settings)
         view = viewer.look()
         viewer.stop()
-    output.write(page(view) + "\n")
+        claims = passthrough_claims(api, view.fleet.snapshot)
+    output.write(page(view, claims) + "\n")
 
 
 @main.command(
@@ -105,22 +105,13 @@ def report(output: TextIO, **values: Any) -> None:  # noqa: ANN401 - click passe
     metavar="DURATION",
     help="Also show how many nodes at once finish within this time.",
 )
-@click.option(
-    "--pods/--no-pods",
-    default=True,
-    show_default=True,
-    help="Read all pods, to find those with GPUs that cannot be evicted.",
-)
 @flags(COMMON)
 def plan(**values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
     """Show how long an upgrade takes, which capacity it needs, and what will block it."""
     with ending():
-        settings = settings_of(values)
-        configure(settings.log_format, settings.log_level, sys.stderr)
-        api = connect({**values, **IN_A_POD})
+        api, settings = opened(values)
         snapshot = lookup.read_once(api, settings)
-        found = pods.read(api, settings, snapshot, wanted=values["pods"])
-        made = plans.make_plan(snapshot, settings, api.now(), plans.Options(values["target_window"], found))
-    click.echo(
-        json.dumps(plans.as_json(made), indent=2) if values["output"] == "json" else "\n".join(plans.table(made))
-    )
+        pods, claims = removed_pods(api, settings, snapshot), passthrough_claims(api, snapshot)
+        made = make_plan(snapshot, settings, api.now(), Options(values["target_window"], pods, claims))
+    as_json = values["output"] == "json"
+    click.echo(json.dumps(msgspec.to_builtins(made), indent=2) if as_json else "\n".join(table(made)))

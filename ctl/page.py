@@ -6,6 +6,7 @@ from datetime import timedelta
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from ctl.plan.harm import harms
 from hook import __version__
 from hook.decide import freshness
 from hook.decide.fleet import NodeView, live_pods
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
+    from ctl.plan.harm import PassthroughClaims
+    from ctl.plan.result import Finding
     from hook.decide.fleet import Fleet
-    from hook.decide.result import NodeStatus
+    from hook.decide.result import Decision, NodeStatus
     from hook.run.view import View
 
 COLORS: Final = {
@@ -39,22 +42,30 @@ STYLE: Final = """
 body{font:14px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem;color:#1f2933;background:#fff}
 table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:.3rem .6rem}
 tr{border-bottom:1px solid #dde2e8}th{background:#f1f4f7}pre{white-space:pre-wrap;background:#f1f4f7;padding:.8rem}
+td,pre{overflow-wrap:anywhere}
 .grid{display:flex;flex-wrap:wrap;gap:4px;margin:1rem 0}
 .grid a,.state{color:#fff;border-radius:3px;text-decoration:none}
 .grid a{width:22px;height:22px;text-align:center;font-size:12px;line-height:22px}.state{padding:1px 6px}
-.key span{margin-right:1rem}svg{display:block}circle{stroke-width:2px}small{color:#52606d}
+.key span{margin-right:1rem}svg{display:block;width:100%;min-width:12rem;max-width:300px}
+circle{stroke-width:2px}small{color:#52606d}
+@media(max-width:44rem){body{margin:1rem auto}h1{font-size:1.3rem}th{display:none}table,tbody,tr,td{display:block}
+td{padding:.1rem 0}tr{padding:.5rem 0}}
 """
 
 
-def page(view: View) -> str:
+def page(view: View, claims: PassthroughClaims) -> str:
     """Return the page."""
+    warnings = [*(f"WARNING {each}" for each in view.decision.warnings), *filter(None, [view.problem])]
+    title = _text(_title(view.decision))
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>gpu-operator-post: {_text(view.decision.phase)}</title>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <style>{STYLE}</style></head><body>
-<h1>{_text(headline(view.decision))}</h1>
-<p>{_text(report.counts_line(view.decision))}. Read at {timestamp(view.now)}, gpu-operator-post {__version__}.</p>
-{_preformatted([*(f"WARNING {each}" for each in view.decision.warnings), *filter(None, [view.problem])])}
+<h1>{title}</h1>
+<p>{_text(headline(view.decision))}. {_text(report.counts_line(view.decision))}.</p>
+<p>Read at {view.now:%Y-%m-%d %H:%M:%S} UTC by gpu-operator-post {__version__}. All times are UTC.</p>
+{_preformatted([*warnings, *map(_harm, harms(view.fleet.context, claims))])}
 <div class="grid">{"".join(map(_square, _urgent_first(view)))}</div>
 <p class="key">{"".join(f"<span>{_badge(state)}</span>" for state in COLORS if view.decision.count(state))}</p>
 {_preformatted(lookup.advice(view.decision, view.found, view.fleet.stack))}
@@ -68,13 +79,29 @@ driver.</p>
 </body></html>"""
 
 
+def _title(decision: Decision) -> str:
+    """Return what is wrong, else how far the nodes are."""
+    nodes = {state: len({each.node for each in decision.statuses if each.state is state}) for state in COLORS}
+    failed, stale = nodes[NodeState.FAILED], nodes[NodeState.STALE]
+    wrong = [f"{failed} failed" if failed else "", f"{stale} with a stale plugin" if stale else ""]
+    if any(wrong):
+        return f"GPU nodes: {' and '.join(filter(None, wrong))}"
+    if decision.unhappy or not decision.statuses:
+        return headline(decision)
+    return report.progress(decision)
+
+
+def _harm(finding: Finding) -> str:
+    return f"{finding.severity.upper()} {finding.obstacle}: {finding.message}. Next: {finding.remedy}"
+
+
 def _text(text: str) -> str:
     """Return a text for HTML. Names and messages come from the cluster."""
     return escape(printable(text))
 
 
 def _preformatted(lines: Iterable[str]) -> str:
-    text = "\n".join(map(_text, lines))
+    text = "\n\n".join(map(_text, lines))
     return f"<pre>{text}</pre>" if text else ""
 
 
@@ -98,13 +125,18 @@ def _rows(view: View) -> Iterator[str]:
     last = max(known, default=view.now)
     first = max(min(known, default=view.now), last - LONGEST_SPAN)
     for status in _urgent_first(view):
-        shown = ", ".join(f"{name} {time:%H:%M:%S}" for name, time in times[id(status)].items())
+        shown = ", ".join(f"{name} {_moment(time, view.now)}" for name, time in times[id(status)].items())
         yield (
             f'<tr id="{_text(status.node)}"><td>{_text(status.node)}<br><small>{_text(status.plugin)}</small></td>'
             f"<td>{_badge(status.state)}<br><small>{status.reason}</small></td>"
             f"<td>{_timeline(status, times[id(status)], first, last)}<small>{shown}</small></td>"
             f"<td>{_text(status.message)}</td></tr>\n"
         )
+
+
+def _moment(time: datetime, now: datetime) -> str:
+    """Return a time of day, with the date if that is another one."""
+    return f"{time:%H:%M:%SZ}" if time.date() == now.date() else f"{time:%Y-%m-%d %H:%M:%SZ}"
 
 
 def times_of(fleet: Fleet, status: NodeStatus) -> dict[str, datetime]:
@@ -147,7 +179,7 @@ def _timeline(status: NodeStatus, times: Mapping[str, datetime], first: datetime
         bar(verified, None, 12, COLORS[NodeState.VERIFIED]),
         _mark(max(position(verified), 5.0), verified) if verified is not None else "",
     )
-    return f'<svg width="{WIDTH}" height="22" role="img" aria-label="timeline">{"".join(bars)}</svg>'
+    return f'<svg viewBox="0 0 {WIDTH} 22" role="img" aria-label="timeline">{"".join(bars)}</svg>'
 
 
 def _mark(left: float, verified: datetime) -> str:

@@ -7,7 +7,7 @@ import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from ctl.plan.timing import remaining_seconds
+from ctl.plan.plan import remaining_seconds
 from hook.decide.result import headline
 from hook.format import as_text, shortened
 from hook.run import report, workloads
@@ -34,7 +34,7 @@ def watch(viewer: Viewer) -> NoReturn:
 
 def _progress(view: View) -> str:
     """Return the time, how many nodes are verified, and the estimated time for the others if it is known."""
-    seconds = remaining_seconds(view.fleet, view.decision, view.now)
+    seconds = remaining_seconds(view.fleet, view.now)
     about = f", about {as_text(timedelta(seconds=seconds))} left" if seconds else ""
     return f"{view.now:%H:%M:%S} UTC, {report.progress(view.decision)}{about}"
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from hook.kube.client import Api
     from hook.run.controller import Controller
-    from hook.run.view import View, Viewer
+    from hook.run.view import View
     from hook.settings import Settings
 
 
@@ -116,20 +116,20 @@ def _start(
 @EXIT_CODE
 def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Show the state of each node, read-only, with the same evaluation as run."""
+    from hook.run.view import Viewer  # noqa: PLC0415 - a Job imports only what it needs, to start sooner
+
     with ending():
-        viewer = viewer_of(values)
+        viewer = Viewer(*opened(values))
         view = viewer.look()
         viewer.stop()
     show(view, values)
 
 
-def viewer_of(values: Mapping[str, Any]) -> Viewer:
-    """Connect to the cluster, and read the fleet. Raises HookError."""
-    from hook.run.view import Viewer  # noqa: PLC0415 - a Job imports only what it needs, to start sooner
-
+def opened(values: Mapping[str, Any]) -> tuple[Api, Settings]:
+    """Return the cluster and the settings of a command that only reads. Raises HookError."""
     settings = settings_of(values)
     configure(settings.log_format, settings.log_level, sys.stderr)
-    return Viewer(connect(values), settings)
+    return connect(values), settings
 
 
 def show(view: View, values: Mapping[str, Any]) -> NoReturn:
@@ -152,7 +152,9 @@ def ending() -> Iterator[None]:
 
 def connect(values: Mapping[str, Any]) -> Api:
     """Connect as the flags name the cluster and the account. Raises HookError."""
-    return client.connect(values["kubeconfig"], values["context"], values["service_account_dir"])
+    return client.connect(
+        values["kubeconfig"], values["context"], values.get("service_account_dir", client.SERVICE_ACCOUNT_DIR)
+    )
 
 
 def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""Write docs/reference: the command line, settings, states of nodes and runs, metrics, and obstacles of a plan.
+"""Write docs/reference: the command line, settings, states, metrics, and obstacles of a plan.
 
 python -m tools.reference           write them
 python -m tools.reference --check   exit 1 if one of them is not what the code says
@@ -64,7 +64,6 @@ Before the reason at the end of the log, and `phase` in the termination message 
 ## JSON schemas
 
 - [`status -o json`](../status.schema.json)
-- [`kubectl gpu-operator-post plan -o json`](../plan.schema.json)
 - [the termination message](../termination-message.schema.json)
 - [a line of the log](../log.schema.json) with `logFormat=json`
 """
@@ -117,10 +116,9 @@ DETAILS: Final = {
 MEANINGS: Final[Mapping[StrEnum, str]] = {
     Obstacle.AUTO_UPGRADE_OFF: "The operator does not replace driver pods: `autoUpgrade` is off, sandbox workloads "
     "turn it off, or no object selects these nodes.",
-    Obstacle.LIMIT_INVALID: '`maxUnavailable` is neither a number nor a percentage (`"7"` in quotes is neither): the '
-    "upgrade controller stops with an error.",
     Obstacle.LIMIT_USED_UP: "No node can begin: failed nodes hold every place, or unavailable nodes use up "
-    "`maxUnavailable`. The policy may say ready all the same.",
+    '`maxUnavailable`. A limit that is neither a number nor a percentage (`"7"` in quotes is neither) allows no node. '
+    "The policy may say ready all the same.",
     Obstacle.DRIVER_PODS_MISSING: "A driver DaemonSet has fewer pods than it wants: the upgrade controller then does "
     "nothing, on any node.",
     Obstacle.UPGRADE_FAILED: "The last upgrade failed on these nodes. They are not upgraded, are cordoned, and each "
@@ -136,19 +134,19 @@ MEANINGS: Final[Mapping[StrEnum, str]] = {
     "upgrade.",
     Obstacle.NODES_LEFT_ALONE: "They are not upgraded: the skip label, the host's own driver, no kubelet for five "
     "minutes, a failed upgrade.",
-    Obstacle.LIMIT_ELSEWHERE: "One node at a time, although a limit is set where no upgrade controller reads it: "
-    "`daemonsets.rollingUpdate`, `driver.rollingUpdate`, a misspelt field. Fields that the API server drops are "
-    "visible only if `kubectl apply` recorded them.",
+    Obstacle.RESTART_LOSES_GPUS: "The plugin has the feature gate `PassthroughSupport`. If it restarts while a claim "
+    "holds a GPU for passthrough to a virtual machine (VFIO), NVML does not see that GPU, so the plugin publishes it "
+    "without what claims select it by; its Fabric Manager partition stays taken. *harms* while there is such a claim, "
+    "or if claims cannot be read; otherwise *note*.",
+    Obstacle.RESTART_DELETES_MIG: "The plugin has the feature gate `DynamicMIG`. When it starts, it deletes MIG "
+    "devices that belong to no claim that it prepared, also those that the MIG manager or an administrator made.",
     Obstacle.PLUGIN_HOLDS_DRIVER: "The plugin has a feature gate (`DynamicMIG`, `NVMLDeviceHealthCheck`) with which "
     "it keeps NVML open, so the old driver may not unload.",
     Obstacle.WAITS_FOR_PODS: "`waitForCompletion`: each node waits for jobs, whose duration is unknown.",
     Obstacle.UPGRADE_UNDER_WAY: "Some nodes are still to come; the plan is for a whole upgrade.",
     Obstacle.STEP_IS_ASSUMED: "The driver pods show no upgrade: they were installed, or rebooted since.",
-    Obstacle.RELOADS_UNKNOWN: "No driver pod shows how long its driver took.",
-    Obstacle.GPUS_UNKNOWN: "No object shows how many GPUs these nodes have; they count as none.",
-    Obstacle.PODS_NOT_READ: "GPU pods were not read, or not all of them: `--no-workloads`, `--namespace`, or no "
-    "permission to list pods or PodDisruptionBudgets.",
-    Obstacle.NO_PLUGIN: "No plugin is installed, so none becomes stale; the reloads take as long.",
+    Obstacle.PODS_NOT_READ: "GPU pods were not read, or not all of them: you may not list pods or "
+    "PodDisruptionBudgets.",
     Obstacle.MALFORMED_OBJECT: "Objects without the shape of their kind do not count.",
 }
 

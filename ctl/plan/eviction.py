@@ -9,21 +9,87 @@ policy enables it, the node is drained instead.
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hook.objects import wire
-from hook.objects.decoding import Reader, reads
+from hook.objects.decoding import NOTHING, Count, Labels, Reader, Text, Value, reads
+from hook.objects.parts import Namespaced  # noqa: TC001
+from hook.objects.scheduling import Requirement  # noqa: TC001 - msgspec reads the types
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ctl.plan.limits import Removal
 
 DAEMONSET: Final = "DaemonSet"
 STATIC: Final = "Node"
 """Kind of the owner of a static pod's mirror (K8S ``pkg/kubelet/pod/mirror_client.go``)."""
+
+
+class _Resources(Value, frozen=True):
+    limits: Mapping[str, Any] = NOTHING
+    requests: Mapping[str, Any] = NOTHING
+
+
+class _Container(Value, frozen=True):
+    resources: _Resources = _Resources()
+
+    def requests_any(self, resources: tuple[str, ...]) -> bool:
+        """Return whether it requests a resource whose name begins so."""
+        return any(name.startswith(resources) for name in (*self.resources.limits, *self.resources.requests))
+
+
+class _Volume(Value, frozen=True):
+    empty_dir: dict[str, Any] | None = None
+
+
+class _PodSpec(Value, frozen=True):
+    node_name: Text | None = None
+    containers: tuple[_Container, ...] = ()
+    volumes: tuple[_Volume, ...] = ()
+
+
+class _PodStatus(Value, frozen=True):
+    phase: Text = ""
+
+
+class _Pod(Value, frozen=True):
+    metadata: Namespaced
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+
+class _Selector(Value, frozen=True):
+    match_labels: Labels = NOTHING
+    match_expressions: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Labels) -> bool:
+        """Return whether an object with these labels is selected. An empty selector selects every object."""
+        exact = self.match_labels.items() <= labels.items()
+        return exact and all(requirement.met_by(labels) for requirement in self.match_expressions)
+
+
+class _BudgetSpec(Value, frozen=True):
+    selector: _Selector | None = None
+
+
+class _BudgetStatus(Value, frozen=True):
+    disruptions_allowed: Count = 0
+
+
+class DisruptionBudget(Value, frozen=True):
+    """A PodDisruptionBudget."""
+
+    metadata: Namespaced
+    spec: _BudgetSpec = _BudgetSpec()
+    status: _BudgetStatus = _BudgetStatus()
+
+    def selects(self, namespace: str, labels: Labels) -> bool:
+        """Return whether it protects a pod. Without a selector it protects none (K8S ``policy/v1``)."""
+        selector = self.spec.selector
+        return namespace == self.metadata.namespace and selector is not None and selector.matches(labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,34 +124,32 @@ class Pods:
 
 def reader(resources: tuple[str, ...] | None = None) -> Reader[Workload | None]:
     """Return a reader that keeps only scheduled pods that request such resources, or any, and have not ended."""
-    return Reader(wire.Pod, partial(_workload, resources))
+    return Reader(_Pod, partial(_workload, resources))
 
 
-def _workload(resources: tuple[str, ...] | None, pod: wire.Pod) -> Workload | None:
-    spec = pod.spec or wire.PodSpec()
-    if not spec.node_name or pod.status is None or pod.status.phase not in ("Pending", "Running"):
+def _workload(resources: tuple[str, ...] | None, pod: _Pod) -> Workload | None:
+    spec = pod.spec
+    if not spec.node_name or pod.status.phase not in ("Pending", "Running"):
         return None
-    if resources is not None and not any(
-        name.startswith(resources) for container in spec.containers or () for name in container.resource_names
-    ):
+    if resources is not None and not any(container.requests_any(resources) for container in spec.containers):
         return None
     return Workload(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
         node=spec.node_name,
-        controller=pod.metadata.owner.kind or "",
-        local_data=any(volume.empty_dir is not None for volume in spec.volumes or ()),
-        labels=pod.metadata.labels or {},
+        controller=pod.metadata.owner.kind,
+        local_data=any(volume.empty_dir is not None for volume in spec.volumes),
+        labels=pod.metadata.labels,
     )
 
 
-@reads(wire.DisruptionBudget)
-def disruption_budget(budget: wire.DisruptionBudget) -> wire.DisruptionBudget | None:
+@reads(DisruptionBudget)
+def disruption_budget(budget: DisruptionBudget) -> DisruptionBudget | None:
     """Keep a PodDisruptionBudget only if it allows no disruption now."""
-    return budget if budget.exhausted else None
+    return None if budget.status.disruptions_allowed else budget
 
 
-def protected(pods: Iterable[Workload], budgets: Iterable[wire.DisruptionBudget]) -> list[Workload]:
+def protected(pods: Iterable[Workload], budgets: Iterable[DisruptionBudget]) -> list[Workload]:
     """Record on each pod the exhausted budget that protects it."""
     exhausted = list(budgets)
     return [

@@ -16,35 +16,23 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from ctl.plan.result import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from hook.objects.drivers import Stack
     from hook.objects.policies import Policy
     from hook.objects.views import Snapshot
 
-PARALLEL: Final = "maxParallelUpgrades"
-UNAVAILABLE: Final = "maxUnavailable"
 DEFAULT_PARALLEL: Final = 1
 DEFAULT_UNAVAILABLE: Final = "25%"
 """LIB ``api/upgrade/v1alpha1``, GO ``api/nvidia/v1alpha1``: defaults of the kinds."""
-LOOKS_LIKE_A_LIMIT: Final = ("maxparallel", "maxunavailable")
-"""Beginnings of such fields, in lower case, so that a misspelt field is found."""
-HARMLESS: Final = ("", "1")
-"""Values that charts write without a decision of the user (GO ``daemonsets.rollingUpdate.maxUnavailable``)."""
 LONGEST: Final = 80
 """Characters that are kept of a text: no valid value is longer."""
-DEEPEST: Final = 20
-"""Levels of an object that are searched; the real kinds have half as many."""
-MOST_MISPLACED: Final = 8
 LARGEST: Final = 10**9
 
 _PERCENT: Final = re.compile(r"[0-9]{1,9}%")
-_NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +53,8 @@ class UpgradePolicy:
 
     parallel: int = DEFAULT_PARALLEL
     """Nodes at once; zero means no limit."""
-    unavailable: str = ""
-    """Nodes that may be unavailable, a number or a percentage; empty where the kind has no such limit."""
+    unavailable: int | str | None = None
+    """Nodes that may be unavailable, a number or a percentage; None where the kind has no such limit."""
     waits_for: str = ""
     """Selector of pods that must complete before a node begins."""
     wait_seconds: int = 0
@@ -75,26 +63,21 @@ class UpgradePolicy:
     """Of GPU pods."""
     drain: Removal | None = None
     """Of whole nodes; None if it is not enabled."""
-    misplaced: tuple[str, ...] = ()
-    """Fields that look like such limits, but that no upgrade controller reads, as ``path=value``."""
 
 
 def upgrade_policy(policy: Policy, stack: Stack) -> UpgradePolicy:
     """Read the upgrade policy of an object that specifies drivers."""
     kind = stack.pool if stack.pool is not None and policy.kind == stack.pool.kind else stack.policy
-    path = tuple(kind.upgrade.split("."))
-    found = _inside(policy.spec, *path)
+    found = _inside(policy.spec, *kind.upgrade.split("."))
     deletion, drain, waiting = (_inside(found, part) for part in ("podDeletion", "drain", "waitForCompletion"))
-    limited = stack.upgrade.counts_unavailable
-    known = {(*path, PARALLEL), (*path, UNAVAILABLE)} if limited else {(*path, PARALLEL)}
+    unavailable = found.get("maxUnavailable", DEFAULT_UNAVAILABLE)
     return UpgradePolicy(
-        parallel=_number(found, PARALLEL, DEFAULT_PARALLEL),
-        unavailable=_limit(found.get(UNAVAILABLE, DEFAULT_UNAVAILABLE)) if limited else "",
-        waits_for=_text(waiting.get("podSelector", "")),
+        parallel=_number(found, "maxParallelUpgrades", DEFAULT_PARALLEL),
+        unavailable=unavailable if stack.upgrade.counts_unavailable else None,
+        waits_for=_text(waiting.get("podSelector")),
         wait_seconds=_number(waiting, "timeoutSeconds", 0),
         deletion=_removal(deletion),
         drain=_removal(drain, stack.upgrade.drains) if drain.get("enable") is True else None,
-        misplaced=tuple(sorted(_misplaced(policy, known))[:MOST_MISPLACED]),
     )
 
 
@@ -113,16 +96,14 @@ def _removal(found: Mapping[str, Any], selector: str = "") -> Removal:
     )
 
 
-def allowed(limit: str, total: int) -> int | None:
-    """Read ``maxUnavailable`` (K8S ``intstr.GetScaledValueFromIntOrPercent``, rounded up); None if it is invalid.
+def allowed(limit: object, total: int) -> int:
+    """Read ``maxUnavailable`` (K8S ``intstr.GetScaledValueFromIntOrPercent``, rounded up).
 
-    Without a limit every node is allowed.
+    An invalid limit, such as ``"7"`` in quotes, allows no node: the upgrade controller stops with an error.
     """
-    if not limit:
-        return total
-    if _PERCENT.fullmatch(limit):
-        return ceil(total * int(limit[:-1]) / 100)
-    return int(limit) if _NUMBER.fullmatch(limit) else None
+    if isinstance(limit, int) and not isinstance(limit, bool):
+        return limit if 0 <= limit <= LARGEST else 0
+    return ceil(total * int(limit[:-1]) / 100) if isinstance(limit, str) and _PERCENT.fullmatch(limit) else 0
 
 
 def available(  # noqa: PLR0913 - the library's own function has as many
@@ -143,50 +124,25 @@ def budget(policy: UpgradePolicy, total: int, waiting: int, lost: Collection[str
 
     The result holds for the moment in which the next node gets a place. Earlier nodes are then available again.
     """
-    most = allowed(policy.unavailable, total)
-    at_once = 0
-    if most is not None:
-        at_once = available(
-            required=waiting,
-            in_progress=len(stuck),
-            total=total,
-            lost=len(lost),
-            parallel=policy.parallel,
-            most=most,
-        )
+    limit = policy.unavailable
+    most = total if limit is None else allowed(limit, total)
+    at_once = available(
+        required=waiting,
+        in_progress=len(stuck),
+        total=total,
+        lost=len(lost),
+        parallel=policy.parallel,
+        most=most,
+    )
     return Budget(
         total=total,
         parallel=policy.parallel,
-        unavailable=policy.unavailable or None,
+        unavailable=None if limit is None else _written(limit),
         allowed=most,
         lost=tuple(sorted(lost)),
         stuck=tuple(sorted(stuck)),
         at_once=min(at_once, waiting),
     )
-
-
-def _misplaced(policy: Policy, known: set[tuple[str, ...]]) -> set[str]:
-    """Find fields that look like limits, in the spec and in what ``kubectl apply`` sent; except for the known ones."""
-    try:
-        applied = msgspec.json.decode(policy.last_applied or "{}")
-    except (ValueError, RecursionError):
-        applied = {}
-    fields = (field for spec in (policy.spec, _inside(applied, "spec")) for field in _limits_in(spec, ()))
-    return {
-        f"{_plain('.'.join(path))}={_text(value)}"
-        for path, value in fields
-        if path not in known and _text(value) not in HARMLESS
-    }
-
-
-def _limits_in(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
-    if not isinstance(value, Mapping) or len(path) >= DEEPEST:
-        return
-    for key, inner in value.items():
-        here = (*path, str(key))
-        if here[-1].lower().startswith(LOOKS_LIKE_A_LIMIT):
-            yield here, inner
-        yield from _limits_in(inner, here)
 
 
 def _inside(value: object, *path: str) -> Mapping[str, Any]:
@@ -203,20 +159,11 @@ def _number(found: Mapping[str, Any], key: str, default: int) -> int:
     return default
 
 
-def _limit(value: object) -> str:
-    """Format a limit; a text that is no percentage keeps its quotes, because ``"7"`` is no number (K8S ``intstr``)."""
-    written = _text(value)
-    return f'"{written}"' if isinstance(value, str) and not value.endswith("%") else written
-
-
 def _text(value: object) -> str:
-    """Format a number or a text; anything else is empty."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value) if abs(value) <= LARGEST else "(out of range)"
-    return _plain(value) if isinstance(value, str) else ""
+    return value[:LONGEST] if isinstance(value, str) else ""
 
 
-def _plain(text: str) -> str:
-    """Make a text short and printable: anyone who can write policies wrote it, and users see it."""
-    short = text[:LONGEST].encode("ascii", "backslashreplace").decode()
-    return "".join(char if char.isprintable() else "?" for char in short)
+def _written(limit: object) -> str:
+    """Format a limit. A text that is no percentage gets quotes, because ``"7"`` is no number."""
+    quoted = isinstance(limit, str) and not _PERCENT.fullmatch(limit)
+    return f'"{limit}"'[:LONGEST] if quoted else str(limit)[:LONGEST]

@@ -6,16 +6,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ctl.plan.eviction import refused_drain, refused_eviction
+from ctl.plan.harm import harms
 from ctl.plan.result import Finding, Obstacle, Severity
 from ctl.plan.timing import REQUEUE
 from hook.decide.reasons import Reason, explained, words
 from hook.format import some
-from hook.objects import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ctl.plan.eviction import Pods, Workload
+    from ctl.plan.harm import PassthroughClaims
     from ctl.plan.pools import Pool
     from ctl.plan.result import Budget, PoolPlan
 
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
 BLOCKS, SLOWS, NOTE = Severity.BLOCKS, Severity.SLOWS, Severity.NOTE
 
 
-def obstacles(pool: Pool, plan: PoolPlan, pods: Pods) -> tuple[Finding, ...]:
+def obstacles(pool: Pool, plan: PoolPlan, pods: Pods, claims: PassthroughClaims) -> tuple[Finding, ...]:
     """List the obstacles of a pool. Those that block the upgrade come first."""
     found = [
         *_manual(pool),
         *_limits(pool, plan.budget),
         *_nodes(pool, plan.budget),
         *_pods(pool, pods),
-        *_plugins(pool),
+        *harms(pool.fleet.context, claims),
         *_figures(pool, plan),
     ]
     return tuple(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
@@ -48,22 +49,8 @@ def _manual(pool: Pool) -> Iterator[Finding]:
 
 
 def _limits(pool: Pool, budget: Budget) -> Iterator[Finding]:
-    if budget.allowed is None:
-        yield Finding(
-            Obstacle.LIMIT_INVALID,
-            BLOCKS,
-            f"maxUnavailable {budget.unavailable} is neither a number nor a percentage: the upgrade controller stops",
-            f"set maxUnavailable in {pool.where}, such as 10 or 25%",
-        )
-    elif not budget.at_once and pool.nodes:
+    if not budget.at_once and pool.nodes:
         yield _used_up(pool, budget)
-    if pool.policy.misplaced and budget.parallel == 1:
-        yield Finding(
-            Obstacle.LIMIT_ELSEWHERE,
-            SLOWS,
-            f"one node at a time: {', '.join(pool.policy.misplaced)} is set, but no upgrade controller reads it",
-            f"set maxParallelUpgrades and maxUnavailable in {pool.where}",
-        )
     if pool.policy.waits_for:
         limit = f"up to {pool.policy.wait_seconds} s" if pool.policy.wait_seconds else "without a time limit"
         yield Finding(
@@ -85,7 +72,7 @@ def _used_up(pool: Pool, budget: Budget) -> Finding:
         Obstacle.LIMIT_USED_UP,
         BLOCKS,
         message,
-        f"repair or uncordon them, or raise maxUnavailable in {pool.where}",
+        f"repair or uncordon nodes, or set maxUnavailable in {pool.where}, such as 10 or 25%",
         budget.lost,
     )
 
@@ -208,42 +195,15 @@ def _first(refused: Sequence[tuple[Workload, str]]) -> str:
     return f"{pod} {why}"
 
 
-def _plugins(pool: Pool) -> Iterator[Finding]:
-    """Yield the plugins that keep the driver open, unless the operator evicts them before it reloads the driver."""
-    for plugin in pool.fleet.context.plugins.named:
-        gates = [gate for gate in plugin.gates if gate in names.NVML_GATES]
-        if gates and not pool.fleet.context.evicted.get(plugin.uid):
-            yield Finding(
-                Obstacle.PLUGIN_HOLDS_DRIVER,
-                SLOWS,
-                f"{plugin} has the feature gate {' and '.join(gates)}: it keeps NVML open, so the old driver may not "
-                "unload",
-                f"turn the gate off for the upgrade, or let the driver manager evict the plugin "
-                f"({names.EVICTION_LABEL_VARIABLE})",
-            )
-
-
 def _figures(pool: Pool, plan: PoolPlan) -> Iterator[Finding]:
     """Yield what makes the figures less certain."""
     if malformed := pool.fleet.snapshot.malformed:
         first = malformed[0]
         message = f"{len(malformed)} malformed objects are ignored, such as {first.kind} {first.name}: {first.problem}"
         yield Finding(Obstacle.MALFORMED_OBJECT, NOTE, message)
-    if not pool.nodes:
-        return
-    if not pool.fleet.context.plugins.named:
-        message = f"no {pool.fleet.stack.plugin.noun} is installed, so none becomes stale"
-        yield Finding(Obstacle.NO_PLUGIN, NOTE, message)
-    if plan.reloads.loading is None:
-        pods = f"none of {plan.reloads.pods} driver pods"
-        message = f"{pods} shows how long its driver took: a reload may be longer than a step"
-        yield Finding(Obstacle.RELOADS_UNKNOWN, NOTE, message)
-    if plan.step.measured is None:
+    if pool.nodes and not plan.step.measured:
         message = (
             "the driver pods show no earlier upgrade, so a step is assumed to be one reload, rounded up to a multiple "
             f"of the {REQUEUE:.0f} s after which the upgrade controller checks again; evictions take additional time"
         )
         yield Finding(Obstacle.STEP_IS_ASSUMED, NOTE, message)
-    if unknown := plan.capacity.unknown:
-        message = f"the number of GPUs in {some(unknown)} is unknown and counts as zero"
-        yield Finding(Obstacle.GPUS_UNKNOWN, NOTE, message, nodes=unknown)

@@ -6,12 +6,11 @@ stays cordoned.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ctl.plan import limits
-from ctl.plan.result import Capacity, Excluded, GpuHours
+from ctl.plan.result import Capacity, Excluded
 from hook.decide.fleet import live_pods, not_rotated, pools_decide
 from hook.decide.node import excluded
 from hook.decide.reasons import Reason
@@ -21,22 +20,19 @@ from hook.objects import names
 from hook.objects.readers import small_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
     from datetime import datetime
 
     from ctl.plan.limits import UpgradePolicy
-    from ctl.plan.result import Budget, Range
+    from ctl.plan.result import Budget
     from hook.decide.fleet import Context, Fleet
     from hook.objects.drivers import PolicyKind
     from hook.objects.policies import Policy
     from hook.objects.views import Node, Pod
 
-LABEL: Final = f"label {names.GPU_COUNT_LABEL}"
-RESOURCE: Final = f"capacity {names.GPU_RESOURCE}"
-SLICES: Final = "devices in ResourceSlices"
-"""Sources of a node's number of GPUs, the most reliable first. MIG and time slicing change the capacity. MIG and
-passthrough to virtual machines change the number of devices."""
-SECONDS_AN_HOUR: Final = 3600
+
+GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
+"""GPU feature discovery: number of physical GPUs of a node, regardless of MIG and time slicing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,40 +199,24 @@ def _unavailable(node: Node | None) -> bool:
     return node is not None and (node.cordoned or not node.ready)
 
 
-def gpu_counts(pool: Pool) -> dict[str, tuple[int, str]]:
-    """Return the number of GPUs of each node, with its source; nodes without a known number are omitted."""
-    counts = ((name, _gpu_count(name, pool)) for name in pool.all_nodes)
-    return {name: count for name, count in counts if count is not None}
+def capacity(pool: Pool, nodes: Iterable[str], at_once: int) -> Capacity:
+    """Calculate the GPUs that are unavailable while so many of the nodes are upgraded at once."""
+    counts = {name: _gpu_count(name, pool) for name in pool.all_nodes}
+    known = {name: count for name, count in counts.items() if count is not None}
+    worst = sorted((known.get(name, 0) for name in nodes), reverse=True)[:at_once]
+    unknown = tuple(name for name in counts if name not in known)
+    return Capacity(gpus=sum(known.values()), away=sum(worst), unknown=unknown)
 
 
-def capacity(pool: Pool, nodes: Sequence[str], at_once: int, step: Range) -> Capacity:
-    """Calculate the GPUs that are unavailable during the upgrade. The worst case is the nodes with the most GPUs."""
-    known = gpu_counts(pool)
-    counts = {name: count for name, (count, _source) in known.items()}
-    away = sum(counts.get(name, 0) for name in nodes)
-    hours = [round(away * seconds / SECONDS_AN_HOUR, 2) for seconds in (step.typical, step.slow)]
-    total, at_worst = sum(counts.values()), worst(counts, nodes, at_once)
-    return Capacity(
-        gpus=total,
-        at_once=at_worst,
-        percent=round(100 * at_worst / total, 2) if total else 0.0,
-        hours=GpuHours(*hours) if at_once else None,
-        sources=dict(Counter(source for _count, source in known.values())),
-        unknown=tuple(name for name in pool.all_nodes if name not in known),
-    )
+def _gpu_count(name: str, pool: Pool) -> int | None:
+    """Return the number of GPUs of a node, by the most reliable source.
 
-
-def worst(counts: Mapping[str, int], nodes: Iterable[str], at_once: int) -> int:
-    """Return the number of GPUs of the nodes that have the most."""
-    return sum(sorted((counts.get(name, 0) for name in nodes), reverse=True)[:at_once])
-
-
-def _gpu_count(name: str, pool: Pool) -> tuple[int, str] | None:
+    MIG and time slicing change the capacity. MIG and passthrough to virtual machines change the number of devices.
+    """
     node = pool.node(name)
-    label = small_number(node.labels.get(names.GPU_COUNT_LABEL, "")) if node is not None else None
+    label = small_number(node.labels.get(GPU_COUNT_LABEL, "")) if node is not None else None
     if label is not None:
-        return label, LABEL
+        return label
     if node is not None and node.gpus is not None:
-        return node.gpus, RESOURCE
-    devices = sum(device_slice.devices for device_slice in pool.fleet.nodes[name].slices)
-    return (devices, SLICES) if devices else None
+        return node.gpus
+    return sum(device_slice.devices for device_slice in pool.fleet.nodes[name].slices) or None

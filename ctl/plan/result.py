@@ -1,21 +1,22 @@
-"""The plan as data. ``plan -o json`` prints these Structs; the schema ``docs/plan.schema.json`` describes them."""
+"""The plan as data. ``plan -o json`` prints these Structs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types
 from enum import StrEnum, unique
 
 from msgspec import Struct, field
 
-from hook.decide.reasons import Reason  # noqa: TC001
+from hook.decide.reasons import Reason  # noqa: TC001 - msgspec reads the types
 
 
 @unique
 class Severity(StrEnum):
-    """The effect of an obstacle on the upgrade."""
+    """The effect of an obstacle. The worst comes first."""
 
     BLOCKS = "blocks"
     """Some node is not upgraded until an administrator acts."""
+    HARMS = "harms"
+    """The restart of a plugin does harm to GPUs or workloads."""
     SLOWS = "slows"
     NOTE = "note"
     """The figures are less certain, or have another meaning than expected."""
@@ -26,28 +27,29 @@ class Obstacle(StrEnum):
     """All obstacles that a plan can name. Users search for these names, so do not change them lightly."""
 
     AUTO_UPGRADE_OFF = "AutoUpgradeOff"
-    LIMIT_INVALID = "LimitInvalid"
     LIMIT_USED_UP = "LimitUsedUp"
     DRIVER_PODS_MISSING = "DriverPodsMissing"
     UPGRADE_FAILED = "UpgradeFailed"
     NODES_NOT_READY = "NodesNotReady"
     PODS_NOT_EVICTABLE = "PodsNotEvictable"
     PODS_NOT_DRAINABLE = "PodsNotDrainable"
+    RESTART_LOSES_GPUS = "RestartLosesGpus"
+    RESTART_DELETES_MIG = "RestartDeletesMig"
     NODES_CORDONED = "NodesCordoned"
-    NODES_LEFT_ALONE = "NodesLeftAlone"
-    LIMIT_ELSEWHERE = "LimitElsewhere"
     PLUGIN_HOLDS_DRIVER = "PluginHoldsDriver"
     WAITS_FOR_PODS = "WaitsForPods"
+    NODES_LEFT_ALONE = "NodesLeftAlone"
     UPGRADE_UNDER_WAY = "UpgradeUnderWay"
     STEP_IS_ASSUMED = "StepIsAssumed"
-    RELOADS_UNKNOWN = "ReloadsUnknown"
-    GPUS_UNKNOWN = "GpusUnknown"
     PODS_NOT_READ = "PodsNotRead"
-    NO_PLUGIN = "NoPlugin"
     MALFORMED_OBJECT = "MalformedObject"
 
 
-class Finding(Struct, frozen=True):
+class Part(Struct, frozen=True, rename="camel"):
+    """A part of the plan."""
+
+
+class Finding(Part, frozen=True):
     """One obstacle: what was observed, and what to do."""
 
     obstacle: Obstacle
@@ -58,7 +60,7 @@ class Finding(Struct, frozen=True):
     """All nodes that the obstacle concerns."""
 
 
-class Spread(Struct, frozen=True):
+class Spread(Part, frozen=True):
     """A measured time: median and 90th percentile."""
 
     median: float = field(name="medianSeconds")
@@ -66,7 +68,7 @@ class Spread(Struct, frozen=True):
     samples: int
 
 
-class Range(Struct, frozen=True):
+class Range(Part, frozen=True):
     """A typical time, and the time of a slow case."""
 
     typical: float = field(name="typicalSeconds")
@@ -80,22 +82,11 @@ class Range(Struct, frozen=True):
 class Step(Range, frozen=True):
     """How long a node keeps its place, from the turn of one node to the turn of the next."""
 
-    measured: Spread | None = None
-    """Between the starts of successive reloads in the last upgrade; None if the step is assumed."""
+    measured: int = 0
+    """The number of steps of the last upgrade that were measured. 0: the step is assumed."""
 
 
-class Reloads(Struct, frozen=True):
-    """Times measured from the driver pods of a pool."""
-
-    loading: Spread | None = None
-    """From the start of the driver container to Ready."""
-    whole: Spread | None = field(name="withUnloading", default=None)
-    """From the start of the unloading (the pod's init containers) to Ready, for pods that record it."""
-    pods: int = 0
-    """Driver pods that were examined. A pod without a sample records no times, or implausible ones."""
-
-
-class Budget(Struct, frozen=True, rename="camel"):
+class Budget(Part, frozen=True):
     """How many nodes the upgrade controller upgrades at once, by its own arithmetic."""
 
     total: int = field(name="managedNodes")
@@ -104,60 +95,45 @@ class Budget(Struct, frozen=True, rename="camel"):
     """Zero means no limit."""
     unavailable: str | None = field(name="maxUnavailable")
     """As written; None where there is no such limit."""
-    allowed: int | None = field(name="maxUnavailableNodes")
-    """The same as a number, rounded up; None if it is not a valid limit."""
+    allowed: int = field(name="maxUnavailableNodes")
+    """The same as a number, rounded up. Zero if it is not a valid limit."""
     lost: tuple[str, ...] = field(name="unavailable")
     """Nodes that are cordoned or not Ready, but not because of the upgrade. They count against ``maxUnavailable``."""
     stuck: tuple[str, ...] = field(name="failed")
-    """Nodes whose upgrade failed. Each one keeps one of the parallel places."""
+    """Nodes whose last upgrade failed. Each keeps a place."""
     at_once: int
-    """Nodes that can reload at the same time."""
+    """Nodes that are upgraded at the same time."""
 
 
-class GpuHours(Struct, frozen=True):
-    """GPU-hours of the whole upgrade, in a typical and in a slow case."""
-
-    typical: float
-    slow: float
-
-
-class Capacity(Struct, frozen=True, rename="camel"):
+class Capacity(Part, frozen=True):
     """The GPU capacity that the upgrade takes away."""
 
     gpus: int
     """GPUs of all nodes of the pool, including excluded nodes."""
-    at_once: int = field(name="gpusAway")
+    away: int = field(name="gpusAway")
     """GPUs that are unavailable at the worst moment because of the upgrade."""
-    percent: float
-    """The share of all GPUs that is unavailable at the worst moment."""
-    hours: GpuHours | None = field(name="gpuHours")
-    """Each node is unavailable for one step."""
-    sources: Mapping[str, int]
-    """Number of nodes by the source of their GPU count."""
     unknown: tuple[str, ...] = field(name="unknownNodes")
-    """Nodes whose number of GPUs is unknown."""
+    """Nodes whose number of GPUs is unknown. It counts as zero."""
 
 
-class Target(Struct, frozen=True, rename="camel"):
+class Target(Part, frozen=True):
     """The parallelism that finishes within the requested time."""
 
     seconds: float
     reason: str
-    possible: bool = False
-    """Some number of nodes at once is enough."""
-    change: bool = True
-    """The current limits are not enough."""
     at_once: int | None = None
-    """Nodes at once."""
+    """Nodes at once; None if no number is enough."""
+    change: bool = False
+    """The current limits are not enough."""
     parallel: int | None = field(name="maxParallelUpgrades", default=None)
     """Value to set, including nodes that keep their places."""
     unavailable: int | None = field(name="maxUnavailable", default=None)
     """Lowest value to set, including lost nodes; None where there is no such limit."""
-    gpus: int | None = field(name="gpusAway", default=None)
+    away: int | None = field(name="gpusAway", default=None)
     """GPUs that are then unavailable at the worst moment."""
 
 
-class Excluded(Struct, frozen=True):
+class Excluded(Part, frozen=True):
     """An excluded node: the upgrade passes over it, or its plugins are not restarted."""
 
     node: str
@@ -165,51 +141,48 @@ class Excluded(Struct, frozen=True):
     message: str
 
 
-class PoolPlan(Struct, frozen=True):
+class PoolPlan(Part, frozen=True):
     """The plan for nodes that share one upgrade policy."""
 
     name: str
     """The object with the upgrade policy."""
     nodes: tuple[str, ...]
     """Nodes that will reload their driver."""
-    excluded: tuple[Excluded, ...] = field(name="leftAlone")
+    excluded: tuple[Excluded, ...]
     budget: Budget = field(name="limits")
-    reloads: Reloads = field(name="reload")
+    reload: Spread | None
+    """From the start of the unloading, where the pods record it, until the driver is Ready; None if unknown."""
     step: Step
     turns: int | None
     """Number of turns until every node is upgraded; None if the upgrade never ends by itself."""
     window: Range | None
     """From the change of the policy to the last node; None if the upgrade never ends by itself."""
     capacity: Capacity
-    obstacles: tuple[Finding, ...]
+    obstacles: tuple[Finding, ...] = ()
     target: Target | None = None
 
 
-class NoPlan(Struct, frozen=True):
+class NoPlan(Part, frozen=True):
     """Why there is nothing to plan."""
 
     reason: Reason
     message: str
 
 
-class Timeouts(Struct, frozen=True):
-    """The timeouts for the chart and for each deployment tool, as each of them reads it."""
+class Timeouts(Part, frozen=True):
+    """Timeouts for a run that waits for the whole window in a slow case."""
 
-    timeout: str
-    helm: str
-    helmfile: str
-    flux: str
-    argocd: None = None
-    """A sync of Argo CD has no timeout by default."""
+    chart: float = field(name="chartSeconds")
+    tool: float = field(name="deploymentToolSeconds")
 
 
-class Plan(Struct, frozen=True):
+class Plan(Part, frozen=True):
     """The plan for all pools of nodes."""
 
     version: str
     window: Range | None
     """The longest window, because pools are upgraded in parallel; None if one never ends."""
     timeouts: Timeouts | None
-    """For a run that waits for the whole window in a slow case; None if no time is enough."""
+    """None if no time is enough."""
     nothing: NoPlan | None
     pools: tuple[PoolPlan, ...]

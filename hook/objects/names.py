@@ -20,8 +20,6 @@ EVICTED_CLIENT_LABEL: Final = "nvidia.com/gpu.deploy.client"
 """DM >= v0.12.0: DaemonSets that select it are evicted before the driver is unloaded."""
 EVICTION_LABEL_VARIABLE: Final = "NODE_LABEL_FOR_GPU_POD_EVICTION"
 """DM: environment variable that names a further label to pause (GO ``spec.driver.manager.env``)."""
-GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
-"""GPU feature discovery: number of physical GPUs of a node, regardless of MIG and time slicing."""
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 """Extended resource of the device plugin."""
 OFED_SAFE_LOAD_ANNOTATION: Final = "nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load"
@@ -77,8 +75,6 @@ REVISION_HASH_LABEL: Final = "controller-revision-hash"
 """K8S ``apps/v1`` ``ControllerRevisionHashLabelKey``."""
 DEPLOYMENT_REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
 """K8S ``pkg/controller/deployment/util``, ``RevisionAnnotation``."""
-LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""K8S ``core/v1``: the manifest of the last ``kubectl apply``, with fields that the API server dropped."""
 
 # Plugins.
 PLUGIN_DAEMONSETS: Final = (
@@ -90,8 +86,6 @@ PLUGIN_SELECTOR_VALUE: Final = "kubelet-plugin"
 """DRA: value of the only selector label, whose key is ``<name>-component``."""
 FEATURE_GATES_VARIABLE: Final = "FEATURE_GATES"
 """DRA ``templates/kubeletplugin.yaml``: environment variable of the plugin, such as ``DynamicMIG=true,``."""
-NVML_GATES: Final = ("DynamicMIG", "NVMLDeviceHealthCheck")
-"""DRA ``cmd/gpu-kubelet-plugin``: with one of these gates the plugin keeps NVML open."""
 DRIVER_VERSION_ATTRIBUTE: Final = "driverVersion"
 """DRA: attribute of each device that it publishes."""
 

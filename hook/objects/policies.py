@@ -55,8 +55,6 @@ class Policy:
     """One more node label that the driver manager pauses, so that DaemonSets which select it are evicted."""
     spec: Mapping[str, Any] = field(default_factory=dict)
     """As written. Only plans read it, and leniently (``ctl.plan.limits``)."""
-    last_applied: str = ""
-    """The manifest of the last ``kubectl apply``, with fields that the API server dropped."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     """Labels of the nodes of a pool; empty if all nodes with a device are."""
 
@@ -216,7 +214,6 @@ def _common(kind: str, decoded: _Object, driver: _Driver) -> dict[str, Any]:
         "ready_since": moment(ready.last_transition_time) if ready.true else None,
         "changed": _spec_changed(metadata.managed_fields),
         "spec": decoded.spec or {},
-        "last_applied": metadata.annotations.last_applied,
         **_image(driver),
     }
 

@@ -23,8 +23,12 @@ DRAWN: Final = """
 """Returns, for the elements of a selector that are visible in their picture or grid, the node, or the text."""
 
 
+PHONE: Final = 390
+"""Pixels."""
+
+
 def test_a_browser_draws_it(tmp_path: Path) -> None:
-    """With a square, a timeline and the mark of a verified node, and affected pods. It asks no host for anything."""
+    """Squares, timelines, the mark of a verified node, and affected pods; on a phone nothing is too wide."""
     need()
     found = cluster("gpu-0", "gpu-1").put("plugin-pod", stale_plugin("gpu-1"))
     with showing(found, held) as server:
@@ -42,5 +46,8 @@ async def _look(uri: str, profile: Path) -> None:
         assert await page.value(f"{DRAWN}('svg circle')") == ["gpu-0"]
         assert await page.value(f"{DRAWN}('svg rect')") == ["gpu-1"] * 3 + ["gpu-0"] * 4
         assert "team/old" in await page.value("document.querySelector('table:last-of-type').innerText")
-        assert {COLORS[NodeState.VERIFIED], COLORS[NodeState.STALE]} <= set(await page.screenshot("status"))
+        assert {COLORS[NodeState.VERIFIED], COLORS[NodeState.STALE]} <= set(await page.screenshot("report"))
+        await page.ask("Emulation.setDeviceMetricsOverride", width=PHONE, height=844, deviceScaleFactor=1, mobile=True)
+        assert await page.value("document.documentElement.scrollWidth") == PHONE
+        assert await page.value(f"{DRAWN}('svg circle')") == ["gpu-0"]
         assert (page.errors, page.requests) == ([], {uri})

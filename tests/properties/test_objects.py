@@ -11,12 +11,13 @@ import json
 from datetime import timedelta
 from typing import Any, Final
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctl.plan import plan
 from ctl.plan.plan import Options, make_plan
+from ctl.plan.table import table
 from hook.decide.reasons import Reason
 from hook.decide.record import Memory
 from hook.decide.result import Decision, Phase, headline
@@ -120,8 +121,8 @@ def shown(decision: Decision) -> None:
 def planned(scene: Scene, found: Cluster) -> None:
     """Plan an upgrade of it: whatever the plan says, no terminal obeys anything in it."""
     made = make_plan(found.seen(), scene.settings, LATER, Options(timedelta(hours=2)))
-    assert all(line.isprintable() for line in plan.table(made))
-    json.dumps(plan.as_json(made)).encode()
+    assert all(line.isprintable() for line in table(made))
+    json.dumps(msgspec.to_builtins(made)).encode()
 
 
 @pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)

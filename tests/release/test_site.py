@@ -35,12 +35,12 @@ SEARCH: Final = (
 def test_pages_are_adapted() -> None:
     """Links lead to pages of the site, or to GitHub if the repository is known; a warning is one of the theme."""
     text = (
-        "[it](docs/plan.md#text), [this](hook/cli.py), [all](docs/README.md), [s](docs/plan.schema.json), `[a](b.md)`."
+        "[it](docs/plan.md#text), [this](hook/cli.py), [all](docs/README.md), [s](docs/log.schema.json), `[a](b.md)`."
         "\n\n```\n[no link](docs/plan.md)\n```\n\n> [!WARNING]\n> Look.\n> There.\n\noci://ghcr.io/OWNER/charts\n=OWNER/gpu-operator-post"
     )
     adapted = site.adapted(text, "README.md", "Acme/gpu-operator-post", "v1.2.3")
     assert "[it](plan.md#text)" in adapted
-    assert "[s](plan.schema.json)" in adapted
+    assert "[s](log.schema.json)" in adapted
     assert "[this](https://github.com/Acme/gpu-operator-post/blob/v1.2.3/hook/cli.py)" in adapted
     assert "[all](pages.md)" in adapted
     assert "```\n[no link](docs/plan.md)\n```" in adapted

@@ -50,9 +50,8 @@ def test_the_window_planned_is_the_one_that_it_took() -> None:
         assert pool.window is not None, name
         assert took(recording) == pytest.approx(pool.window.typical, rel=NEAR), name
         pool, nodes = planned(recording, recording.end), len(recording.gpu_nodes)
-        assert pool.reloads.loading is not None, name
-        assert pool.step.measured is not None, name
-        assert (nodes, nodes - 1) == (pool.reloads.loading.samples, pool.step.measured.samples), name
+        assert pool.reload is not None, name
+        assert (nodes, nodes - 1) == (pool.reload.samples, pool.step.measured), name
         assert pool.window is not None, name
         assert took(recording) == pytest.approx(pool.window.typical, rel=NEAR), name
 

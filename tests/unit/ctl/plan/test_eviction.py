@@ -9,99 +9,108 @@ import pytest
 
 from ctl.plan.eviction import Workload, disruption_budget, protected, reader, refused_drain, refused_eviction
 from ctl.plan.limits import Removal
-from hook.objects import wire
 from hook.objects.decoding import MalformedObjectError
 from tests.fixtures.objects import Object
 
 GPU: Final[Object] = {"name": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-REPLICA_SET: Final[Object] = {"kind": "ReplicaSet", "controller": True}
 MIG: Final[Object] = {"name": "mig", "resources": {"requests": {"nvidia.com/mig-1g.5gb": "1"}}}
+CPU: Final[Object] = {"name": "a", "resources": {"limits": {"cpu": "1"}}}
 READ: Final = reader(("nvidia.com/gpu", "nvidia.com/mig-"))
 WORKLOAD: Final = Workload("ml", "train", "gpu-0", "Job", local_data=False)
+ALONE: Final = replace(WORKLOAD, controller="")
+LOCAL: Final = replace(WORKLOAD, local_data=True)
 
 
-def pod(*, owner: Object | None = REPLICA_SET, phase: str = "Running", **spec: object) -> Object:
+def pod(*, owner: Object | None = None, phase: str = "Running", **spec: object) -> Object:
     """Return a pod that uses a GPU."""
-    owners = [owner] if owner else []
-    metadata = {"namespace": "ml", "name": "train", "uid": "t", "resourceVersion": "1", "ownerReferences": owners}
-    whole = {"nodeName": "gpu-0", "containers": [GPU], **spec}
-    return {"metadata": metadata, "spec": whole, "status": {"phase": phase}}
+    owner = {"kind": "ReplicaSet", "controller": True} if owner is None else owner
+    metadata = {"namespace": "ml", "name": "train", "ownerReferences": [owner] if owner else []}
+    return {
+        "metadata": metadata,
+        "spec": {"nodeName": "gpu-0", "containers": [GPU], **spec},
+        "status": {"phase": phase},
+    }
 
 
-def test_pods_with_gpus_are_read() -> None:
+@pytest.mark.parametrize(
+    ("found", "controller", "local_data"),
+    [
+        pytest.param(pod(), "ReplicaSet", False, id="of a ReplicaSet"),
+        pytest.param(pod(owner={}), "", False, id="alone"),
+        pytest.param(pod(owner={"kind": "Node"}), "", False, id="owned, but not controlled"),
+        pytest.param(pod(volumes=[{"name": "a"}, {"emptyDir": {}}]), "ReplicaSet", True, id="local data"),
+        pytest.param(pod(phase="Pending", containers=[{"name": "a"}, MIG]), "ReplicaSet", False, id="MIG in requests"),
+    ],
+)
+def test_pods_with_gpus_are_read(found: Object, controller: str, local_data: bool) -> None:
     """As the upgrade controller finds them: by requests or limits of any container."""
-    for name, found, expected in (
-        ("of a ReplicaSet", pod(), ("ReplicaSet", False)),
-        ("alone", pod(owner=None), ("", False)),
-        ("owned, but not controlled", pod(owner={"kind": "Node"}), ("", False)),
-        ("local data", pod(volumes=[{"name": "a"}, {"emptyDir": {}}]), ("ReplicaSet", True)),
-        ("pending, MIG in requests", pod(phase="Pending", containers=[{"name": "a"}, MIG]), ("ReplicaSet", False)),
-    ):
-        read = READ(found)
-        assert read is not None, name
-        assert expected == (read.controller, read.local_data), name
+    assert replace(WORKLOAD, controller=controller, local_data=local_data) == READ(found)
 
 
-def test_other_pods_are_dropped_as_they_arrive() -> None:
-    """A cluster has many more of them; but a malformed pod is not taken for one of them."""
-    for name, found in (
-        ("no GPU", pod(containers=[{"name": "a", "resources": {"limits": {"cpu": "1"}}}])),
-        ("on no node", pod(nodeName=None)),
-        ("succeeded", pod(phase="Succeeded")),
-        ("failed", pod(phase="Failed")),
-    ):
-        assert READ(found) is None, name
+@pytest.mark.parametrize(
+    "found",
+    [pod(containers=[CPU]), pod(nodeName=None), pod(phase="Succeeded"), pod(phase="Failed")],
+    ids=["no GPU", "on no node", "succeeded", "failed"],
+)
+def test_other_pods_are_dropped_as_they_arrive(found: Object) -> None:
+    """A cluster has many more of them."""
+    assert READ(found) is None
+
+
+def test_a_malformed_pod_is_not_taken_for_another_one() -> None:
+    """It is reported. A drain reads pods without GPUs, too."""
     with pytest.raises(MalformedObjectError):
         READ(pod(containers=["x"]))
-    assert reader()(pod(containers=[{"name": "a"}])) is not None
+    assert reader()(pod(containers=[CPU])) is not None
 
 
-def test_what_cannot_be_evicted_or_drained() -> None:
+@pytest.mark.parametrize(
+    ("workload", "options", "evicted", "drained"),
+    [
+        pytest.param(WORKLOAD, Removal(), "", "", id="of a Job"),
+        pytest.param(ALONE, Removal(), "gpuPodDeletion.force", "drain.force", id="without a controller"),
+        pytest.param(ALONE, Removal(force=True), "", "", id="without one, by force"),
+        pytest.param(LOCAL, Removal(force=True), "PodDeletion.deleteEm", "drain.deleteEm", id="with local data"),
+        pytest.param(LOCAL, Removal(delete_empty_dir=True), "", "", id="given up"),
+        pytest.param(replace(WORKLOAD, controller="DaemonSet"), Removal(force=True), "belongs to a DaemonSet", "",
+                     id="of a DaemonSet"),
+        pytest.param(replace(LOCAL, controller="Node"), Removal(), "podDeletion.deleteEm", "", id="static"),
+        pytest.param(replace(WORKLOAD, protected_by="pdb"), Removal(force=True), "Budget pdb", "Budget pdb",
+                     id="protected, by force"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_evicted_or_drained(workload: Workload, options: Removal, evicted: str, drained: str) -> None:
     """An eviction of GPU pods refuses pods of a DaemonSet; a drain passes over them, and over static pods."""
-    strict, force, empty = Removal(), Removal(force=True), Removal(delete_empty_dir=True)
-    for name, one, options, evicted, drained in (
-        ("of a Job", WORKLOAD, strict, "", ""),
-        ("without a controller", replace(WORKLOAD, controller=""), strict, "gpuPodDeletion.force", "drain.force"),
-        ("without one, by force", replace(WORKLOAD, controller=""), force, "", ""),
-        ("with local data", replace(WORKLOAD, local_data=True), force, "PodDeletion.deleteEm", "drain.deleteEm"),
-        ("given up", replace(WORKLOAD, local_data=True), empty, "", ""),
-        ("of a DaemonSet", replace(WORKLOAD, controller="DaemonSet"), force, "belongs to a DaemonSet", ""),
-        ("static", replace(WORKLOAD, controller="Node", local_data=True), strict, "podDeletion.deleteEm", ""),
-        ("protected, by force", replace(WORKLOAD, protected_by="pdb"), force, "Budget pdb", "Budget pdb"),
+    for expected, found in (
+        (evicted, refused_eviction(workload, options)),
+        (drained, refused_drain(workload, options)),
     ):
-        for expected, found in ((evicted, refused_eviction(one, options)), (drained, refused_drain(one, options))):
-            assert (expected in found, bool(expected)) == (True, bool(found)), name
+        assert (expected in found, bool(expected)) == (True, bool(found))
 
 
-def expression(operator: str, *values: str, key: str = "app") -> Object:
-    """Return a selector of one expression."""
-    return {"matchExpressions": [{"key": key, "operator": operator, "values": [*values] or None}]}
+TRAIN: Final[Object] = {"matchLabels": {"app": "train"}}
 
 
-def test_a_budget_without_disruptions_left_protects_its_pods() -> None:
+@pytest.mark.parametrize(
+    ("namespace", "selector", "left", "held"),
+    [
+        pytest.param("ml", TRAIN, 0, True, id="by a label"),
+        pytest.param("ml", TRAIN, None, True, id="never reconciled"),
+        pytest.param("ml", TRAIN, 1, False, id="that allows one"),
+        pytest.param("ml", {"matchLabels": {"app": "train", "tier": "a"}}, 0, False, id="of other labels"),
+        pytest.param("other", TRAIN, 0, False, id="of another namespace"),
+        pytest.param("ml", {}, 0, True, id="of every pod"),
+        pytest.param("ml", None, 0, False, id="of no pod"),
+        pytest.param("ml", {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["serve"]}]}, 0, True,
+                     id="by an expression"),
+    ],
+)  # fmt: skip
+def test_a_budget_without_disruptions_left_protects_its_pods(
+    namespace: str, selector: Object | None, left: int | None, held: bool
+) -> None:
     """By the rules of label selectors."""
-    train: Object = {"matchLabels": {"app": "train"}}
-    labelled_pod = replace(WORKLOAD, labels={"app": "train"})
-    for name, selector, left, held in (
-        ("by a label", train, 0, True),
-        ("never reconciled", train, None, True),
-        ("that allows one", train, 1, False),
-        ("of other labels", {"matchLabels": {"app": "train", "tier": "a"}}, 0, False),
-        ("of another namespace", train, 0, False),
-        ("of every pod", {}, 0, True),
-        ("of no pod", None, 0, False),
-        ("In others", expression("In", "serve"), 0, False),
-        ("NotIn others", expression("NotIn", "serve"), 0, True),
-        ("NotIn", expression("NotIn", "train"), 0, False),
-        ("NotIn without the label", expression("NotIn", "x", key="none"), 0, True),
-        ("an unknown operator", expression("Resembles", "train"), 0, False),
-    ):
-        metadata = {"namespace": "other" if name == "of another namespace" else "ml", "name": "pdb"}
-        status = {} if left is None else {"disruptionsAllowed": left}
-        read = disruption_budget({"metadata": metadata, "spec": {"selector": selector}, "status": status})
-        (found,) = protected([labelled_pod], [read] if read is not None else [])
-        assert ("pdb" if held else "") == found.protected_by, name
-    # An absent key has no value, not an empty one.
-    for operator, there, absent in (("DoesNotExist", False, True), ("Exists", True, False), ("In", True, False)):
-        wanted = wire.Requirement("team", operator, ("", "x"))
-        assert (there, absent) == (wanted.met_by({"team": "x"}), wanted.met_by({})), operator
+    status = {} if left is None else {"disruptionsAllowed": left}
+    metadata = {"namespace": namespace, "name": "pdb"}
+    read = disruption_budget({"metadata": metadata, "spec": {"selector": selector}, "status": status})
+    (found,) = protected([replace(WORKLOAD, labels={"app": "train"})], [read] if read is not None else [])
+    assert ("pdb" if held else "") == found.protected_by

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
+
 from ctl.plan.eviction import Pods, Workload
 from ctl.plan.plan import Options
 from ctl.plan.result import Obstacle, Severity
@@ -11,9 +13,8 @@ from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR
 from tests.fixtures.cluster import Cluster, labelled, not_ready_since
 from tests.fixtures.modes import network
 from tests.fixtures.objects import Object
-from tests.fixtures.planning import CORDONED, EVERY, OLD, fleet, limited, obstacles, only
+from tests.fixtures.planning import CORDONED, EVERY, OLD, fleet, obstacles, only
 
-PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 SILENT: Final = not_ready_since(3590)
 
 
@@ -29,48 +30,67 @@ def upgraded_network(*nodes: str) -> Cluster:
     return network(*nodes).change("policy", "spec: {ofedDriver: {upgradePolicy: {autoUpgrade: true}}}")
 
 
-def test_what_blocks_is_listed_first() -> None:
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(fleet(4, {"autoUpgrade": False, "waitForCompletion": {"podSelector": "a=b"}}), id="manual"),
+        pytest.param(
+            fleet(4, {"maxUnavailable": "100%"})
+            .change("node", CORDONED, "gpu-1")
+            .change("node", not_ready_since(0), "gpu-2")
+            .drop("driver-pod", "driver-gpu-3"),
+            id="nodes",
+        ),
+    ],
+)
+def test_what_blocks_is_listed_first(found: Cluster) -> None:
     """Users read the first line. A fleet in order has only notes, which make the figures less certain."""
+    order = [one.severity for one in only(found).obstacles]
+    assert sorted(order, key=[*Severity].index) == order
+    assert {Severity.BLOCKS, Severity.SLOWS, Severity.NOTE} == set(order)
     assert {Severity.NOTE} == {one.severity for one in only(fleet(4)).obstacles}
-    manual = limited(fleet(4), {"autoUpgrade": False, "waitForCompletion": {"podSelector": "a=b"}})
-    found = fleet(4, {"maxUnavailable": "100%"}).change("policy", "spec: {driver: {maxParallelUpgrades: 4}}")
-    found.change("node", CORDONED, "gpu-1").change("node", not_ready_since(0), "gpu-2")
-    for each in (manual, found.drop("driver-pod", "driver-gpu-3")):
-        order = [one.severity for one in only(each).obstacles]
-        assert sorted(order, key=[*Severity].index) == order
-        assert order[0] is Severity.BLOCKS
-    assert set(Severity) == set(order)
 
 
-def test_nodes_that_are_away_use_up_the_limits() -> None:
+TWO: Final[Object] = {"maxParallelUpgrades": 2}
+ALL: Final[Object] = {"maxUnavailable": "100%"}
+MOVING: Final[Object] = {**labelled("gpu-1", state="drain-required"), **CORDONED}
+
+
+@pytest.mark.parametrize(
+    ("found", "at_once", "lost", "stuck", "turns"),
+    [
+        pytest.param(fleet(8, TWO).change("node", CORDONED, "gpu-3"), 1, ("gpu-3",), (), 7, id="one of two cordoned"),
+        pytest.param(fleet(4).change("node", CORDONED, "gpu-0"), 0, ("gpu-0",), (), None, id="the only one cordoned"),
+        pytest.param(fleet(2).change("node", CORDONED), 0, ("gpu-0", "gpu-1"), (), 1, id="all are cordoned"),
+        pytest.param(fleet(4).change("node", SILENT, "gpu-1"), 0, ("gpu-1",), (), None, id="silent for a moment"),
+        pytest.param(fleet(4).change("node", not_ready_since(0), "gpu-1"), 0, ("gpu-1",), (), None, id="away for long"),
+        pytest.param(fleet(3, ALL).change("node", CORDONED, "gpu-1"), 1, ("gpu-1",), (), 2, id="cordoned before"),
+        pytest.param(fleet(3, ALL).change("node", MOVING, "gpu-1"), 1, (), (), 3, id="cordoned by the upgrade"),
+        pytest.param(failed(fleet(8, EVERY | {"maxParallelUpgrades": 1}), "gpu-5"), 0, (), ("gpu-5",), None,
+                     id="a failed one keeps its place"),
+        pytest.param(failed(fleet(8, EVERY | {"maxParallelUpgrades": 3}), "gpu-5"), 2, (), ("gpu-5",), 4,
+                     id="there is another place"),
+        pytest.param(fleet(4, {"maxUnavailable": 0}), 0, (), (), None, id="none is allowed"),
+        pytest.param(network("a", "b").change("node", SILENT), 0, ("a", "b"), (), None, id="no limit, all are lost"),
+    ],
+)  # fmt: skip
+def test_nodes_that_are_away_use_up_the_limits(
+    found: Cluster, at_once: int, lost: tuple[str, ...], stuck: tuple[str, ...], turns: int | None
+) -> None:
     """Cordoned and silent nodes use up maxUnavailable, failed ones a place; a cordoned one needs no place itself."""
-    two, all_at_once = {"maxParallelUpgrades": 2}, {"maxUnavailable": "100%"}
-    moving = {**labelled("gpu-1", state="drain-required"), **CORDONED}
-    for name, found, at_once, lost, stuck, turns in (
-        ("one of two is cordoned", fleet(8, two).change("node", CORDONED, "gpu-3"), 1, ("gpu-3",), (), 7),
-        ("the only one is cordoned", fleet(4).change("node", CORDONED, "gpu-0"), 0, ("gpu-0",), (), None),
-        ("all are cordoned", fleet(3).change("node", CORDONED), 0, ("gpu-0", "gpu-1", "gpu-2"), (), 1),
-        ("silent for a moment", fleet(4).change("node", SILENT, "gpu-1"), 0, ("gpu-1",), (), None),
-        ("silent for long", fleet(4).change("node", not_ready_since(0), "gpu-1"), 0, ("gpu-1",), (), None),
-        ("cordoned before", fleet(3, all_at_once).change("node", CORDONED, "gpu-1"), 1, ("gpu-1",), (), 2),
-        ("cordoned by the upgrade", fleet(3, all_at_once).change("node", moving, "gpu-1"), 1, (), (), 3),
-        ("a failed one keeps its place", failed(fleet(8, EVERY | {"maxParallelUpgrades": 1}), "gpu-5"), 0, (),
-         ("gpu-5",), None),
-        ("there is another place", failed(fleet(8, EVERY | {"maxParallelUpgrades": 3}), "gpu-5"), 2, (), ("gpu-5",), 4),
-        ("none is allowed", fleet(4, {"maxUnavailable": 0}), 0, (), (), None),
-        ("no limit, all are lost", network("a", "b").change("node", SILENT), 0, ("a", "b"), (), None),
-    ):  # fmt: skip
-        pool = only(found)
-        budget = pool.budget
-        assert (at_once, lost, stuck, turns) == (budget.at_once, budget.lost, budget.stuck, pool.turns), name
-        used = obstacles(pool).get(Obstacle.LIMIT_USED_UP)
-        assert (at_once == 0) is (used is not None), name
-        assert used is None or (Severity.BLOCKS, lost or stuck) == (used.severity, used.nodes), name
-    # Failed nodes are named only where they use up maxParallelUpgrades.
-    for parallel, count, named in ((1, 1, True), (2, 1, False), (0, 1, False), (2, 2, True)):
-        found = failed(fleet(4, {"maxParallelUpgrades": parallel, "maxUnavailable": 0}), *("gpu-0", "gpu-1")[:count])
-        message = obstacles(only(found))[Obstacle.LIMIT_USED_UP].message
-        assert named is ("failed nodes hold" in message), (parallel, count)
+    pool = only(found)
+    budget = pool.budget
+    assert (at_once, lost, stuck, turns) == (budget.at_once, budget.lost, budget.stuck, pool.turns)
+    used = obstacles(pool).get(Obstacle.LIMIT_USED_UP)
+    assert (at_once == 0) is (used is not None)
+    assert used is None or (Severity.BLOCKS, lost or stuck) == (used.severity, used.nodes)
+
+
+@pytest.mark.parametrize(("parallel", "count", "named"), [(1, 1, True), (2, 1, False), (0, 1, False), (2, 2, True)])
+def test_failed_nodes_are_named_where_they_hold_every_place(parallel: int, count: int, named: bool) -> None:
+    """Where they use up maxParallelUpgrades, to repair or uncordon others does not help."""
+    found = failed(fleet(4, {"maxParallelUpgrades": parallel, "maxUnavailable": 0}), *("gpu-0", "gpu-1")[:count])
+    assert named is ("failed nodes hold" in obstacles(only(found))[Obstacle.LIMIT_USED_UP].message)
 
 
 def test_each_node_is_reported_for_what_is_wrong_with_it() -> None:
@@ -96,30 +116,30 @@ def test_each_node_is_reported_for_what_is_wrong_with_it() -> None:
     assert ("gpu-1",) == obstacles(only(outdated))[Obstacle.UPGRADE_UNDER_WAY].nodes, "before its label shows it"
 
 
-def test_settings_that_stop_or_slow_the_controller_are_reported() -> None:
-    """A limit that is none, driver pods that are missing or too many, a limit where nothing reads it, and jobs."""
-    elsewhere = "spec: {driver: {rollingUpdate: {maxUnavailable: 50%}}}"
-    waits = {"podSelector": "app=job", "timeoutSeconds": 600}
-    driver = "nvidia-driver-daemonset"
-    for name, found, obstacle, words in (
-        ("no limit", fleet(4, {"maxUnavailable": "a few"}), Obstacle.LIMIT_INVALID, "a few"),
-        ("a number in quotes", fleet(4, {"maxUnavailable": "7"}), Obstacle.LIMIT_INVALID, '"7"'),
-        ("complete", fleet(2).change("daemonset", "status: {desiredNumberScheduled: 2}", driver),
-         Obstacle.DRIVER_PODS_MISSING, ""),
-        ("a pod is missing", fleet(2).change("daemonset", "status: {desiredNumberScheduled: 3}", driver),
-         Obstacle.DRIVER_PODS_MISSING, "wants 3 pods and has 2"),
-        ("a pod too many", fleet(2).change("daemonset", "status: {desiredNumberScheduled: 1}", driver),
-         Obstacle.DRIVER_PODS_MISSING, "wants 1 pods and has 2"),
-        ("misplaced", fleet(4).change("policy", elsewhere), Obstacle.LIMIT_ELSEWHERE,
-         "driver.rollingUpdate.maxUnavailable=50%"),
-        ("misplaced, and not missed", fleet(4, {"maxParallelUpgrades": 4}).change("policy", elsewhere),
-         Obstacle.LIMIT_ELSEWHERE, ""),
-        ("jobs", fleet(2, {"waitForCompletion": waits}), Obstacle.WAITS_FOR_PODS, "(up to 600 s) until pods with app="),
-        ("jobs without end", fleet(2, {"waitForCompletion": {**waits, "timeoutSeconds": 0}}), Obstacle.WAITS_FOR_PODS,
-         "without a time limit"),
-    ):  # fmt: skip
-        seen = obstacles(only(found)).get(obstacle)
-        assert (bool(words), True) == (seen is not None, seen is None or words in seen.message), name
+WAITS: Final[Object] = {"podSelector": "app=job", "timeoutSeconds": 600}
+
+
+def desired(pods: int) -> Cluster:
+    """Return a fleet of two nodes whose driver DaemonSet wants so many pods."""
+    return fleet(2).change("daemonset", {"status": {"desiredNumberScheduled": pods}}, "nvidia-driver-daemonset")
+
+
+@pytest.mark.parametrize(
+    ("found", "obstacle", "words"),
+    [
+        (fleet(4, {"maxUnavailable": "a few"}), Obstacle.LIMIT_USED_UP, 'maxUnavailable "a few" allows 0 of 4'),
+        (fleet(4, {"maxUnavailable": "7"}), Obstacle.LIMIT_USED_UP, '"7"'),
+        (desired(2), Obstacle.DRIVER_PODS_MISSING, ""),
+        (desired(3), Obstacle.DRIVER_PODS_MISSING, "wants 3 pods and has 2"),
+        (desired(1), Obstacle.DRIVER_PODS_MISSING, "wants 1 pods and has 2"),
+        (fleet(2, {"waitForCompletion": WAITS}), Obstacle.WAITS_FOR_PODS, "(up to 600 s) until pods with app="),
+        (fleet(2, {"waitForCompletion": {**WAITS, "timeoutSeconds": 0}}), Obstacle.WAITS_FOR_PODS, "without a time"),
+    ],
+)
+def test_settings_that_stop_or_slow_the_controller_are_reported(found: Cluster, obstacle: Obstacle, words: str) -> None:
+    """A limit that is none, driver pods that are missing or too many, and jobs."""
+    seen = obstacles(only(found)).get(obstacle)
+    assert (bool(words), True) == (seen is not None, seen is None or words in seen.message)
 
 
 # Pods.
@@ -164,22 +184,6 @@ def test_pods_that_would_not_be_drained_are_found() -> None:
         seen = obstacles(only(found, Options(pods=pods))).get(Obstacle.PODS_NOT_DRAINABLE)
         assert expected == (seen.nodes if seen else ()), name
         assert seen is None or "web/cache has no controller (drain.force is off)" in seen.message, name
-
-
-def test_a_plugin_that_keeps_the_driver_open_is_found() -> None:
-    """By its feature gates, unless the driver manager evicts it."""
-    selecting: Object = {"nodeSelector": {"nvidia.com/gpu.deploy.client": "true"}}
-    for gates, spec, reported in (
-        ("DynamicMIG=true,", {}, True),
-        ("A=true,NVMLDeviceHealthCheck=True", {}, True),
-        ("DynamicMIG=", {}, False),
-        ("DynamicMIG=true", selecting, False),
-    ):
-        env = [{"name": "NODE_NAME", "valueFrom": {}}, {"name": "FEATURE_GATES", "value": gates}]
-        template = {"spec": {"containers": [{"name": "gpus", "env": env}], **spec}}
-        found = fleet(2).change("daemonset", {"spec": {"template": template}}, PLUGIN)
-        seen = obstacles(only(found)).get(Obstacle.PLUGIN_HOLDS_DRIVER)
-        assert reported is (seen is not None), (gates, spec)
 
 
 def test_pods_that_were_not_read_are_not_taken_for_none() -> None:

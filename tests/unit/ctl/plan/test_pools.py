@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ctl.plan import pools
-from ctl.plan.result import GpuHours, Obstacle
+import pytest
+
+from ctl.plan.result import Capacity, Obstacle
 from hook.decide.reasons import Reason
 from tests.fixtures.cluster import Cluster, labelled, not_ready_since
 from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import Object, obj
-from tests.fixtures.planning import CORDONED, EVERY, OLD, fleet, gpus, obstacles, only, planned
+from tests.fixtures.planning import EVERY, OLD, fleet, gpus, obstacles, only, planned
 
 A, B = Pool("a", ("gpu-a",)), Pool("b", ("gpu-b", "gpu-c"))
 LIMITS: Final = {"autoUpgrade": True, **EVERY}
@@ -96,28 +97,11 @@ def test_nodes_that_will_not_reload_are_named() -> None:
 
 
 def test_at_worst_the_largest_nodes_are_away_together() -> None:
-    """The order is not known. Each node is away for a step, also while the controller has not looked yet."""
+    """The order in which the controller takes the nodes is not known."""
     found = fleet(4, {"maxParallelUpgrades": 2, "maxUnavailable": "50%"})
     for number, count in enumerate((8, 4, 8, 2)):
         found.change("node", gpus(count), f"gpu-{number}")
-    capacity = only(found).capacity
-    assert (22, 16, {"label nvidia.com/gpu.count": 4}) == (capacity.gpus, capacity.at_once, capacity.sources)
-    assert (72.73, GpuHours(0.73, 0.73)) == (capacity.percent, capacity.hours)
-
-
-def test_where_the_number_of_gpus_is_from() -> None:
-    """A node's surest source is its label, then the device plugin's resource, then its published devices."""
-    label, resource, slices = "label nvidia.com/gpu.count", "capacity nvidia.com/gpu", "devices in ResourceSlices"
-    for patch, count, source in (
-        ({**gpus(8), **of_capacity("4")}, 8, label),
-        (of_capacity("4"), 4, resource),
-        ({}, 1, slices),
-        ({"metadata": {"labels": {"nvidia.com/gpu.count": "x"}}}, 1, slices),
-        (of_capacity("9" * 5000), 1, slices),
-        (of_capacity(4), 1, slices),
-    ):
-        capacity = only(fleet(1).change("node", patch)).capacity
-        assert (count, {source: 1}, ()) == (capacity.gpus, capacity.sources, capacity.unknown), patch
+    assert Capacity(gpus=22, away=16, unknown=()) == only(found).capacity
 
 
 def of_capacity(quantity: object) -> Object:
@@ -125,15 +109,25 @@ def of_capacity(quantity: object) -> Object:
     return {"status": {"capacity": {"nvidia.com/gpu": quantity}}}
 
 
+@pytest.mark.parametrize(
+    ("patch", "count"),
+    [
+        pytest.param({**gpus(8), **of_capacity("4")}, 8, id="label"),
+        pytest.param(of_capacity("4"), 4, id="resource of the device plugin"),
+        pytest.param({}, 1, id="published devices"),
+        pytest.param({"metadata": {"labels": {"nvidia.com/gpu.count": "x"}}}, 1, id="label that is no number"),
+        pytest.param(of_capacity("9" * 5000), 1, id="resource that is no plausible number"),
+        pytest.param(of_capacity(4), 1, id="resource that is no text"),
+    ],
+)
+def test_the_most_reliable_number_of_gpus_counts(patch: Object, count: int) -> None:
+    """A node's label, else the device plugin's resource, else its published devices."""
+    assert Capacity(count, count, ()) == only(fleet(1, EVERY).change("node", patch)).capacity
+
+
 def test_gpus_that_are_not_known_count_as_none() -> None:
-    """Their nodes are named. No GPUs are no share, instead of a division by zero."""
-    pool = only(fleet(2).drop("slice", "0-gpu.nvidia.com-gpu-1"))
-    assert (1, ("gpu-1",)) == (pool.capacity.gpus, pool.capacity.unknown)
-    assert obstacles(pool)[Obstacle.GPUS_UNKNOWN].nodes == ("gpu-1",)
-    none = only(fleet(2, EVERY).drop("slice")).capacity
-    assert (0, 0, 0, GpuHours(0, 0)) == (none.gpus, none.percent, none.at_once, none.hours)
-    assert 8 == pools.worst({"a": 8}, ["a", "b"], 2)
-    # Excluded nodes are part of the whole, and are never away. Nothing is away where nothing moves.
+    """Their nodes are named. Excluded nodes are part of the whole, and are never away."""
+    assert Capacity(1, 1, ("gpu-1",)) == only(fleet(2, EVERY).drop("slice", "0-gpu.nvidia.com-gpu-1")).capacity
+    assert Capacity(0, 0, ("gpu-0", "gpu-1")) == only(fleet(2, EVERY).drop("slice")).capacity
     found = fleet(4, EVERY).change("node", gpus(8)).change("node", labelled("gpu-3", skip="true"), "gpu-3")
-    assert (32, 24) == ((capacity := only(found).capacity).gpus, capacity.at_once)
-    assert None is only(fleet(4).change("node", CORDONED, "gpu-0")).capacity.hours
+    assert Capacity(32, 24, ()) == only(found).capacity
