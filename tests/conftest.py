@@ -34,6 +34,7 @@ os.environ[NEVER_BUILD] = "1"
 SHARING: Final = (
     "tests/chart/cluster/",
     "tests/certify/",
+    "tests/client/test_real_server.py",
     "tests/deployers/",
     "tests/e2e/faults/",
     "tests/e2e/controller/",
