@@ -6,9 +6,9 @@ A cluster may have far more pods than nodes, so pods without claims and claims w
 from __future__ import annotations
 
 from sys import intern
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from hook.objects.decoding import Reader, Text, Time, Value, moment
+from hook.objects.decoding import Reader, Text, Time, Value, moment, reads
 from hook.objects.parts import Identified, Namespaced  # noqa: TC001 - msgspec evaluates it
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ class _Pod(Value, frozen=True):
     status: _PodStatus = _PodStatus()
 
 
-def _read_pod(decoded: _Pod) -> ClaimPod | None:
+@reads(_Pod)
+def read_claim_pod(decoded: _Pod) -> ClaimPod | None:
     """Return nothing for a pod that holds no claim, or that has not started, has ended or terminates."""
     metadata, spec, status = decoded.metadata, decoded.spec, decoded.status
     holds = spec.resource_claims or status.extended_resource_claim_status
@@ -112,6 +113,3 @@ def _read_pod(decoded: _Pod) -> ClaimPod | None:
     if not holds or over or not spec.node_name or started is None:
         return None
     return ClaimPod(intern(metadata.namespace), metadata.name, metadata.uid, intern(spec.node_name), started)
-
-
-read_claim_pod: Final = Reader(_Pod, _read_pod)

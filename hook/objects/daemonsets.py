@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hook.objects import names
-from hook.objects.decoding import NOTHING, Count, Labels, MalformedObjectError, Name, Reader, Text, Time, Value, utc
+from hook.objects.decoding import NOTHING, Count, Labels, MalformedObjectError, Name, Text, Time, Value, reads, utc
 from hook.objects.parts import Identified, Labelled, Namespaced, Variable
 from hook.objects.scheduling import Affinity, Taint, Term
 
@@ -170,7 +170,9 @@ class _DaemonSet(Value, frozen=True):
     status: _Status = _Status(desired_number_scheduled=0)
 
 
-def _read_daemonset(decoded: _DaemonSet) -> DaemonSet:
+@reads(_DaemonSet)
+def read_daemonset(decoded: _DaemonSet) -> DaemonSet:
+    """Read a DaemonSet."""
     metadata, spec, status = decoded.metadata, decoded.spec, decoded.status
     pods = spec.template.spec
     return DaemonSet(
@@ -211,7 +213,9 @@ class _Revision(Value, frozen=True):
     data: _Data | None = None
 
 
-def _read_revision(decoded: _Revision) -> Revision:
+@reads(_Revision)
+def read_revision(decoded: _Revision) -> Revision:
+    """Read a ControllerRevision."""
     metadata = decoded.metadata
     revision_hash = metadata.labels.get(names.REVISION_HASH_LABEL)
     if not revision_hash:
@@ -226,7 +230,3 @@ def _read_revision(decoded: _Revision) -> Revision:
         created=utc(metadata.creation_timestamp),
         template=Template.of(template.metadata.labels, template.spec.images) if template else None,
     )
-
-
-read_daemonset: Final = Reader(_DaemonSet, _read_daemonset)
-read_revision: Final = Reader(_Revision, _read_revision)

@@ -55,10 +55,6 @@ class MalformedObjectError(ValueError):
     """An object's field has a type or value that its kind does not allow."""
 
 
-class Part(msgspec.Struct, rename="camel", gc=False):
-    """A JSON object. Fields that have no name here are skipped."""
-
-
 class Value(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """An object of the API server or a part of one, without the fields that are not read.
 
@@ -77,14 +73,14 @@ class Malformed(Value, frozen=True):
     problem: str
 
 
-class Page(Part):
+class Page(Value, frozen=True):
     """A page of a list."""
 
     items: list[msgspec.Raw]
     metadata: dict[str, Any] = {}
 
 
-class Event(Part):
+class Event(Value, frozen=True):
     """One line of a watch."""
 
     object: msgspec.Raw
@@ -121,15 +117,11 @@ def entry(reader: Reader[Any], kind: str, body: Raw) -> Entry:
     """Read an object; a malformed one becomes `Malformed`. Raises ApiError if the text is not an object."""
     try:
         decoded = read(reader.shape, body)
-        return Entry(decoded.metadata.key, decoded.metadata.resource_version or "", reader.build(decoded))
+        return Entry(decoded.metadata.key, decoded.metadata.resource_version, reader.build(decoded))
     except MalformedObjectError as error:
         loose = decode(body)
-        metadata, spec = section(loose, "metadata"), section(loose, "spec")
-        namespace, name, node = (
-            value if isinstance(value, str) and len(value) <= LONGEST_TEXT else ""
-            for value in (metadata.get("namespace"), metadata.get("name"), spec.get("nodeName"))
-        )
-        return Entry(*identity(loose), Malformed(kind, namespace, name, node, str(error)))
+        key, version = identity(loose)
+        return Entry(key, version, Malformed(kind, *key, _text(loose, "spec", "nodeName"), str(error)))
 
 
 def read(shape: type[Shape], source: object) -> Shape:
@@ -174,17 +166,22 @@ def decode(body: Raw) -> dict[str, Any]:
     return answer(dict[str, Any], body)
 
 
+def identity(values: Json) -> tuple[Key, str]:
+    """Return the key and the resourceVersion of an object that may be malformed."""
+    namespace, name = _text(values, "metadata", "namespace"), _text(values, "metadata", "name")
+    return (intern(namespace), name), _text(values, "metadata", "resourceVersion")
+
+
 def section(values: Json, name: str) -> Json:
-    """Return the metadata or the spec of an object that may be malformed; empty if that is no JSON object."""
+    """Return a section of an object that may be malformed, such as its metadata; empty if it is no JSON object."""
     part = values.get(name)
     return part if isinstance(part, dict) else {}
 
 
-def identity(values: Json) -> tuple[Key, str]:
-    """Return the key and the resourceVersion of an object that may be malformed."""
-    metadata = section(values, "metadata")
-    namespace, name, version = (str(metadata.get(field) or "") for field in ("namespace", "name", "resourceVersion"))
-    return (intern(namespace), name), version
+def _text(values: Json, name: str, field: str) -> str:
+    """Return a field of a section of an object that may be malformed; empty if it is no text or too long."""
+    value = section(values, name).get(field)
+    return value if isinstance(value, str) and len(value) <= LONGEST_TEXT else ""
 
 
 def moment(time: datetime | None) -> datetime | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from hook.objects.decoding import Count, Reader, Text, Time, Value, moment
+from hook.objects.decoding import Count, Text, Time, Value, moment, reads
 from hook.objects.parts import Condition, Identified, Metadata, Namespaced, condition
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ class _Deployment(Value, frozen=True):
     status: _Status = _Status()
 
 
-def _read_deployment(decoded: _Deployment) -> Deployment:
+@reads(_Deployment)
+def read_deployment(decoded: _Deployment) -> Deployment:
+    """Read the operator's Deployment."""
     metadata, spec, status = decoded.metadata, decoded.spec, decoded.status
     pods = spec.template.spec
     return Deployment(
@@ -109,7 +111,9 @@ class _ReplicaSet(Value, frozen=True):
     metadata: Metadata
 
 
-def _read_replicaset(decoded: _ReplicaSet) -> ReplicaSet:
+@reads(_ReplicaSet)
+def read_replicaset(decoded: _ReplicaSet) -> ReplicaSet:
+    """Read a ReplicaSet."""
     metadata = decoded.metadata
     return ReplicaSet(metadata.name, metadata.owner.uid, metadata.annotations.deployment_revision)
 
@@ -124,10 +128,7 @@ class _Lease(Value, frozen=True):
     spec: _LeaseSpec = _LeaseSpec()
 
 
-def _read_lease(decoded: _Lease) -> Lease:
+@reads(_Lease)
+def read_lease(decoded: _Lease) -> Lease:
+    """Read the operator's Lease."""
     return Lease(decoded.metadata.namespace, decoded.spec.holder_identity, moment(decoded.spec.acquire_time))
-
-
-read_deployment: Final = Reader(_Deployment, _read_deployment)
-read_replicaset: Final = Reader(_ReplicaSet, _read_replicaset)
-read_lease: Final = Reader(_Lease, _read_lease)

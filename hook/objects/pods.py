@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from hook.objects import names
-from hook.objects.decoding import NOTHING, Count, Name, Reader, Text, Time, Value, labels_under, moment
+from hook.objects.decoding import NOTHING, Count, Name, Text, Time, Value, labels_under, moment, reads
 from hook.objects.parts import Condition, Identified, condition
 from hook.objects.scheduling import Affinity
 
@@ -131,7 +131,9 @@ class _Pod(Value, frozen=True):
     status: _Status = _Status()
 
 
-def _read_pod(decoded: _Pod) -> Pod:
+@reads(_Pod)
+def read_pod(decoded: _Pod) -> Pod:
+    """Read a pod: its owner, its node and the statuses of its containers."""
     metadata, spec, status = decoded.metadata, decoded.spec, decoded.status
     containers_ready = condition(status.conditions, "ContainersReady")
     unscheduled = condition(status.conditions, "PodScheduled").message or "it is not scheduled yet"
@@ -184,6 +186,3 @@ def _read_container(status: _ContainerStatus) -> Container:
         message=(state.waiting.message or ended.message)[:LONGEST_MESSAGE],
         lasted=int((finished - started).total_seconds()) if started is not None and finished is not None else None,
     )
-
-
-read_pod: Final = Reader(_Pod, _read_pod)

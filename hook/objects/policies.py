@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from hook.objects import names
-from hook.objects.decoding import LONGEST_TEXT, NOTHING, Labels, Name, Reader, Text, Time, Value, moment, read, utc
+from hook.objects.decoding import LONGEST_TEXT, NOTHING, Labels, Name, Text, Time, Value, moment, read, reads, utc
 from hook.objects.parts import Condition, Labelled, Metadata, Variable, condition
 
 if TYPE_CHECKING:
@@ -152,7 +152,9 @@ class _NicClusterPolicy(Value, frozen=True):
     spec: Spec
 
 
-def _cluster_policy(decoded: _Object) -> Policy:
+@reads(_Object)
+def cluster_policy(decoded: _Object) -> Policy:
+    """Read a ClusterPolicy."""
     spec = read(_ClusterPolicy, {"spec": decoded.spec}).spec
     driver, chart = spec.driver, spec.daemonsets.labels.get(names.CHART_LABEL, "")
     # GO controllers/upgrade_controller.go, Reconcile.
@@ -171,7 +173,9 @@ def _cluster_policy(decoded: _Object) -> Policy:
     )
 
 
-def _nvidia_driver(decoded: _Object) -> Policy:
+@reads(_Object)
+def nvidia_driver(decoded: _Object) -> Policy:
+    """Read an NVIDIADriver, which specifies the drivers of one pool of nodes."""
     driver = read(_NvidiaDriver, {"spec": decoded.spec}).spec
     # GO >= v26.7.0, api/nvidia/v1alpha1: its default is true.
     manual = "its upgradePolicy.autoUpgrade is off" if driver.auto_upgrade is False else ""
@@ -183,7 +187,8 @@ def _nvidia_driver(decoded: _Object) -> Policy:
     )
 
 
-def _nic_cluster_policy(decoded: _Object) -> Policy:
+@reads(_Object)
+def nic_cluster_policy(decoded: _Object) -> Policy:
     """Read a NicClusterPolicy. One without ``spec.ofedDriver`` is valid: it asks for no driver."""
     ofed = read(_NicClusterPolicy, {"spec": decoded.spec or {}}).spec.ofed_driver
     driver = ofed or _Driver()
@@ -195,11 +200,6 @@ def _nic_cluster_policy(decoded: _Object) -> Policy:
         manual="" if driver.auto_upgrade else "ofedDriver.upgradePolicy.autoUpgrade is off",
         driver_enabled=ofed is not None,
     )
-
-
-cluster_policy: Final = Reader(_Object, _cluster_policy)
-nvidia_driver: Final = Reader(_Object, _nvidia_driver)
-nic_cluster_policy: Final = Reader(_Object, _nic_cluster_policy)
 
 
 def _common(kind: str, decoded: _Object, driver: _Driver) -> dict[str, Any]:

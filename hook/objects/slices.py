@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from sys import intern
-from typing import Final
 
 import msgspec
 
 from hook.objects import names
-from hook.objects.decoding import Count, Reader, Text, Value, interned
+from hook.objects.decoding import Count, Text, Value, interned, reads
 from hook.objects.parts import Metadata  # noqa: TC001 - msgspec evaluates it
 
 
@@ -63,7 +62,9 @@ class _ResourceSlice(Value, frozen=True):
     spec: _Spec = _Spec()
 
 
-def _read_slice(decoded: _ResourceSlice) -> DeviceSlice:
+@reads(_ResourceSlice)
+def read_slice(decoded: _ResourceSlice) -> DeviceSlice:
+    """Read a ResourceSlice."""
     spec = decoded.spec
     devices = spec.devices or ()
     versions = {device.driver_version for device in devices} - {""}
@@ -74,6 +75,3 @@ def _read_slice(decoded: _ResourceSlice) -> DeviceSlice:
         generation=spec.pool.generation,
         driver_versions=interned(frozenset(map(intern, versions))),
     )
-
-
-read_slice: Final = Reader(_ResourceSlice, _read_slice)
