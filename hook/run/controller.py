@@ -91,7 +91,7 @@ class Controller:
 
     def __init__(self, api: Api, settings: Settings, identity: Identity, telemetry: Telemetry) -> None:
         self._api, self._settings, self._identity, self._telemetry = api, settings, identity, telemetry
-        self.lease = LeaderElector(api, identity.election, telemetry.trying)
+        self.lease = LeaderElector(api, identity.election, telemetry.health.try_for_the_lease)
         self._leading: Leader | None = None
 
     @property
@@ -171,7 +171,7 @@ class Leader:
                 self._reconcile(snapshot)
 
     def _wait(self) -> None:
-        self._telemetry.waiting(self.cache.out_of_sync)
+        self._telemetry.health.wait(self.cache.out_of_sync)
         self.loop.await_sync()
 
     def _reconcile(self, snapshot: Snapshot) -> None:

@@ -174,19 +174,11 @@ class Telemetry(Collector):
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
 
-    def trying(self, trouble: str = "") -> None:
-        """Record a Lease request, with its error if it failed."""
-        self.health.try_for_the_lease(trouble)
-
     def leading(self, leading: bool) -> None:
         """Record that the Lease was acquired or lost. A standby has no metrics of the fleet."""
         with self._lock:
             self.health.lead(leading=leading)
             self._state, self._stale_since = None, {}
-
-    def waiting(self, lost: OutOfSync | None) -> None:
-        """Record that the cache is not synced, so no reconcile can finish."""
-        self.health.wait(lost)
 
     def reconciled(self, state: ControllerState) -> None:
         """Record a finished reconcile."""

@@ -139,7 +139,7 @@ def test_what_the_port_answers() -> None:
     telemetry = Telemetry(Counters(), clock=lambda: times[0])
     with served(telemetry) as port:
         assert ask(port, "/readyz")[::2] == (503, "no Lease request was sent yet\n")
-        telemetry.trying()
+        telemetry.health.try_for_the_lease()
         assert ask(port, "/healthz")[::2] == ask(port, "/readyz")[::2] == (200, "standby\n")
         telemetry.leading(leading=True)
         assert ask(port, "/healthz")[::2] == (200, "leader\n")

@@ -140,7 +140,7 @@ def test_the_time_out_of_sync(shown: Shown) -> None:
     """It shows while it lasts, after a reconcile and while the cache is not synced."""
     lost = OutOfSync("pods", time.monotonic() - 120, "refused")
     telemetry, reconciled = shown.telemetry, replace(state(), lost=lost)
-    for record in (partial(telemetry.reconciled, reconciled), partial(telemetry.waiting, lost)):
+    for record in (partial(telemetry.reconciled, reconciled), partial(telemetry.health.wait, lost)):
         record()
         first, second = (shown.value("cache_out_of_sync_seconds") or 0.0 for _look in range(2))
         assert 120 <= first < second
@@ -156,7 +156,7 @@ def test_the_time_of_the_last_reconcile(shown: Shown) -> None:
     reconciled = shown.value("last_reconcile_timestamp_seconds")
     assert reconciled is not None
     assert before <= reconciled <= time.time()
-    shown.telemetry.waiting(None)
+    shown.telemetry.health.wait(None)
     shown.telemetry.leading(leading=False)
     assert shown.value("last_reconcile_timestamp_seconds") == reconciled
 
