@@ -87,7 +87,7 @@ def begin(api: Api, settings: Settings, who: Identity, listen: str) -> Controlle
 
 
 class Controller:
-    """The controller process. It keeps the last decision for the report."""
+    """The controller process."""
 
     def __init__(self, api: Api, settings: Settings, identity: Identity, telemetry: Telemetry) -> None:
         self._api, self._settings, self._identity, self._telemetry = api, settings, identity, telemetry

@@ -50,7 +50,7 @@ class Outcome:
 
 
 class Runner:
-    """One run of the Job. It keeps the last decision for the report."""
+    """One run of the Job."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - what a run is made of
         self,
@@ -67,7 +67,11 @@ class Runner:
         self._loop = ReconcileLoop(api, cache, settings, self._reporter, self._started)
         self.workloads = WorkloadObserver(cache, settings)
         self._confirm_after = 0.0
-        self.last = self._loop.last
+
+    @property
+    def last(self) -> Decision:
+        """Return the last decision."""
+        return self._loop.last
 
     @property
     def restarted(self) -> int:
@@ -80,7 +84,7 @@ class Runner:
         if decision is None:
             self._cache.start()
             decision = self._reconcile()
-        self.last = decision = self._with_cause(decision)
+        decision = self._with_cause(decision)
         return Outcome(decision, self._exit_code(decision))
 
     def _late(self) -> Decision | None:
@@ -99,7 +103,7 @@ class Runner:
                 self._loop.await_sync()
                 continue
             self._loop.begin(self._started)
-            self.last = decision = self._loop.decide(snapshot)
+            decision = self._loop.decide(snapshot)
             self._reporter.report(decision, self._deadline - self._api.now())
             if self._settings.dry_run:
                 self._log_dry_run(decision)

@@ -208,9 +208,10 @@ def test_a_missing_permission_for_the_second_read_ends_a_run(monkeypatch: pytest
 def test_a_second_read_ends_at_the_deadline() -> None:
     """A server that hangs does not hold up the report, and a success that no second read confirmed is none."""
     with serving(shown := Shown(cluster())) as server:
-        run = runner(server, ago=PASSED - 2 - Settings().margin.total_seconds())
+        run, settings = runner(server), Settings()
         run._cache.start()
         until(run._loop.observe, "all is read")
+        run._job = Job(JOB, server.api.now() - settings.timeout + settings.margin + timedelta(seconds=2))
         shown.instead = lambda line: None if "watch=" in line else SILENT
         with bounded():
             assert run._confirmed(DONE).phase is Phase.WAIT

@@ -26,7 +26,7 @@ from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
 from hook.run.report import ProgressReporter
 from hook.settings import Settings
 from tests.client.fixtured import Shown
-from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, refused, serving, told, until
+from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, bounded, refused, serving, told, until
 from tests.fixtures.cluster import cluster
 from tests.fixtures.cluster import stale as stale_fleet
 
@@ -322,3 +322,17 @@ def test_two_decisions_are_a_second_apart(monkeypatch: pytest.MonkeyPatch) -> No
             cache._note_change(None, None)
             rounds.rest(PATIENCE)
     assert slept == [0.75, 0.0]
+
+
+def test_a_change_ends_the_wait_for_it_and_no_other_one() -> None:
+    """A change before the wait, or during it. A loop that never waits again takes a whole CPU."""
+    with serving(EMPTY) as server:
+        rounds, cache, _recorder = looping(server)
+        cache._note_change(None, None)
+        with bounded():
+            rounds.rest(PATIENCE)
+            threading.Timer(0.05, cache._note_change, (None, None)).start()
+            rounds.rest(PATIENCE)
+        began = time.monotonic()
+        rounds.rest(0.2)
+        assert time.monotonic() - began >= 0.2
