@@ -149,7 +149,7 @@ _POLICIES: Final = "kubectl get {policies} -o yaml"
 _DAEMON_SETS: Final = "kubectl get daemonsets -A"
 _DRIVER_SETS: Final = "kubectl get daemonsets -A -l {drivers} -o wide"
 _DRIVER_PODS: Final = "kubectl get pods -A -l {drivers} --field-selector spec.nodeName={node} -o wide"
-_STATUS: Final = f"{names.OWN_NAME} status --stack {{stack}}"
+_STATUS: Final = f"kubectl {names.OWN_NAME} status --stack {{stack}}"
 _DRAINED: Final = (
     "draining the node (kubectl drain {node} --ignore-daemonsets --delete-emptydir-data, which evicts its pods and "
     "deletes their emptyDir data; uncordon it when its plugin is verified)"

@@ -11,7 +11,7 @@ from tests.chart.rendering import CHART, IMAGE, NAMESPACE, RELEASE, ROOT, Helm, 
 
 MOST_LINES: Final = 25
 EVENTS: Final = "  kubectl get events -A --field-selector reportingComponent=gpu-operator-post\n"
-STATUS: Final = "  gpu-operator-post status\n"
+STATUS: Final = "  kubectl gpu-operator-post status\n"
 CONTROLLER: Final[Values] = {"controller.enabled": True}
 ALONE: Final[Values] = {**CONTROLLER, "job.enabled": False}
 OPEN: Final[Values] = {"rbac.admissionPolicy.enabled": False}

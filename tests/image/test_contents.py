@@ -72,8 +72,10 @@ def test_how_it_starts(config: dict[str, Any]) -> None:
 
 
 def test_it_has_a_command_for_people(files: dict[str, tarfile.TarInfo]) -> None:
-    """`kubectl exec` finds it in the PATH."""
+    """`kubectl exec` finds it in the PATH. The program for people outside is not in the image."""
     assert files[f"{HOME}bin/gpu-operator-post"].mode & 0o111 == 0o111
+    packages = {name.partition("/site-packages/")[2].partition("/")[0] for name in files}
+    assert ("hook" in packages, packages & {"ctl", "bundler"}) == (True, set())
 
 
 def test_nothing_to_install_with(files: dict[str, tarfile.TarInfo]) -> None:

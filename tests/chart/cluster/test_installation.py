@@ -55,16 +55,16 @@ def notes(cluster: Cluster) -> Iterator[str]:
 def test_the_commands_of_the_notes_work(cluster: Cluster, notes: str) -> None:
     """Events are found wherever they are, and `status` needs no settings, no pod and no permissions of the release."""
     lines = [line.strip() for line in notes.splitlines()]
-    events, status = (line for line in lines if line.startswith(("kubectl ", "gpu-operator-post status")))
+    events, status = (line for line in lines if line.startswith("kubectl "))
     assert "job/" in _run(cluster, events)
     assert "Skip (NoPlugin)" in _run(cluster, status)
 
 
 def _run(cluster: Cluster, command: str) -> str:
     """Run a command as a user does whose kubeconfig leads to the cluster, and who has installed the program."""
-    program = cluster.state / "bin" / "gpu-operator-post"
+    program = cluster.state / "bin" / "kubectl-gpu_operator_post"
     program.parent.mkdir(exist_ok=True)
-    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m hook "$@"\n')
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m ctl "$@"\n')
     program.chmod(0o755)
     kubectl = binaries.ensure(["kubectl"])["kubectl"]
     homes = {"HOME": str(cluster.state), "KUBECONFIG": str(cluster.kubeconfig)}
