@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any, Final, TextIO
 
 import click
 import msgspec
+from click.shell_completion import ShellComplete
 
 from ctl.page import page
 from ctl.plan.plan import Options, make_plan
@@ -22,6 +24,8 @@ from hook.run.view import Viewer
 
 PROGRAM: Final = "kubectl gpu-operator-post"
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+NO_FILES, OR_FILES = ":4", ":0"
+"""Directives of Cobra's completion: whether the shell may complete file names."""
 COMMON: Final = (
     click.option("-n", "--namespace", "plugin_namespace", help="Namespace of the plugins. Default: any namespace."),
     *KUBECONFIG,
@@ -38,6 +42,14 @@ def examples(*lines: str) -> str:
 def start() -> None:
     """Start the program under the name by which kubectl knows it."""
     main(prog_name=PROGRAM)
+
+
+def complete() -> None:
+    """Print the words that may follow those of the command line, in the form that kubectl's own completion asks for."""
+    *before, incomplete = sys.argv[1:] or [""]
+    found = ShellComplete(main, {}, PROGRAM, "").get_completions(before, incomplete)
+    words = [item.value for item in found if item.type == "plain"]
+    click.echo("\n".join([*words, NO_FILES if words else OR_FILES]))
 
 
 @click.group(context_settings=CONTEXT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -15,11 +16,14 @@ from typing import Final
 
 import pytest
 
+from ctl.plan.harm import PASSTHROUGH
 from devcluster import binaries
 from hook import __version__
 from tests.client.fixtured import Shown, showing
 from tests.client.server import events, refused, serving, until
 from tests.fixtures.cluster import cluster, stale
+from tests.fixtures.objects import Object, merged
+from tests.fixtures.workloads import claim
 from tests.process.program import CTL, ENOUGH_SECONDS, ROOT, documented, run, start, write_kubeconfig
 
 EVIL: Final = "<script>alert(1)</script>"
@@ -62,6 +66,31 @@ def test_the_image_and_the_laptop_show_the_same(tmp_path: Path) -> None:
     assert here.out == there.out
     lines = [documented("log", line) for line in ran.out.splitlines()]
     assert [len(line["report"]["nodes"]) for line in lines if "report" in line] == [2], ran.said
+
+
+CONTAINER: Final = {"name": "gpus", "env": [{"name": "FEATURE_GATES", "value": f"{PASSTHROUGH}=true"}]}
+GATED: Final = cluster("gpu-0").change(
+    "daemonset", {"spec": {"template": {"spec": {"containers": [CONTAINER]}}}}, "dra-driver-nvidia-gpu-kubelet-plugin"
+)
+PASSED_THROUGH: Final = merged(
+    claim("vm"), {"status": {"allocation": {"devices": {"results": [{"pool": "gpu-0", "device": "gpu-vfio-1"}]}}}}
+)
+
+
+@pytest.mark.parametrize(("claims", "severity"), [([PASSED_THROUGH], "harms"), ([], "note")])
+def test_claims_for_passthrough_are_read_where_a_plugin_supports_it(
+    claims: list[Object], severity: str, tmp_path: Path
+) -> None:
+    """The plan and the page name the claim and its node, before a restart of the plugin loses the GPU."""
+    with showing(GATED, lambda: claims) as server:
+        flag = f"--kubeconfig={write_kubeconfig(tmp_path / 'kubeconfig', server.api.host)}"
+        planned = run(tmp_path, "plan", flag, "--output=json", program=CTL)
+        page = run(tmp_path, "report", flag, program=CTL)
+    assert planned.code == 0, planned.said
+    (pool,) = json.loads(planned.out)["pools"]
+    (found,) = (each for each in pool["obstacles"] if each["obstacle"] == "RestartLosesGpus")
+    assert (severity, bool(claims)) == (found["severity"], "team/vm on gpu-0" in found["message"])
+    assert f"{severity.upper()} RestartLosesGpus" in page.out
 
 
 @pytest.mark.parametrize(
@@ -152,16 +181,26 @@ def test_a_terminal_shows_one_view(tmp_path: Path) -> None:
     assert all(len(line) <= 40 for line in view)
 
 
-def test_kubectl_finds_the_program_as_a_plugin(tmp_path: Path) -> None:
-    """The package has a command whose name kubectl looks for, with an underscore for each dash of the words."""
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["gpu-operator-post", "version"], [__version__]),
+        (["__complete", "gpu-operator-post", "re"], ["report", ":4"]),
+        (["__complete", "gpu-operator-post", "plan", "--stack", ""], ["gpu", "network", ":4"]),
+        (["__complete", "gpu-operator-post", "plan", "--kubeconfig", ""], [":0"]),
+    ],
+)
+def test_kubectl_finds_the_program_as_a_plugin(words: list[str], expected: list[str], tmp_path: Path) -> None:
+    """The package has commands whose names kubectl looks for, with an underscore for each dash of the words."""
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    (name,) = (name for name in scripts if name.startswith("kubectl-"))
-    module, _, function = scripts[name].partition(":")
-    command = tmp_path / name
-    command.write_text(f"#!{sys.executable}\nfrom {module} import {function}\n{function}()\n")
-    command.chmod(0o755)
+    for name in (name for name in scripts if name.startswith("kubectl")):
+        module, _, function = scripts[name].partition(":")
+        command = tmp_path / name
+        command.write_text(f"#!{sys.executable}\nfrom {module} import {function}\n{function}()\n")
+        command.chmod(0o755)
     kubectl = binaries.ensure(["kubectl"])["kubectl"]
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    words = [str(kubectl), "gpu-operator-post", "version"]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=ENOUGH_SECONDS)
-    assert done.stdout.strip() == __version__
+    done = subprocess.run(
+        [kubectl, *words], env=environment, capture_output=True, text=True, check=True, timeout=ENOUGH_SECONDS
+    )
+    assert done.stdout.split() == expected
