@@ -1,4 +1,4 @@
-"""The admission policy on a real API server: what the chart's ServiceAccounts may do with their tokens.
+"""The admission policy on a real API server: what the chart's ServiceAccounts may do.
 
 Each account also gets rights that the chart never grants (deletecollection, evictions), so that the admission policy
 refuses what is refused.
@@ -10,175 +10,270 @@ from typing import Any, Final
 
 import pytest
 
-from devcluster.client import path
 from devcluster.cluster import Cluster
+from hook.kube.events import COMPONENT
 from tests.chart.cluster.scene import (
     ALONE,
     DRA,
-    EVENTS,
     HOME,
-    MORE,
     OTHER,
-    OWN,
     PLUGIN,
-    SOURCES,
-    account_of_chart,
-    acting_as,
-    administrator,
+    Account,
+    accepted,
     apply,
-    as_it_is,
-    assert_answers,
     assert_no_warnings,
-    event,
-    in_effect,
+    denied,
+    grant,
+    install,
     pod_of,
     scene,
-    scheduled,
+    wait_for_pods,
 )  # fmt: skip
-from tests.chart.rendering import Values
 from tests.client.server import until
 
 pytestmark = pytest.mark.e2e
 
 CLIENTS: Final = [{"namespace": OTHER, "name": "exporter"}, {"labels": {"tier": "profiling"}}]
-KUBELETS: Final[dict[str, Any]] = {"source": {"component": "kubelet"}, "reportingComponent": "kubelet"}
-PODS_ALONE: Final = path("v1", "pods", namespace=ALONE)
+ALL: Final = ["get", "create", "update", "patch", "delete"]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _scene(cluster: Cluster) -> None:
     apply(cluster, scene())
+    wait_for_pods(cluster)
 
 
-def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None:
-    """It may delete pods of plugins and driver clients, and no others; not as a collection, and not by an eviction."""
-    innocent, plugin = pod_of(cluster, DRA, "innocent"), scheduled(cluster, DRA, PLUGIN)
-    namesake, bare = pod_of(cluster, OTHER, PLUGIN), path("v1", "pods", namespace=OTHER, name="bare")
-    scheduled(cluster, ALONE, PLUGIN)
-    everywhere = account_of_chart(cluster, "everywhere", {"driverClients": CLIENTS}, MORE)
-    narrow = account_of_chart(cluster, "narrow", {"plugin.namespace": DRA}, MORE)
-    as_charted = account_of_chart(cluster, "as-charted", {"plugin.namespace": DRA})
-    for account in (everywhere, narrow, as_charted):
-        in_effect(account, innocent)
-    allowed = {
-        "a plugin of the same name in another namespace": everywhere.delete(namesake),
-        "a driver client by name": everywhere.delete(pod_of(cluster, OTHER, "exporter")),
-        "a driver client by labels": everywhere.delete(pod_of(cluster, OTHER, "profiler")),
-        "the plugin in plugin.namespace": narrow.delete(plugin),
-        "the plugin in plugin.namespace by the chart's Role": as_charted.delete(plugin),
-        "all pods of a namespace that are plugins": everywhere.delete(PODS_ALONE),
-        "another pod by an administrator": administrator(cluster).delete(innocent),
-        "a plugin as the program does": everywhere.delete(plugin, preconditions=as_it_is(cluster, plugin)),
-    }
-    denied = {
-        "a plugin by force": everywhere.delete(plugin, gracePeriodSeconds=0),
-        "a plugin by force in the address": everywhere.delete_by_query(plugin, "gracePeriodSeconds=0"),
-        "a plugin with a short grace period": everywhere.delete(plugin, gracePeriodSeconds=1),
-        "a plugin with a negative grace period": everywhere.delete(plugin, gracePeriodSeconds=-1),
-        "all pods of a namespace by force": everywhere.delete(PODS_ALONE, really=True, gracePeriodSeconds=0),
-        "another DaemonSet": everywhere.delete(innocent),
-        "a driver client's name in another namespace": everywhere.delete(pod_of(cluster, DRA, "exporter")),
-        "a bare pod with a driver client's labels": everywhere.delete(bare),
-        "a ReplicaSet with a plugin's name": everywhere.delete(pod_of(cluster, OTHER, PLUGIN, "ReplicaSet")),
-        "a plugin outside of plugin.namespace": narrow.delete(namesake),
-        "a collection with an innocent pod": everywhere.delete(path("v1", "pods", namespace=DRA), really=True),
-        "an eviction of a plugin": everywhere.evict(plugin),
-        "an eviction of another pod": everywhere.evict(bare),
-        **{f"{name} with a client's labels": everywhere.delete(pod_of(cluster, OTHER, name)) for name in SOURCES},
-    }
-    assert_answers(subtests, allowed, denied)
-    with subtests.test("no Role outside of plugin.namespace"):
-        refused = as_charted.delete(namesake)
-        assert (refused.code, refused.denied) == (403, False)
-    assert_no_warnings(cluster, ["everywhere", "narrow", "as-charted"])
-    assert cluster.get(innocent)["metadata"].get("deletionTimestamp") is None
-    assert everywhere.delete(namesake, really=True).code == 200
+@pytest.fixture(scope="module")
+def everywhere(cluster: Cluster) -> Account:
+    """Return an account that refreshes plugins in any namespace, and two driver clients."""
+    account = install(cluster, "everywhere", {"driverClients": CLIENTS})
+    grant(cluster, [account], pods=["delete", "deletecollection"], pods_eviction=["create"])
+    _in_effect(account)
+    return account
 
 
-def test_which_events_it_may_write(cluster: Cluster, subtests: pytest.Subtests) -> None:
-    """It may write its own, on Jobs and DaemonSets, and their counts; those of others are evidence and stay."""
-    recorder, everybody = account_of_chart(cluster, "recorder", {}), administrator(cluster)
-    everybody.create(EVENTS, event("theirs", **KUBELETS), really=True)
-    until(lambda: recorder.create(EVENTS, event("try", **KUBELETS)).denied, "the policy is in effect")
-    recorder.create(EVENTS, event("own"), really=True)
-    own, theirs = (path("v1", "events", namespace=DRA, name=name) for name in ("own", "theirs"))
+@pytest.fixture(scope="module")
+def narrow(cluster: Cluster) -> Account:
+    """Return an account that refreshes plugins in one namespace, and may delete any pod by another role."""
+    account = install(cluster, "narrow", {"plugin.namespace": DRA})
+    grant(cluster, [account], pods=["delete"])
+    _in_effect(account)
+    return account
+
+
+def _in_effect(account: Account) -> None:
+    until(lambda: denied(account.try_to(_delete(DRA, "innocent"))), "the policy for pods is in effect")
+
+
+def _delete(namespace: str, part: str, *options: str) -> str:
+    return " ".join(["delete pods", f"-n {namespace} -l scene={part} --wait=false", *options])
+
+
+def _collection(namespace: str) -> str:
+    return f"delete --raw /api/v1/namespaces/{namespace}/pods?dryRun=All -f -"
+
+
+def _options(**options: object) -> dict[str, object]:
+    return {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"], **options}
+
+
+MAY_DELETE: Final = {
+    "a plugin": _delete(DRA, "plugin"),
+    "a plugin of the same name in another namespace": _delete(OTHER, "namesake"),
+    "a driver client by name, whose grace period is 0": _delete(OTHER, "exporter"),
+    "a driver client by labels": _delete(OTHER, "profiler"),
+}
+MAY_NOT_DELETE: Final = {
+    "a plugin by force": _delete(DRA, "plugin", "--force", "--grace-period=0"),
+    "a plugin with a short grace period": _delete(DRA, "plugin", "--grace-period=1"),
+    "another DaemonSet": _delete(DRA, "innocent"),
+    "a driver client's name in another namespace": _delete(DRA, "exporters-namesake"),
+    "a bare pod with a driver client's labels": _delete(OTHER, "bare"),
+    "a ReplicaSet with a plugin's name": _delete(OTHER, "replicaset"),
+    "a driver with a client's labels": _delete(OTHER, "driver"),
+    "a driver by its container": _delete(OTHER, "relabelled"),
+    "a network driver with a client's labels": _delete(OTHER, "ofed"),
+    "the container toolkit with a client's labels": _delete(OTHER, "toolkit"),
+}
+
+
+@pytest.mark.parametrize("command", MAY_DELETE.values(), ids=MAY_DELETE.keys())
+def test_what_it_may_delete(everywhere: Account, command: str) -> None:
+    """It may delete pods of plugins and of driver clients."""
+    assert accepted(everywhere.try_to(command))
+
+
+@pytest.mark.parametrize("command", MAY_NOT_DELETE.values(), ids=MAY_NOT_DELETE.keys())
+def test_what_it_may_not_delete(everywhere: Account, command: str) -> None:
+    """It may delete no other pod, and none by force."""
+    assert denied(everywhere.try_to(command))
+
+
+def test_a_plugin_is_deleted_as_the_program_does(cluster: Cluster, everywhere: Account) -> None:
+    """With preconditions; but not by force, wherever a request says so."""
+    metadata = pod_of(cluster, "plugin")["metadata"]
+    raw = f"delete --raw /api/v1/namespaces/{DRA}/pods/{metadata['name']}?dryRun=All"
+    conditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    assert accepted(everywhere.try_to(f"{raw} -f -", _options(preconditions=conditions)))
+    assert denied(everywhere.try_to(f"{raw} -f -", _options(gracePeriodSeconds=-1)))
+    assert denied(everywhere.try_to(f"{raw}&gracePeriodSeconds=0"))
+
+
+def test_collections_and_evictions(cluster: Cluster, everywhere: Account) -> None:
+    """A collection may have plugins only, and none by force. An eviction does not show whose pod it is."""
+    assert accepted(everywhere.try_to(_collection(ALONE), _options()))
+    assert denied(everywhere.try_to(_collection(ALONE), _options(gracePeriodSeconds=0)))
+    assert denied(everywhere.try_to(_collection(DRA), _options()))
+    for part in ("plugin", "bare"):
+        metadata = pod_of(cluster, part)["metadata"]
+        address = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/eviction?dryRun=All"
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": metadata["name"]}}
+        assert denied(everywhere.try_to(f"create --raw {address} -f -", eviction))
+
+
+def test_what_it_may_delete_with_plugins_in_one_namespace(cluster: Cluster, narrow: Account) -> None:
+    """The policy refuses the other namespaces, and the chart grants nothing there."""
+    charted = install(cluster, "as-charted", {"plugin.namespace": DRA})
+    assert accepted(narrow.try_to(_delete(DRA, "plugin")))
+    assert denied(narrow.try_to(_delete(OTHER, "namesake")))
+    assert accepted(charted.try_to(_delete(DRA, "plugin")))
+    refused = charted.try_to(_delete(OTHER, "namesake"))
+    assert ("Forbidden" in refused.stderr, denied(refused)) == (True, False)
+
+
+def test_no_other_user_is_affected(cluster: Cluster, everywhere: Account, narrow: Account) -> None:
+    """An administrator may delete any pod. The API server warns about no expression."""
+    assert accepted(Account(cluster).try_to(_delete(DRA, "innocent", "--force", "--grace-period=0")))
+    assert_no_warnings(cluster, [everywhere, narrow])
+
+
+OWN: Final = {"source": {"component": COMPONENT}, "reportingComponent": COMPONENT}
+KUBELETS: Final = {"source": {"component": "kubelet"}, "reportingComponent": "kubelet"}
+
+
+def _event(name: str, kind: str = "DaemonSet", **more: object) -> dict[str, Any]:
+    """Describe an Event as the program writes it."""
+    about = {"kind": kind, "name": PLUGIN, "namespace": DRA}
+    head = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": DRA}}
+    return {**head, "involvedObject": about, "reason": "Test", **OWN, **more}
+
+
+@pytest.fixture(scope="module")
+def recorder(cluster: Cluster) -> Account:
+    """Return an account, with an Event of its own and one of another component in the cluster."""
+    account = install(cluster, "recorder", {"controller.enabled": True})
+    grant(cluster, [account], events=["get"])  # kubectl reads what it patches
+    until(lambda: denied(account.try_to("create -f -", _event("try", "Node"))), "the policy for Events is in effect")
+    apply(cluster, [_event("own"), _event("theirs", **KUBELETS)])
+    return account
+
+
+@pytest.mark.parametrize("kind", ["DaemonSet", "Deployment", "Job"])
+def test_which_events_it_may_create(recorder: Account, kind: str) -> None:
+    """It may write its own, on what it reports."""
+    assert accepted(recorder.try_to("create -f -", _event("new", kind)))
+
+
+FOREIGN: Final = {
+    "of another component": _event("new", source={"component": "kubelet"}),
+    "that another component reports": _event("new", reportingComponent="kubelet"),
+    "on a node": _event("new", "Node"),
+    "on a pod": _event("new", "Pod"),
+}
+
+
+@pytest.mark.parametrize("event", FOREIGN.values(), ids=FOREIGN.keys())
+def test_which_events_it_may_not_create(recorder: Account, event: dict[str, Any]) -> None:
+    """It may write none in another's name, and none on other kinds."""
+    assert denied(recorder.try_to("create -f -", event))
+
+
+def test_which_events_it_may_change(cluster: Cluster, recorder: Account) -> None:
+    """It may count its own; those of others are evidence and stay."""
+    patch = f"patch event -n {DRA} --type=merge --patch-file=/dev/stdin"
     again = {"message": "again", "count": 2}
-    allowed = {
-        "an event on a Job": recorder.create(EVENTS, event("job", kind="Job")),
-        "an own event again": recorder.patch(own, again),
-        "anything by an administrator": everybody.patch(theirs, again),
-    }
-    denied = {
-        "another's event": recorder.patch(theirs, again),
-        "another's event as its own": recorder.patch(theirs, OWN),
-        "an own event as another's": recorder.patch(own, KUBELETS),
-        "an event of another component": recorder.create(EVENTS, event("a", source={"component": "kubelet"})),
-        "an event that another component reports": recorder.create(EVENTS, event("a", reportingComponent="kubelet")),
-        "an event on a node": recorder.create(EVENTS, event("a", kind="Node")),
-        "an event on a pod": recorder.create(EVENTS, event("a", kind="Pod")),
-        "an own event on a pod": recorder.patch(own, {"involvedObject": {"kind": "Pod"}}),
-    }
-    assert_answers(subtests, allowed, denied)
-    assert_no_warnings(cluster, ["recorder"])
+    assert accepted(recorder.try_to(f"{patch} own", again))
+    assert accepted(Account(cluster).try_to(f"{patch} theirs", again))
+    for name, body in (
+        ("theirs", again),
+        ("theirs", OWN),
+        ("own", KUBELETS),
+        ("own", {"involvedObject": {"kind": "Pod"}}),
+    ):
+        assert denied(recorder.try_to(f"{patch} {name}", body)), (name, body)
+    assert_no_warnings(cluster, [recorder])
 
 
-LEASES: Final = "coordination.k8s.io/v1"
-ANY_LEASE: Final = (
-    *MORE,
-    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "update", "patch", "delete"]},
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "update", "patch", "delete"]},
-)
-HELD: Final = {"spec": {"holderIdentity": "another"}}
-BOTH: Final[Values] = {"controller.enabled": True}
+PATCH_LEASE: Final = """patch lease --type=merge -p '{"spec": {"holderIdentity": "another"}}'"""
+PATCH_STATUS: Final = """patch configmap --type=merge -p '{"data": {"phase": "Progressing"}}'"""
+MAY_WRITE: Final = {
+    "its own Lease": f"{PATCH_LEASE} leader",
+    "its status object": f"{PATCH_STATUS} leader-status",
+}
+MAY_NOT_WRITE: Final = {
+    "another Lease": f"{PATCH_LEASE} others",
+    "deletion of its Lease": "delete lease leader",
+    "another ConfigMap": f"{PATCH_STATUS} settings",
+    "deletion of the status object": "delete configmap leader-status",
+}
 
 
-def test_what_a_controller_may_do(cluster: Cluster, subtests: pytest.Subtests) -> None:
-    """It may do what the Job may, under the same rules; and use one Lease, whatever else it was granted."""
-    innocent, plugin = pod_of(cluster, DRA, "innocent"), scheduled(cluster, DRA, PLUGIN)
-    job = account_of_chart(cluster, "leader", BOTH, ANY_LEASE)
-    controller = acting_as(cluster, "leader-controller", ANY_LEASE)
-    in_effect(controller, innocent)
-    everybody = administrator(cluster)
-    for name in ("leader", "others"):
-        everybody.create(_leases(HOME), _lease(name), really=True)
-    own, others = (path(LEASES, "leases", namespace=HOME, name=name) for name in ("leader", "others"))
-    state, settings = (path("v1", "configmaps", namespace=HOME, name=name) for name in ("leader-status", "settings"))
-    everybody.create(path("v1", "configmaps", namespace=HOME), {"metadata": {"name": "settings"}}, really=True)
-    until(lambda: controller.patch(others, HELD).denied, "the policy for Leases is in effect")
-    allowed = {
-        "a plugin": controller.delete(plugin, preconditions=as_it_is(cluster, plugin)),
-        "its own Lease": controller.patch(own, HELD, really=True),
-        "its status object": controller.patch(state, {"data": {"phase": "Progressing"}}),
-        "the status object by the Job": job.patch(state, {"data": {"phase": "Progressing"}}),
-        "an event on its Deployment": controller.create(EVENTS, event("controller", kind="Deployment")),
-        "any Lease by an administrator": everybody.patch(others, HELD),
-    }
-    denied = {
-        "another DaemonSet's pod": controller.delete(innocent),
-        "a plugin by force": controller.delete(plugin, gracePeriodSeconds=0),
-        "an event on a node": controller.create(EVENTS, event("node", kind="Node")),
-        "another Lease": controller.patch(others, HELD),
-        "a new Lease of another name": controller.create(_leases(HOME), _lease("fresh")),
-        "a new Lease of a generated name": controller.create(_leases(HOME), _lease("", generateName="leader")),
-        "a Lease of its name elsewhere": controller.create(_leases(OTHER), _lease("leader")),
-        "deletion of its Lease": controller.delete(own),
-        "another ConfigMap": controller.patch(settings, {"data": {"a": "b"}}),
-        "deletion of the status object": controller.delete(state),
-        "another Lease by the Job": job.patch(others, HELD),
-        "another ConfigMap by the Job": job.patch(settings, {"data": {"a": "b"}}),
-        "another DaemonSet's pod by the Job": job.delete(innocent),
-    }
-    assert_answers(subtests, allowed, denied)
-    with subtests.test("it may create its own"):
-        assert everybody.delete(own, really=True).code == 200
-        assert controller.create(_leases(HOME), _lease("leader"), really=True).code == 200
-    assert_no_warnings(cluster, ["leader"])
-
-
-def _leases(namespace: str) -> str:
-    return path(LEASES, "leases", namespace=namespace)
-
-
-def _lease(name: str, **metadata: str) -> dict[str, Any]:
+def _lease(name: str, namespace: str = HOME, **metadata: str) -> dict[str, Any]:
     named = {"name": name} if name else {}
-    return {"apiVersion": LEASES, "kind": "Lease", "metadata": {**named, **metadata}, **HELD}
+    head = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    return {**head, "metadata": {**named, "namespace": namespace, **metadata}}
+
+
+@pytest.fixture(scope="module")
+def leaders(cluster: Cluster) -> dict[str, Account]:
+    """Return the accounts of a Job and of a controller that may write any Lease and ConfigMap by another role."""
+    job = install(cluster, "leader", {"controller.enabled": True})
+    controller = Account(cluster, "leader-controller")
+    grant(cluster, [job, controller], pods=["delete"], leases=ALL, configmaps=ALL)
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": HOME}}
+    apply(cluster, [_lease("leader"), _lease("others"), settings])
+    for account in (job, controller):
+        _in_effect(account)
+        until(lambda: denied(controller.try_to(f"{PATCH_LEASE} others -n {HOME}")), "the policy is in effect")
+    return {"Job": job, "controller": controller}
+
+
+@pytest.mark.parametrize("account", ["Job", "controller"])
+@pytest.mark.parametrize("command", MAY_WRITE.values(), ids=MAY_WRITE.keys())
+def test_what_it_may_write(leaders: dict[str, Account], account: str, command: str) -> None:
+    """It may write the objects of its release."""
+    assert accepted(leaders[account].try_to(f"{command} -n {HOME}"))
+
+
+@pytest.mark.parametrize("account", ["Job", "controller"])
+@pytest.mark.parametrize("command", MAY_NOT_WRITE.values(), ids=MAY_NOT_WRITE.keys())
+def test_what_it_may_not_write(leaders: dict[str, Account], account: str, command: str) -> None:
+    """It may write no other, whatever else it was granted, and delete none."""
+    assert denied(leaders[account].try_to(f"{command} -n {HOME}"))
+
+
+NEW_LEASES: Final = {
+    "of another name": _lease("fresh"),
+    "of a generated name": _lease("", generateName="leader"),
+    "of its name elsewhere": _lease("leader", OTHER),
+}
+
+
+@pytest.mark.parametrize("lease", NEW_LEASES.values(), ids=NEW_LEASES.keys())
+def test_which_leases_it_may_not_create(leaders: dict[str, Account], lease: dict[str, Any]) -> None:
+    """A Role cannot limit a creation to a name."""
+    assert denied(leaders["controller"].try_to("create -f -", lease))
+
+
+def test_it_may_create_its_own_lease(cluster: Cluster, leaders: dict[str, Account]) -> None:
+    """The controller creates it at its first start."""
+    cluster.kubectl("delete", "lease", "leader", "-n", HOME)
+    assert accepted(leaders["controller"].try_to("create -f -", _lease("leader")))
+    assert_no_warnings(cluster, [leaders["Job"]])
+
+
+def test_a_controller_may_delete_what_a_job_may(leaders: dict[str, Account]) -> None:
+    """The same policies hold for both."""
+    assert accepted(leaders["controller"].try_to(_delete(DRA, "plugin")))
+    assert denied(leaders["controller"].try_to(_delete(DRA, "innocent")))
+    assert denied(leaders["controller"].try_to(_delete(DRA, "plugin", "--force", "--grace-period=0")))
