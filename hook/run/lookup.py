@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS: Final = 10.0
 """Shorter than the patience of a run, because a user waits at a terminal."""
 LOOK_SECONDS: Final = 1.0
-"""Between two attempts of discovery."""
+"""Longest wait for a change while the first lists are read."""
 SHORT_SECONDS: Final = 0.1
 """Between two looks for claims and their pods. Their changes do not end a wait."""
 RUNS: Final = "kubectl get jobs -A -l app.kubernetes.io/name=gpu-operator-post"

@@ -140,7 +140,9 @@ def serving(
     try:
         port = int(server.server_address[1])
         api = Api(Connection(f"http://127.0.0.1:{port}"))
-        api.began = getattr(answer, "now", None) or api.began
+        now = getattr(answer, "now", None)
+        if now is not None:
+            api._offset += now - api.now()
         yield Server(api, port, asked, heard)
     finally:
         over.set()
