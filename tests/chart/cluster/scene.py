@@ -57,7 +57,7 @@ def install(cluster: Cluster, name: str, values: Values) -> Account:
 
 
 def grant(cluster: Cluster, accounts: Iterable[Account], **verbs: list[str]) -> None:
-    """Grant rights beside the chart, by resource: what is refused now is refused by the admission policy."""
+    """Grant rights in addition to the chart, by resource: what is refused now is refused by the admission policy."""
     names = [account.name for account in accounts]
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"more-{names[0]}"}
     common = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": role["name"]}}

@@ -110,7 +110,7 @@ def test_what_it_may_not_delete(everywhere: Account, command: str) -> None:
 
 
 def test_a_plugin_is_deleted_as_the_program_does(cluster: Cluster, everywhere: Account) -> None:
-    """With preconditions; but not by force, wherever a request says so."""
+    """With preconditions; but not by force, in no part of the request."""
     metadata = pod_of(cluster, "plugin")["metadata"]
     raw = f"delete --raw /api/v1/namespaces/{DRA}/pods/{metadata['name']}?dryRun=All"
     conditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
@@ -147,8 +147,8 @@ def test_no_other_user_is_affected(cluster: Cluster, everywhere: Account, narrow
     assert_no_warnings(cluster, [everywhere, narrow])
 
 
-OWN: Final = {"source": {"component": COMPONENT}, "reportingComponent": COMPONENT}
-KUBELETS: Final = {"source": {"component": "kubelet"}, "reportingComponent": "kubelet"}
+OWN: Final[dict[str, Any]] = {"source": {"component": COMPONENT}, "reportingComponent": COMPONENT}
+KUBELETS: Final[dict[str, Any]] = {"source": {"component": "kubelet"}, "reportingComponent": "kubelet"}
 
 
 def _event(name: str, kind: str = "DaemonSet", **more: object) -> dict[str, Any]:
