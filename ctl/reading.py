@@ -11,16 +11,16 @@ from hook.errors import ApiError, PermissionDeniedError, UntrustedError
 from hook.kube import retry
 from hook.kube.informer import ListWatch, list_views, pages
 from hook.kube.resources import DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS
-from hook.objects.drivers import STACKS
-from hook.objects.views import Malformed
+from hook.objects import Malformed
+from hook.objects.stacks import STACKS
 from hook.run.lookup import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from ctl.plan.eviction import Workload
     from hook.kube.client import Api
     from hook.kube.resources import Resource
+    from hook.objects import Snapshot
     from hook.objects.decoding import Reader
-    from hook.objects.views import Snapshot
     from hook.settings import Settings
 
 View = TypeVar("View")

@@ -32,7 +32,7 @@ from hook.kube import client, events, retry
 from hook.kube.cache import Cache
 from hook.kube.events import own_job
 from hook.log import configure, end_on_signals, ignore_signals
-from hook.objects.drivers import STACKS
+from hook.objects.stacks import STACKS
 from hook.run import report, workloads
 from hook.run.job import EXIT_FAILED, Outcome, Runner
 from hook.run.statusobject import StatusObject

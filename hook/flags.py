@@ -11,8 +11,8 @@ import msgspec
 
 from hook.errors import SettingsError
 from hook.kube.client import SERVICE_ACCOUNT_DIR
-from hook.objects.drivers import StackName
 from hook.objects.names import OWN_NAME
+from hook.objects.stacks import StackName
 from hook.settings import Duration, LogFormat, Settings, duration, settings_from
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from hook.errors import SettingsError
 from hook.format import Bound
-from hook.objects.drivers import STACKS, StackName
+from hook.objects.stacks import STACKS, StackName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hook.decide.reasons import EventReason, Reason, explained, words
-from hook.objects.drivers import NETWORK_OPERATOR, STACKS
+from hook.objects.stacks import NETWORK_OPERATOR, STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hook.objects.drivers import Stack
+    from hook.objects.stacks import Stack
 
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "troubleshooting.md"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hook.decide.fleet import Context
-    from hook.objects.views import DaemonSet
+    from hook.objects import DaemonSet
 
 PASSTHROUGH: Final = "PassthroughSupport"
 """DRA ``cmd/gpu-kubelet-plugin/nvlib.go``, ``enumerateGpuPciDevices``: a GPU that is bound to vfio-pci is published

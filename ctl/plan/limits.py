@@ -21,9 +21,9 @@ from ctl.plan.result import Budget
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from hook.objects.drivers import Stack
+    from hook.objects import Snapshot
     from hook.objects.policies import Policy
-    from hook.objects.views import Snapshot
+    from hook.objects.stacks import Stack
 
 DEFAULT_PARALLEL: Final = 1
 DEFAULT_UNAVAILABLE: Final = "25%"

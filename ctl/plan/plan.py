@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ctl.plan.result import Budget, Step
     from hook.decide.fleet import Fleet
     from hook.decide.result import Blocker
-    from hook.objects.views import Snapshot
+    from hook.objects import Snapshot
     from hook.settings import Settings
 
 OPERATOR_START: Final = timedelta(minutes=1)

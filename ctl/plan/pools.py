@@ -17,7 +17,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import NodeBlocker, NodeState
 from hook.format import timestamp
 from hook.objects import names
-from hook.objects.readers import small_number
+from hook.objects.nodes import small_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from ctl.plan.limits import UpgradePolicy
     from ctl.plan.result import Budget
     from hook.decide.fleet import Context, Fleet
-    from hook.objects.drivers import PolicyKind
+    from hook.objects import Node, Pod
     from hook.objects.policies import Policy
-    from hook.objects.views import Node, Pod
+    from hook.objects.stacks import PolicyKind
 
 
 GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"

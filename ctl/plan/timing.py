@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ctl.plan.pools import Pool
-    from hook.objects.drivers import Stack
-    from hook.objects.views import Pod, Revision
+    from hook.objects import Pod, Revision
+    from hook.objects.stacks import Stack
 
 REQUEUE: Final = 120.0
 """Seconds after which the upgrade controller checks again (GO and NO ``controllers/upgrade_controller.go``,

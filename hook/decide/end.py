@@ -16,7 +16,7 @@ from hook.decide.reasons import Reason, Trait
 from hook.decide.result import NodeState, eligible_nodes, except_verified
 from hook.format import some
 from hook.objects import names
-from hook.objects.drivers import STACKS
+from hook.objects.stacks import STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from hook.decide.fleet import Context, Fleet
     from hook.decide.record import Memory, Timers
     from hook.decide.result import Blocker, NodeStatus
+    from hook.objects import Deployment, Lease, ReplicaSet
     from hook.objects.policies import Policy
-    from hook.objects.views import Deployment, Lease, ReplicaSet
 
 INTENT_KINDS: Final = frozenset(
     {"DaemonSet", "ControllerRevision"}

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from hook.objects import names
-from hook.objects.drivers import OTHER_PLUGIN, STACKS, is_driver, is_provider
+from hook.objects.stacks import OTHER_PLUGIN, STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from typing import TypeVar
 
-    from hook.objects.drivers import PluginKind, Prerequisite, Stack
+    from hook.objects import DaemonSet, DeviceSlice, Malformed, Node, Pod, Revision, Snapshot
     from hook.objects.policies import Policy
-    from hook.objects.views import DaemonSet, DeviceSlice, Malformed, Node, Pod, Revision, Snapshot
+    from hook.objects.stacks import PluginKind, Prerequisite, Stack
     from hook.settings import DriverClient, Settings
 
     OnNode = TypeVar("OnNode", Pod, DeviceSlice)
@@ -260,7 +260,7 @@ def _malformed_on(name: str, malformed: Sequence[Malformed]) -> tuple[Malformed,
 def context_of(snapshot: Snapshot, settings: Settings) -> Context:
     """Return what applies to all nodes."""
     stack = STACKS[settings.stack]
-    drivers = {ds.uid: ds for ds in snapshot.daemonsets if is_driver(ds, stack)}
+    drivers = {ds.uid: ds for ds in snapshot.daemonsets if stack.loads_driver(ds)}
     policy = active_policy(snapshot.policies or (), stack)
     intents = intents_of(drivers.values(), policy, snapshot, stack)
     sources = sources_of(policy, snapshot.pools)
@@ -426,7 +426,7 @@ def _matches(daemonset: DaemonSet, wanted: DriverClient) -> bool:
 
 def _is_source(daemonset: DaemonSet) -> bool:
     """Return whether a DaemonSet loads a driver or is a provider, in any stack. It would always look stale."""
-    return any(is_driver(daemonset, stack) or is_provider(daemonset, stack) for stack in STACKS.values())
+    return any(stack.loads_driver(daemonset) or stack.is_prerequisite(daemonset) for stack in STACKS.values())
 
 
 def _is_operator_managed(daemonset: DaemonSet, stack: Stack) -> bool:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.decide.moments import Moment
-    from hook.objects.drivers import PluginKind, Stack
-    from hook.objects.views import Container, Pod
+    from hook.objects import Container, Pod
+    from hook.objects.stacks import PluginKind, Stack
 
 CRASH_LOOP_RESTARTS: Final = 2
 """Restarts from which on a container crash-loops: the kubelet backs off (K8S ``pkg/kubelet/kubelet.go``)."""

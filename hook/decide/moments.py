@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.record import Memory
-    from hook.objects.drivers import NodeChange
-    from hook.objects.views import Pod
+    from hook.objects import Pod
+    from hook.objects.stacks import NodeChange
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from hook.decide.freshness import Evidence
     from hook.decide.moments import Moment
     from hook.decide.record import Memory
-    from hook.objects.drivers import PluginKind, Stack
-    from hook.objects.views import DaemonSet, Node, Pod
+    from hook.objects import DaemonSet, Node, Pod
+    from hook.objects.stacks import PluginKind, Stack
 
 FAILING_TO_START: Final = frozenset({
     "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull",

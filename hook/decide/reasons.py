@@ -10,12 +10,11 @@ from enum import Enum, StrEnum, auto, unique
 from typing import TYPE_CHECKING, Final
 
 from hook.objects import names
-from hook.objects.drivers import selector
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from hook.objects.drivers import Stack
+    from hook.objects.stacks import Stack
 
 
 class Trait(Enum):
@@ -130,7 +129,7 @@ def words(stack: Stack) -> dict[str, str]:
         "state_label": stack.upgrade.state,
         "skip_label": stack.upgrade.skip,
         "lease": stack.operator.lease,
-        "drivers": selector(stack.driver.label),
+        "drivers": stack.driver.label.selector,
         "noun": stack.plugin.noun,
         "device": stack.device,
         "annotated": f" If the node has the annotation {annotation}, remove that as well." if annotation else "",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from hook.decide.fleet import Context, Fleet
     from hook.decide.result import NodeStatus, StalePod
-    from hook.objects.views import Pod
+    from hook.objects import Pod
     from hook.settings import Settings
 
 ASK_AGAIN: Final = timedelta(seconds=30)

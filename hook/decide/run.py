@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hook.decide.fleet import Context, NodeView
     from hook.decide.record import RestartRecord
     from hook.decide.result import Blocker
-    from hook.objects.views import Snapshot
+    from hook.objects import Snapshot
     from hook.settings import Settings
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.result import NodeStatus
-    from hook.objects.views import DaemonSet
+    from hook.objects import DaemonSet
 
 
 def of(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[NodeStatus]) -> Iterator[str]:

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.decide.fleet import Plugins
-    from hook.objects.drivers import Stack
-    from hook.objects.views import Pod, Snapshot
-    from hook.objects.workloads import Claim, ClaimPod
+    from hook.objects import Claim, ClaimPod, Pod, Snapshot
+    from hook.objects.stacks import Stack
 
 CACHE_LIFETIME: Final = timedelta(minutes=5)
 """For so long the plugin keeps what it read of the driver (DRA driver from 25.12 on, measured with 0.4.1). It cannot

@@ -10,9 +10,21 @@ from hook.decide.fleet import active_policy, find_plugins
 from hook.kube import resources
 from hook.kube.informer import Informer, ListWatch
 from hook.kube.workloads import WorkloadCache
-from hook.objects import names, readers
-from hook.objects.drivers import STACKS, is_driver, selector
-from hook.objects.views import Malformed, Snapshot, node_of
+from hook.objects import (
+    Malformed,
+    Snapshot,
+    names,
+    node_of,
+    node_reader,
+    read_daemonset,
+    read_deployment,
+    read_lease,
+    read_pod,
+    read_replicaset,
+    read_revision,
+    read_slice,
+)
+from hook.objects.stacks import STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,8 +33,8 @@ if TYPE_CHECKING:
     from hook.kube.informer import OutOfSync
     from hook.kube.resources import Resource
     from hook.kube.retry import Patience
-    from hook.objects.drivers import Stack
-    from hook.objects.views import DaemonSet
+    from hook.objects import DaemonSet
+    from hook.objects.stacks import Stack
     from hook.settings import Settings
 
 UNUSED_SECONDS: Final = 600.0
@@ -116,20 +128,20 @@ class Cache:
         """Watch policies, DaemonSets, nodes, driver pods, revisions, slices and the operator."""
         stack = self._stack
         self._add(POLICIES, ListWatch(resources.policies_of(stack.policy), stack.policy.read))
-        self._add(DAEMON_SETS, ListWatch(resources.DAEMON_SETS, readers.daemonset))
-        self._add_pods(DRIVER_PODS, labels=selector(stack.driver.label))
+        self._add(DAEMON_SETS, ListWatch(resources.DAEMON_SETS, read_daemonset))
+        self._add_pods(DRIVER_PODS, labels=stack.driver.label.selector)
         self._watch_nodes(self._intent())
         operator = stack.operator
-        self._add(DEPLOYMENTS, ListWatch(resources.DEPLOYMENTS.select(labels=operator.selector), readers.deployment))
-        self._add(REPLICA_SETS, ListWatch(resources.REPLICA_SETS.select(labels=operator.selector), readers.replicaset))
+        self._add(DEPLOYMENTS, ListWatch(resources.DEPLOYMENTS.select(labels=operator.selector), read_deployment))
+        self._add(REPLICA_SETS, ListWatch(resources.REPLICA_SETS.select(labels=operator.selector), read_replicaset))
         leader = resources.LEASES.select(fields=f"metadata.name={operator.lease}")
-        self._add(LEASES, ListWatch(leader, readers.lease))
+        self._add(LEASES, ListWatch(leader, read_lease))
         if stack.plugin.slice_driver:
             slices = resources.RESOURCE_SLICES.select(fields=f"spec.driver={stack.plugin.slice_driver}")
-            self._add(SLICES, ListWatch(slices, readers.device_slice))
+            self._add(SLICES, ListWatch(slices, read_slice))
         for name, prerequisite in stack.prerequisites.items():
             if name in self._settings.refresh_after:
-                self._add_pods(PREREQUISITE_PODS, labels=selector(prerequisite.label))
+                self._add_pods(PREREQUISITE_PODS, labels=prerequisite.label.selector)
 
     def watch_plugins(self) -> tuple[DaemonSet, ...]:
         """Watch what the current policies and DaemonSets refer to: pods of plugins, pools, other drivers.
@@ -142,7 +154,7 @@ class Cache:
         self._patience = self._patience.synced
         self._watch_what_policies_name(snapshot)
         # A DaemonSet that looks like a plugin and is not named is never restarted, but reported if it is stale.
-        pods = [ListWatch(_pods_of(ds), readers.pod) for ds in (*found.named, *found.unnamed)]
+        pods = [ListWatch(_pods_of(ds), read_pod) for ds in (*found.named, *found.unnamed)]
         self._replace(PLUGIN_PODS, pods, UNUSED_SECONDS)
         self._watch_nodes(snapshot)
         self.workloads.watch()
@@ -206,12 +218,12 @@ class Cache:
 
         A DaemonSet that selects by another label than before lets all nodes be read again.
         """
-        selecting = [ds for ds in snapshot.daemonsets if is_driver(ds, self._stack)]
+        selecting = [ds for ds in snapshot.daemonsets if self._stack.loads_driver(ds)]
         selecting += find_plugins(snapshot.daemonsets, self._settings).named
         selectors = [*(ds.selected_by for ds in selecting), *(pool.node_selector for pool in snapshot.pools)]
         keys = {key for keys in selectors for key in keys if not key.startswith(names.NODE_LABEL_PREFIXES)}
         nodes = resources.NODES.select(labels=self._stack.nodes.present)
-        self._replace(NODES, [ListWatch(nodes, readers.node_with(tuple(sorted(keys)), self._timed_labels))])
+        self._replace(NODES, [ListWatch(nodes, node_reader(tuple(sorted(keys)), self._timed_labels))])
 
     def _watch_what_policies_name(self, snapshot: Snapshot) -> None:
         """Watch pools, and drivers whose labels were overridden."""
@@ -223,15 +235,15 @@ class Cache:
             self._replace(POOLS, [pools] if policy.pooled else [])
         for daemonset in snapshot.daemonsets:
             key, value = stack.driver.label
-            if is_driver(daemonset, stack) and daemonset.template_labels.get(key) != value:
+            if stack.loads_driver(daemonset) and daemonset.template_labels.get(key) != value:
                 pods = _pods_of(daemonset)
                 self._add_pods(DRIVER_PODS, pods.namespace, pods.labels)
 
     def _add_pods(self, field: str, namespace: str = "", labels: str = "") -> None:
         """Watch pods of DaemonSets, and the revisions that show which of them are outdated."""
-        self._add(field, ListWatch(resources.PODS.select(namespace, labels), readers.pod))
+        self._add(field, ListWatch(resources.PODS.select(namespace, labels), read_pod))
         revisions = resources.CONTROLLER_REVISIONS.select(namespace, labels)
-        self._add(REVISIONS, ListWatch(revisions, readers.revision))
+        self._add(REVISIONS, ListWatch(revisions, read_revision))
 
     def _add(self, field: str, list_watch: ListWatch) -> None:
         """Fill a field of the snapshot from this in addition."""

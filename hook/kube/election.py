@@ -18,7 +18,7 @@ from hook.kube.resources import LEASES
 from hook.kube.retry import CHANCE
 from hook.objects import names
 from hook.objects.decoding import section
-from hook.objects.drivers import StackName
+from hook.objects.stacks import StackName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hook.kube.client import Api
     from hook.kube.resources import Resource
-    from hook.objects.views import DaemonSet
+    from hook.objects import DaemonSet
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from hook.errors import FORBIDDEN, GONE, NOT_FOUND, UNAUTHORIZED, UNREADABLE, Ap
 from hook.kube import retry
 from hook.kube.client import READ_SECONDS
 from hook.kube.retry import patiently
-from hook.objects import decoding, readers
+from hook.objects import decoding, entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -130,7 +130,7 @@ def _list_pages(fetch: Fetch, resource: Resource, read: Reader[Any], known: Call
     while True:
         metadata, objects = fetch(resource, continue_from)
         for obj in objects:
-            key, _version, view = readers.entry(read, resource.kind, obj)
+            key, _version, view = entry(read, resource.kind, obj)
             if view is not None:
                 before = known(key)
                 views[key] = before if before == view else view
@@ -303,7 +303,7 @@ class Informer:
             with self._lock:
                 self._version = version or self._version
             return
-        key, version, view = readers.entry(self.list_watch.read, self._watched.kind, obj)
+        key, version, view = entry(self.list_watch.read, self._watched.kind, obj)
         if kind == "DELETED":
             view = None
         with self._lock:

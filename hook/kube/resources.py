@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
-    from hook.objects.drivers import PolicyKind
+    from hook.objects.stacks import PolicyKind
 
 
 @dataclass(frozen=True, slots=True)

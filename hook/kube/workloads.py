@@ -15,8 +15,7 @@ from hook.decide.workloads import joined
 from hook.format import some
 from hook.kube import resources, retry
 from hook.kube.informer import Informer, ListWatch
-from hook.objects.views import Malformed
-from hook.objects.workloads import Claim, ClaimPod, claim_pod, claim_reader
+from hook.objects import Claim, ClaimPod, Malformed, claim_reader, read_claim_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +55,7 @@ class WorkloadCache:
             self.stop()
             self._claims = self._start(ListWatch(resources.RESOURCE_CLAIMS, claim_reader(self._drivers)))
         if self._pods is None and any(self._views(self._claims, Claim)):
-            self._pods = self._start(ListWatch(resources.PODS.select(fields=NOT_OVER), claim_pod))
+            self._pods = self._start(ListWatch(resources.PODS.select(fields=NOT_OVER), read_claim_pod))
 
     def _is_retry_due(self) -> bool:
         """Return whether an informer ended some time ago. Log once why it ended."""

@@ -103,13 +103,11 @@ def node_reader(selected: tuple[str, ...] = (), timed: tuple[str, ...] = ()) -> 
     """
     prefixes = (*names.NODE_LABEL_PREFIXES, *selected)
     if not timed:
-        return Reader(_Node, lambda decoded: _read_node(decoded, prefixes))
-    return Reader(
-        _ManagedNode, lambda decoded: replace(_read_node(decoded, prefixes), written=_written(decoded, timed))
-    )
+        return Reader(_Node, lambda decoded: _node(decoded, prefixes))
+    return Reader(_ManagedNode, lambda decoded: replace(_node(decoded, prefixes), written=_written(decoded, timed)))
 
 
-def _read_node(decoded: _Node, prefixes: tuple[str, ...]) -> Node:
+def _node(decoded: _Node, prefixes: tuple[str, ...]) -> Node:
     """Build the value. A node without a Ready condition has not reported yet, so it is not ready."""
     metadata, spec, status = decoded.metadata, decoded.spec, decoded.status
     ready = condition(status.conditions, "Ready")
@@ -148,3 +146,7 @@ def small_number(text: str) -> int | None:
     """Read text that is a plain number of at most nine digits; None for anything else."""
     plain = text.isascii() and text.isdecimal() and len(text) <= LONGEST_SMALL_NUMBER
     return int(text) if plain else None
+
+
+read_node: Final = node_reader()
+"""Reader of Nodes without anything in addition."""

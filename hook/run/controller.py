@@ -22,7 +22,7 @@ from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import own_deployment
-from hook.objects.drivers import STACKS
+from hook.objects.stacks import STACKS
 from hook.run import report, workloads
 from hook.run.loop import NOT_READ, TICK_SECONDS, ReconcileLoop
 from hook.run.report import ProgressReporter
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from hook.decide.workloads import Affected
     from hook.kube.client import Api
     from hook.kube.events import ObjectReference
-    from hook.objects.drivers import Stack, StackName
-    from hook.objects.views import Snapshot
+    from hook.objects import Snapshot
+    from hook.objects.stacks import Stack, StackName
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from hook.decide.result import Decision, Phase, headline
 from hook.decide.run import succeeded
 from hook.errors import ApiError, PermissionDeniedError, UntrustedError
 from hook.kube.events import EXIT_SECONDS, FLUSH_SECONDS
-from hook.objects.drivers import STACKS
+from hook.objects.stacks import STACKS
 from hook.run import report, workloads
 from hook.run.loop import ReconcileLoop
 from hook.run.report import LOST_SECONDS, ProgressReporter

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from hook.decide.result import Decision, NodeStatus
     from hook.kube.client import Api
+    from hook.objects import Snapshot
     from hook.objects.decoding import Raw
-    from hook.objects.drivers import Stack, StackName
-    from hook.objects.views import Snapshot
+    from hook.objects.stacks import Stack, StackName
     from hook.settings import Settings
 
 PATIENCE_SECONDS: Final = 10.0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hook.decide.result import DeletePod, StalePod
     from hook.kube.cache import Cache
     from hook.kube.client import Api
-    from hook.objects.views import Snapshot
+    from hook.objects import Snapshot
     from hook.run.report import ProgressReporter
     from hook.settings import Settings
 

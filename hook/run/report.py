@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hook.decide.result import Decision, DeletePod, NodeStatus
     from hook.kube.events import EventRecorder, ObjectReference
     from hook.kube.informer import OutOfSync
-    from hook.objects.drivers import Stack
+    from hook.objects.stacks import Stack
 
 log = logging.getLogger(__name__)
 

@@ -21,13 +21,13 @@ from hook.errors import ApiError
 from hook.format import printable, timestamp
 from hook.kube import retry
 from hook.kube.resources import CONFIG_MAPS
-from hook.objects.drivers import STACKS
+from hook.objects.stacks import STACKS
 
 if TYPE_CHECKING:
     from hook.decide.result import Decision
     from hook.decide.workloads import Affected
     from hook.kube.client import Api
-    from hook.objects.views import Snapshot
+    from hook.objects import Snapshot
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)

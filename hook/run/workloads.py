@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from hook.decide.fleet import find_plugins
 from hook.decide.workloads import Affected, affected_pods
 from hook.format import aligned, printable, some, timestamp
-from hook.objects.drivers import STACKS
+from hook.objects.stacks import STACKS
 
 if TYPE_CHECKING:
     from hook.decide.workloads import AffectedPod
     from hook.kube.cache import Cache
-    from hook.objects.views import Snapshot
+    from hook.objects import Snapshot
     from hook.settings import Settings
 
 EVALUATE_SECONDS: Final = 5.0

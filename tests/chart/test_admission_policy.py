@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from hook.decide.fleet import plugin_names
-from hook.objects.drivers import STACKS, Stack, StackName
+from hook.objects.stacks import STACKS, Stack, StackName
 from hook.settings import settings_from
 from tests.chart.rendering import Helm, Object, Values
 

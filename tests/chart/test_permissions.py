@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from hook.objects.drivers import STACKS, StackName
+from hook.objects.stacks import STACKS, StackName
 from tests.chart.rendering import NAMESPACE, RELEASE, Helm, Manifests, Values
 from tests.e2e.identity import Right, rights
 

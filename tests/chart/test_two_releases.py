@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from hook.objects.drivers import StackName
+from hook.objects.stacks import StackName
 from tests.chart.rendering import NAMESPACE, Helm, Manifests, Values, container_of
 
 EVERYTHING: Final[Values] = {

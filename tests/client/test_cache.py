@@ -17,9 +17,8 @@ from hook.kube.cache import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS
 from hook.kube.informer import ListWatch
 from hook.kube.resources import PODS, RESOURCE_SLICES, policies_of
 from hook.kube.retry import Patience
-from hook.objects import readers
-from hook.objects.drivers import GPU_OPERATOR
-from hook.objects.views import Malformed
+from hook.objects import Malformed, read_pod
+from hook.objects.stacks import GPU_OPERATOR
 from hook.settings import Plugin, Settings
 from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, Said, Server, bounded, refused, serving, until
@@ -37,7 +36,7 @@ def source(field: str, namespace: str = "") -> ListWatch:
     """Name objects that fill a field; how they are read does not matter here."""
     kinds = {POLICIES: policies_of(GPU_OPERATOR.policy), POOLS: policies_of(GPU_OPERATOR.policy)}
     resource = kinds.get(field, RESOURCE_SLICES if field == SLICES else PODS)
-    return ListWatch(resource.select(namespace, labels=field), readers.pod)
+    return ListWatch(resource.select(namespace, labels=field), read_pod)
 
 
 def shown(field: str, *found: object, unknown: bool = False) -> Any:  # noqa: ANN401 - a snapshot's field

@@ -21,8 +21,8 @@ from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import ObjectReference
 from hook.kube.informer import OutOfSync
 from hook.kube.resources import CONFIG_MAPS, EVENTS, PODS, Resource
-from hook.objects.drivers import GPU_OPERATOR, StackName
-from hook.objects.views import Snapshot
+from hook.objects import Snapshot
+from hook.objects.stacks import GPU_OPERATOR, StackName
 from hook.run import controller
 from hook.run.controller import (
     QUIET_SECONDS,

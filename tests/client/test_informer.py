@@ -22,8 +22,7 @@ from hook.kube import informer as informers
 from hook.kube.informer import Informer, ListWatch, list_views, pages
 from hook.kube.resources import NODES, RESOURCE_SLICES, Resource
 from hook.kube.retry import CONTROLLER, JOB, Patience
-from hook.objects import readers
-from hook.objects.views import Malformed
+from hook.objects import Malformed, read_node
 from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, events, listed, refused, serving, until
 from tests.fixtures.objects import obj
 
@@ -75,7 +74,7 @@ def following(
 ) -> Iterator[tuple[Informer, Server]]:
     """Follow the nodes of a server."""
     with serving(script) as server:
-        informer = Informer(server.api, ListWatch(resource, readers.node), changed, patience)
+        informer = Informer(server.api, ListWatch(resource, read_node), changed, patience)
         informer.start()
         try:
             yield informer, server
@@ -287,7 +286,7 @@ def test_watches_that_bring_nothing_become_rare(monkeypatch: pytest.MonkeyPatch)
     script = Script(watches=[*[events()] * 15, useful, events(), events()])
     monkeypatch.setattr(retry, "LONGEST_WAIT_SECONDS", 10.0)
     with serving(script) as server:
-        informer = Informer(server.api, ListWatch(NODES, readers.node), lambda *_views: None, CONTROLLER)
+        informer = Informer(server.api, ListWatch(NODES, read_node), lambda *_views: None, CONTROLLER)
 
         def sleep(seconds: float) -> None:
             pauses.append(seconds)
@@ -307,7 +306,7 @@ def test_a_watch_that_must_wait_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's Retry-After counts also for watches."""
     pauses: list[float] = []
     with serving(Script(watches=[refused(429, **{"retry-after": "7"})])) as server:
-        informer = Informer(server.api, ListWatch(NODES, readers.node), lambda *_views: None, CONTROLLER)
+        informer = Informer(server.api, ListWatch(NODES, read_node), lambda *_views: None, CONTROLLER)
 
         def sleep(seconds: float) -> None:
             pauses.append(seconds)
@@ -394,4 +393,4 @@ def test_a_missing_permission_ends_a_second_read() -> None:
     """It has the 15 seconds of new RBAC rules, and not the time until the deadline."""
     assert retry.WRITE.seconds(PermissionDeniedError("list", "nodes", "")) == 15.0
     with serving(refused(403)) as server, pytest.raises(PermissionDeniedError):
-        list_views(pages(server.api, Patience(retry.FOREVER, 0.0)), ListWatch(NODES, readers.node))
+        list_views(pages(server.api, Patience(retry.FOREVER, 0.0)), ListWatch(NODES, read_node))

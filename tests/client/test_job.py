@@ -21,7 +21,7 @@ from hook.errors import PermissionDeniedError
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
-from hook.objects.drivers import STACKS, StackName
+from hook.objects.stacks import STACKS, StackName
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome, Runner
 from hook.run.report import next_step
 from hook.run.statusobject import StatusObject

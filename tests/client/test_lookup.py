@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
-from hook.objects.drivers import GPU_OPERATOR, StackName
+from hook.objects.stacks import GPU_OPERATOR, StackName
 from hook.run import lookup
 from hook.run.lookup import Lease, Lookup
 from tests.client.controller import NOW, lease, stale_pod

@@ -18,8 +18,8 @@ from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import Informer, ListWatch, list_views, pages
 from hook.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, RESOURCE_SLICES, Resource, policies_of
 from hook.kube.retry import CONTROLLER, JOB, WRITE, Patience
-from hook.objects import decoding, readers
-from hook.objects.drivers import GPU_OPERATOR
+from hook.objects import decoding, read_node, read_slice
+from hook.objects.stacks import GPU_OPERATOR
 from tests.client.apiserver import ApiServer, booted, create
 from tests.client.server import until
 
@@ -49,7 +49,7 @@ def api(server: ApiServer) -> Api:
 def following(
     api: Api,
     resource: Resource,
-    read: Any = readers.node,  # noqa: ANN401 - any reader
+    read: Any = read_node,  # noqa: ANN401 - any reader
     patience: Patience = JOB,
 ) -> Iterator[Informer]:
     """Follow the objects of a resource."""
@@ -83,7 +83,7 @@ def test_a_fleet_is_read_in_pages(api: Api) -> None:
     paged = nodes(api, "paged", *map(str, range(120)))
     metadata, first = api.list_page(paged)
     assert (len(first), bool(metadata["continue"])) == (50, True)
-    found = list_views(pages(api, WRITE), ListWatch(paged, readers.node))
+    found = list_views(pages(api, WRITE), ListWatch(paged, read_node))
     assert found is not None
     assert len(found.views) == 120
     with following(api, paged) as informer:
@@ -201,7 +201,7 @@ def test_a_kind_whose_crd_comes_later(api: Api) -> None:
 
 def test_the_newest_version_of_slices_is_read(api: Api) -> None:
     """This API server has v1."""
-    with following(api, RESOURCE_SLICES, readers.device_slice) as informer:
+    with following(api, RESOURCE_SLICES, read_slice) as informer:
         until(lambda: informer.synced, "it is listed")
         assert (informer.absent, informer._watched.version) == (False, "v1")
 

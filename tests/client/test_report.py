@@ -13,7 +13,7 @@ import pytest
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase, StalePod
 from hook.kube.events import ObjectReference
-from hook.objects.drivers import GPU_OPERATOR, STACKS
+from hook.objects.stacks import GPU_OPERATOR, STACKS
 from hook.run import report
 from hook.run.report import TERMINATION_LIMIT, ProgressReporter, advice, next_step, termination_message
 from tests.client.controller import Recorder, restart

@@ -13,7 +13,7 @@ from hook.kube import retry
 from hook.kube import workloads as informers
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.workloads import WorkloadCache
-from hook.objects.drivers import GPU_OPERATOR, StackName
+from hook.objects.stacks import GPU_OPERATOR, StackName
 from hook.run import lookup, workloads
 from hook.run.controller import StateReporter
 from hook.run.report import ProgressReporter

@@ -16,7 +16,7 @@ from hook.decide import end, fleet, freshness, record, run
 from hook.decide import node as nodes
 from hook.decide.result import NodeState
 from hook.kube import client
-from hook.objects import parts, views
+from hook.objects import DaemonSet, Deployment, Pod, parts
 from hook.run import job
 from hook.settings import Duration, Settings
 from tests.fixtures.limits import of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.node import SettledNode
     from hook.decide.result import NodeStatus
-    from hook.objects.views import Pod
+    from hook.objects import Pod
     from tests.properties.breaking import Function
 
 SECOND: Final = timedelta(seconds=1)
@@ -122,7 +122,7 @@ MUTANTS: Final = (
            lambda original, pod, *driver: original(_waited_longer(pod), *driver)),
     Mutant("ready-for-containers-ready", WrongRestartError, "blips", parts.condition,
            lambda original, found, kind: original(found, "Ready" if kind == "ContainersReady" else kind)),
-    Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", views.DaemonSet.observed, always(True)),
+    Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", DaemonSet.observed, always(True)),
     Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", client.delete_options, always({})),
     Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", nodes._evaluate_absent,
            lambda original, ds, node: original(ds, replace(node, view=replace(node.view, node=None)))),
@@ -140,13 +140,13 @@ MUTANTS: Final = (
            lambda original, driver, stack: f"{original(driver, stack)}/{freshness.driver_started(driver, stack)}"),
     Mutant("restarts-of-a-driver-do-not-count", DoneTooEarlyError, "crashes_again", freshness.load_of,
            lambda original, driver, stack: original(_without_restarts(driver), stack)),
-    Mutant("a-pod-that-goes-still-counts", DoneTooEarlyError, "about_to_go", views.Pod.live,
+    Mutant("a-pod-that-goes-still-counts", DoneTooEarlyError, "about_to_go", Pod.live,
            lambda original, pod: original(replace(pod, deleting=False))),
     Mutant("the-youngest-revision-is-the-newest", WrongRestartError, "taken_back", fleet._newest,
            lambda _original, revisions: {one.owner_uid: one for one in sorted(revisions, key=lambda one: one.created)}),
     Mutant("the-driver-daemonsets-image-is-not-compared", WrongRestartError, "operator_lag", fleet._shows,
            always(True)),
-    Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", views.Deployment.rolled_out,
+    Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", Deployment.rolled_out,
            always(True)),
     Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", end._another_leads, always(False)),
     Mutant("a-side-container-undoes-a-restart", WrongRestartError, "side_probed", nodes._is_successor,

@@ -6,7 +6,20 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from hook.objects import policies, readers, views
+from hook.objects import (
+    Malformed,
+    Snapshot,
+    entry,
+    policies,
+    read_daemonset,
+    read_deployment,
+    read_lease,
+    read_node,
+    read_pod,
+    read_replicaset,
+    read_revision,
+    read_slice,
+)
 from hook.objects.decoding import Reader
 from tests.fixtures.objects import Object, raw
 from tests.properties import served
@@ -37,7 +50,7 @@ class Observation:
         """Read an object, unless it was read at this version."""
         if (read, *version) not in self._read:
             shown = show()
-            self._read[read, *version] = readers.entry(read, shown["kind"], raw(shown)).view
+            self._read[read, *version] = entry(read, shown["kind"], raw(shown)).view
         return self._read[read, *version]
 
     def _policies(self) -> Views | None:
@@ -49,49 +62,49 @@ class Observation:
 
     def _daemonsets(self) -> Views:
         own, daemons = self._world.plugin_set, self._world.driver_set
-        plugins = self._once(readers.daemonset, partial(served.plugin_set, own), own.uid, own.observed, own.wanted)
+        plugins = self._once(read_daemonset, partial(served.plugin_set, own), own.uid, own.observed, own.wanted)
         if daemons is None:
             return (plugins,)
         version = (daemons.uid, daemons.generation, daemons.observed, daemons.desired)
         show = partial(served.driver_set, daemons, self._world.site.image)
-        return plugins, self._once(readers.daemonset, show, *version)
+        return plugins, self._once(read_daemonset, show, *version)
 
     def _revisions(self) -> Views:
         if (daemons := self._world.driver_set) is None:
             return ()
         return tuple(
-            self._once(readers.revision, partial(served.revision, daemons, template), daemons.uid, template, number)
+            self._once(read_revision, partial(served.revision, daemons, template), daemons.uid, template, number)
             for template, (number, _made) in daemons.revisions.items()
         )
 
     def _nodes(self) -> Views:
         machines = self._world.machines.values()
-        return tuple(self._once(readers.node, partial(served.node, one), one.name, one.changes) for one in machines)
+        return tuple(self._once(read_node, partial(served.node, one), one.name, one.changes) for one in machines)
 
     def _driver_pods(self) -> Views:
         pods = [(one, pod) for one in self._world.machines.values() for pod in one.drivers]
-        return tuple(self._once(readers.pod, partial(served.driver_pod, *both), *_version(both[1])) for both in pods)
+        return tuple(self._once(read_pod, partial(served.driver_pod, *both), *_version(both[1])) for both in pods)
 
     def _plugin_pods(self) -> Views:
         pods = [(one, pod) for one in self._world.machines.values() for pod in one.plugins]
-        return tuple(self._once(readers.pod, partial(served.plugin_pod, *both), *_version(both[1])) for both in pods)
+        return tuple(self._once(read_pod, partial(served.plugin_pod, *both), *_version(both[1])) for both in pods)
 
     def _slices(self) -> Views:
         found = [(one.name, one.published) for one in self._world.machines.values() if one.published is not None]
-        return tuple(self._once(readers.device_slice, partial(served.device_slice, *both), *both) for both in found)
+        return tuple(self._once(read_slice, partial(served.device_slice, *both), *both) for both in found)
 
     def _deployments(self) -> Views:
         version = (self._world.build, self._world.stage)
-        return (self._once(readers.deployment, partial(served.deployment, *version), *version),)
+        return (self._once(read_deployment, partial(served.deployment, *version), *version),)
 
     def _replicasets(self) -> Views:
         newest = self._world.build + (self._world.stage is Stage.STARTED)
         builds = range(self._world.build, newest + 1)
-        return tuple(self._once(readers.replicaset, partial(served.replicaset, build), build) for build in builds)
+        return tuple(self._once(read_replicaset, partial(served.replicaset, build), build) for build in builds)
 
     def _leases(self) -> Views:
         version = (self._world.build, self._world.led_since)
-        return (self._once(readers.lease, partial(served.lease, *version), *version),)
+        return (self._once(read_lease, partial(served.lease, *version), *version),)
 
 
 class Watch:
@@ -119,18 +132,18 @@ class Watch:
         """Whether it shows what is true."""
         return all(self.held[kind] == show() for kind, show in self._sight.kinds.items())
 
-    def snapshot(self) -> views.Snapshot:
+    def snapshot(self) -> Snapshot:
         """Return what these watches show."""
         held: dict[str, Any] = {
             kind: found if found is None else tuple(filter(_is_readable, found)) for kind, found in self.held.items()
         }
         held["nodes"] = {node.name: node for node in held["nodes"]}
         malformed = tuple(one for found in self.held.values() for one in found or () if not _is_readable(one))
-        return views.Snapshot(**held, malformed=malformed)
+        return Snapshot(**held, malformed=malformed)
 
 
 def _is_readable(view: object) -> bool:
-    return not isinstance(view, views.Malformed)
+    return not isinstance(view, Malformed)
 
 
 def _version(pod: Any) -> tuple[str, int]:  # noqa: ANN401 - a pod of either kind

@@ -12,7 +12,7 @@ from hook.errors import CONFLICT, NOT_FOUND, ApiError
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, Job, ObjectReference
-from hook.objects.views import node_of
+from hook.objects import node_of
 from hook.run.job import Outcome, Runner
 from hook.settings import AffectedWorkloads
 from tests.fixtures.objects import at
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hook.decide.result import Decision
     from hook.kube.client import Api
     from hook.kube.resources import Resource
-    from hook.objects.views import DaemonSet, Snapshot, View
+    from hook.objects import DaemonSet, Snapshot, Value
     from hook.settings import Settings
     from tests.properties.machine import Machine
     from tests.properties.observation import Observation
@@ -84,7 +84,7 @@ class Eyes(Cache):
     def __init__(self, run: Run, door: Api) -> None:
         super().__init__(door, run.settings, retry.JOB)
         self._run = run
-        self._seen: dict[int, View] = {}
+        self._seen: dict[int, Value] = {}
         """Every view of an object of a node that was shown last, by its identity."""
 
     @property

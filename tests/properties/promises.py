@@ -14,8 +14,8 @@ from typing import Final
 
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, NodeStatus, Phase, headline
-from hook.objects.drivers import GPU_OPERATOR
-from hook.objects.views import Snapshot
+from hook.objects import Snapshot
+from hook.objects.stacks import GPU_OPERATOR
 from hook.run import report
 from hook.run.job import Outcome
 from tests.fixtures.objects import at

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from hook.objects.drivers import StackName
+from hook.objects.stacks import StackName
 from hook.settings import DriverClient, Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.modes import network, openshift, pooled, rdma_pod, with_exporter, with_toolkit

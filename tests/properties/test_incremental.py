@@ -21,7 +21,7 @@ from hook.kube import resources, retry
 from hook.kube.cache import Cache
 from hook.kube.informer import Informer, ListWatch
 from hook.kube.resources import Resource
-from hook.objects import readers, views
+from hook.objects import DeviceSlice, Node, Pod, Value, entry, node_of
 from hook.objects.decoding import Key
 from hook.run import loop
 from tests.fixtures.cluster import LATER, READERS, Cluster, labelled, not_ready_since
@@ -125,7 +125,7 @@ class Watches:
             informer = self._informer(part)
             resource = informer.list_watch.resource
             objects = [raw(each) for each in found.of(part)]
-            entries = [(readers.entry(informer.list_watch.read, resource.kind, each), each) for each in objects]
+            entries = [(entry(informer.list_watch.read, resource.kind, each), each) for each in objects]
             if part in found.parts and found.parts[part] is None:
                 informer._replace({}, "", absent=True)
             elif part == relisted or informer.absent:
@@ -319,9 +319,9 @@ def _is_recorded_late(course: Course) -> None:
     course.remember("asked")
 
 
-def _deaf(kind: type[views.View], name: str = "") -> Callable[[Any], str]:
+def _deaf(kind: type[Value], name: str = "") -> Callable[[Any], str]:
     """Return a rule that notes no change of a kind of object."""
-    original = views.node_of
+    original = node_of
     return lambda view: "" if isinstance(view, kind) and getattr(view, "name", "").startswith(name) else original(view)
 
 
@@ -343,23 +343,23 @@ def _ever(found: Evaluation, context: Context, _now: datetime, original: Any = E
 INPUTS: Final[dict[str, tuple[str, Callable[[Course], object], object, str, object]]] = {
     "node": (
         "done", lambda course: course.found.change("node", labelled("a", state="upgrade-required"), "a"),
-        caches, "node_of", _deaf(views.Node),
+        caches, "node_of", _deaf(Node),
     ),
     "driver pod": (
         "done", lambda course: course.found.put("driver-pod", driver_pod("a", ready=None)),
-        caches, "node_of", _deaf(views.Pod, "driver"),
+        caches, "node_of", _deaf(Pod, "driver"),
     ),
     "plugin pod": (
         "done", lambda course: course.found.put("plugin-pod", plugin_pod("a", ready=None)),
-        caches, "node_of", _deaf(views.Pod, "plugin"),
+        caches, "node_of", _deaf(Pod, "plugin"),
     ),
     "pod of a prerequisite": (
         "toolkit", lambda course: course.found.change("provider-pod", {"status": {"conditions": conditions(None)}}),
-        caches, "node_of", _deaf(views.Pod, "toolkit"),
+        caches, "node_of", _deaf(Pod, "toolkit"),
     ),
     "slice": (
         "done", lambda course: course.found.drop("slice", "0-gpu.nvidia.com-a"),
-        caches, "node_of", _deaf(views.DeviceSlice),
+        caches, "node_of", _deaf(DeviceSlice),
     ),
     "node of before": (
         "done", _moves, Cache, "_note_change",

@@ -22,10 +22,21 @@ from hook.decide.reasons import Reason
 from hook.decide.record import Memory
 from hook.decide.result import Decision, Phase, headline
 from hook.decide.run import decide, succeeded
-from hook.objects import policies, readers, views
+from hook.objects import (
+    Malformed,
+    Snapshot,
+    entry,
+    policies,
+    read_daemonset,
+    read_deployment,
+    read_lease,
+    read_pod,
+    read_replicaset,
+    read_revision,
+    read_slice,
+)
 from hook.objects.decoding import Reader
-from hook.objects.drivers import GPU_OPERATOR
-from hook.objects.views import Snapshot
+from hook.objects.stacks import GPU_OPERATOR
 from hook.run import report
 from tests.fixtures.cluster import LATER, READERS, Cluster
 from tests.fixtures.objects import Object, obj, raw
@@ -34,14 +45,14 @@ from tests.properties.mutations import OTHERS, hostile, mutated, put, spots, val
 from tests.properties.scenes import SCENES, Scene
 
 READER_OF: Final[dict[str, tuple[Reader[Any], tuple[str, ...]]]] = {
-    "Pod": (readers.pod, ("driver-pod", "plugin-pod", "exporter/pod", "network/driver-pod")),
+    "Pod": (read_pod, ("driver-pod", "plugin-pod", "exporter/pod", "network/driver-pod")),
     "Node": (READERS["node"], ("node", "network/node")),
-    "DaemonSet": (readers.daemonset, ("driver-daemonset", "plugin-daemonset", "network/driver-daemonset")),
-    "Deployment": (readers.deployment, ("deployment",)),
-    "ReplicaSet": (readers.replicaset, ("replicaset",)),
-    "ControllerRevision": (readers.revision, ("revision",)),
-    "Lease": (readers.lease, ("lease",)),
-    "ResourceSlice": (readers.device_slice, ("slice",)),
+    "DaemonSet": (read_daemonset, ("driver-daemonset", "plugin-daemonset", "network/driver-daemonset")),
+    "Deployment": (read_deployment, ("deployment",)),
+    "ReplicaSet": (read_replicaset, ("replicaset",)),
+    "ControllerRevision": (read_revision, ("revision",)),
+    "Lease": (read_lease, ("lease",)),
+    "ResourceSlice": (read_slice, ("slice",)),
     "ClusterPolicy": (policies.cluster_policy, ("policy", "openshift/policy")),
     "NVIDIADriver": (policies.nvidia_driver, ("pool/policy",)),
     "NicClusterPolicy": (policies.nic_cluster_policy, ("network/policy",)),
@@ -173,8 +184,8 @@ def test_every_place_is_read_or_refused(kind: str) -> None:
         for path in sample(spots(good)):
             before, after = raw(put(good, path, HOLE)).split(raw(HOLE))  # Written once: some values are large.
             for value in (*hostile(value_at(good, path)), *OTHERS):
-                found = readers.entry(read, kind, before + raw(value) + after).view
-                if isinstance(found, views.Malformed):
+                found = entry(read, kind, before + raw(value) + after).view
+                if isinstance(found, Malformed):
                     assert found.problem, (path, str(value)[:99])
                     texts = (found.name, found.namespace, found.node, found.problem)
                     assert all(len(text) <= 2048 for text in texts), (path, str(value)[:99])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from hook.objects.drivers import STACKS
+from hook.objects.stacks import STACKS
 from tests.chart.rendering import ROOT
 
 KUBECTL: Final = re.compile(r"(?<=`)kubectl [^`]{1,300}(?=`)|(?:\bkubectl\b|\"\$KUBECTL\")[^`\n]*")

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hook.objects.views import Snapshot
+from hook.objects import Snapshot
 from tests.fixtures.cluster import Cluster
 from tests.fixtures.objects import Object, obj
 from tests.replay.recording import Change, Recording

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import Final
 
-from hook.objects.views import Snapshot
+from hook.objects import Snapshot
 from tests.fixtures.cluster import Cluster
 from tests.fixtures.objects import Object, finished, obj, running, waiting
 from tests.replay.recording import Load, Recording

@@ -13,7 +13,7 @@ from typing import Final
 from hook.decide.record import Memory
 from hook.decide.result import Decision, DeletePod, NodeState
 from hook.decide.run import decide
-from hook.objects.views import Snapshot
+from hook.objects import Snapshot
 from hook.settings import OnManualUpgrade, Settings
 from tests.replay.objects import Objects
 from tests.replay.plugins import Plugins

@@ -10,7 +10,7 @@ import pytest
 from hook import settings
 from hook.errors import SettingsError
 from hook.format import Bound
-from hook.objects.drivers import StackName
+from hook.objects.stacks import StackName
 from hook.settings import ControllerSettings, Duration, Settings, bound, duration, settings_from
 from tests.fixtures.settings import EVERY_SETTING
 

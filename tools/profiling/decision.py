@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from devcluster.bench import atrest
 from hook.decide.record import Memory
 from hook.decide.run import decide
-from hook.objects import readers
-from hook.objects.drivers import GPU_OPERATOR
-from hook.objects.views import Snapshot
+from hook.objects import Snapshot, entry, read_daemonset, read_node, read_pod, read_revision, read_slice
+from hook.objects.stacks import GPU_OPERATOR
 from hook.settings import ControllerSettings
 
 if TYPE_CHECKING:
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
 TURNS: Final = 30
 READERS: Final[dict[str, Reader[Any]]] = {
     "ClusterPolicy": GPU_OPERATOR.policy.read,
-    "Node": readers.node,
-    "Pod": readers.pod,
-    "DaemonSet": readers.daemonset,
-    "ControllerRevision": readers.revision,
-    "ResourceSlice": readers.device_slice,
+    "Node": read_node,
+    "Pod": read_pod,
+    "DaemonSet": read_daemonset,
+    "ControllerRevision": read_revision,
+    "ResourceSlice": read_slice,
 }
 SECOND: Final = timedelta(seconds=1)
 LATER: Final = atrest.BEGAN + timedelta(days=3)
@@ -109,7 +108,7 @@ def _changed(fleet: Snapshot, numbers: range, *, ready: bool) -> Snapshot:
 def _view(each: dict[str, Any]) -> Any:  # noqa: ANN401 - the view of its kind
     metadata = {key: value for key, value in each["metadata"].items() if key != "managedFields"}
     body = json.dumps({**each, "metadata": {**metadata, "resourceVersion": "1"}}).encode()
-    return readers.entry(READERS[each["kind"]], each["kind"], body).view
+    return entry(READERS[each["kind"]], each["kind"], body).view
 
 
 if __name__ == "__main__":

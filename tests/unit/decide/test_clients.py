@@ -5,8 +5,8 @@ from __future__ import annotations
 from hook.decide.fleet import find_plugins
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
-from hook.objects import readers
-from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN
+from hook.objects import read_daemonset
+from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN
 from hook.settings import DriverClient, Plugin, Settings
 from tests.fixtures.cluster import cluster, reasons, stale, stale_plugin
 from tests.fixtures.modes import wants, with_exporter
@@ -60,7 +60,7 @@ def test_plugins_are_found_by_exact_name() -> None:
         ("ComputeDomain daemon of that name", plugin(PLUGIN, labels=cd_daemon), ([], [], [])),
         ("driver", obj("driver-daemonset"), ([], [], [])),
     ):  # fmt: skip
-        found = find_plugins([readers.daemonset(daemonset)], Settings())
+        found = find_plugins([read_daemonset(daemonset)], Settings())
         kinds = (found.named, found.unnamed, found.operator_managed)
         assert expected == tuple([one.name for one in kind] for kind in kinds), name
     assert OTHER_PLUGIN == find_plugins([], Settings()).of_kind("unknown")
@@ -69,7 +69,7 @@ def test_plugins_are_found_by_exact_name() -> None:
 def test_namespace_and_names_confine_the_plugins() -> None:
     """The namespace confines what is looked at, the names what is restarted of it."""
     old = obj("plugin-daemonset", f"metadata: {{name: {OLD_NAME}, uid: old, namespace: old}}")
-    views = [readers.daemonset(daemonset) for daemonset in (plugin(PLUGIN), old, plugin("mine-kubelet-plugin"))]
+    views = [read_daemonset(daemonset) for daemonset in (plugin(PLUGIN), old, plugin("mine-kubelet-plugin"))]
     for name, given, expected in (
         ("anywhere", Plugin(), (2, 1)),
         ("one namespace", Plugin(namespace="nvidia-dra-driver-gpu"), (1, 1)),
@@ -140,7 +140,7 @@ def test_some_are_never_restarted_although_the_settings_name_them() -> None:
         ("toolkit", GPU_OPERATOR, obj("toolkit/daemonset"), {"app": "nvidia-container-toolkit-daemonset"}),
         ("network driver", NETWORK_OPERATOR, obj("network/driver-daemonset"), {"nvidia.com/ofed-driver": ""}),
     ):  # fmt: skip
-        view = readers.daemonset(daemonset)
+        view = read_daemonset(daemonset)
         for wanted in (DriverClient(labels=labels), DriverClient(view.namespace, view.name)):
             assert () == find_plugins([view], settings(wanted, stack=stack.name)).named, name
     found = cluster()

@@ -7,7 +7,7 @@ from datetime import timedelta
 from hook.decide.fleet import index
 from hook.decide.record import Memory
 from hook.decide.run import decide
-from hook.objects.views import node_of
+from hook.objects import node_of
 from hook.settings import ControllerSettings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale_plugin
 from tests.fixtures.objects import R, driver_pod, merged, obj, plugin_pod, running

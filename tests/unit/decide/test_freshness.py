@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hook.decide import freshness
 from hook.decide.freshness import Evidence, Freshness
-from hook.objects import readers
-from hook.objects.drivers import DRA_PLUGIN, GPU_OPERATOR
+from hook.objects import read_pod
+from hook.objects.stacks import DRA_PLUGIN, GPU_OPERATOR
 from tests.fixtures.objects import Object, R, at, conditions, driver_pod, finished, merged, plugin_pod, running, waiting
 
 FRESH, STALE, STARTING = Freshness.FRESH, Freshness.STALE, Freshness.STARTING
@@ -33,7 +33,7 @@ NOT_STARTED = with_status(DRIVER, main=[waiting("nvidia-driver-ctr", "CrashLoopB
 
 def evidence(plugin: Object, driver: Object) -> Evidence:
     """Evaluate a plugin pod on a node with this driver pod."""
-    return freshness.evaluate(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR)
+    return freshness.evaluate(read_pod(plugin), DRA_PLUGIN, read_pod(driver), GPU_OPERATOR)
 
 
 def main_containers(first: float, second: float) -> Object:
@@ -114,8 +114,8 @@ def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot() -> None:
         ("one init container ended at no time", crashing(9, init=[untimed("mesh"), finished(UNLOADER, -60)]), True),
         ("no such container", OTHER_CONTAINER, False),
     ):
-        assert expected is freshness.keeps_crashing(readers.pod(driver), GPU_OPERATOR), name
+        assert expected is freshness.keeps_crashing(read_pod(driver), GPU_OPERATOR), name
     # D is the start of the driver container's current run, if there is one.
     for driver, started in ((DRIVER, at(0)), (NOT_STARTED, None), (OTHER_CONTAINER, None)):
-        assert started == freshness.driver_started(readers.pod(driver), GPU_OPERATOR)
-    assert at(0) == freshness.ready_since(readers.pod(driver_pod(started=0, ready=0)), "nvidia-driver-ctr")
+        assert started == freshness.driver_started(read_pod(driver), GPU_OPERATOR)
+    assert at(0) == freshness.ready_since(read_pod(driver_pod(started=0, ready=0)), "nvidia-driver-ctr")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
-from hook.objects.drivers import StackName
 from hook.objects.names import MERGED_MANAGER
+from hook.objects.stacks import StackName
 from hook.settings import Expect, Settings
 from tests.fixtures.cluster import (
     Cluster,

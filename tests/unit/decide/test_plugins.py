@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase, StalePod
-from hook.objects import readers
+from hook.objects import read_daemonset, read_node
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale, stale_plugin
 from tests.fixtures.limits import FOLLOWING
@@ -359,9 +359,9 @@ def test_a_toleration_is_read_as_the_scheduler_does() -> None:
         (execute, "{key: a, operator: Exists, effect: NoSchedule}", False),
         (execute, "{operator: Exists, effect: NoSchedule}", False),
     ):
-        (seen,) = readers.node(obj("node", f"spec: {{taints: [{taint}]}}")).taints
+        (seen,) = read_node(obj("node", f"spec: {{taints: [{taint}]}}")).taints
         template = f"spec: {{template: {{spec: {{tolerations: [{toleration}]}}}}}}"
-        (given,) = readers.daemonset(obj("plugin-daemonset", template)).tolerations
+        (given,) = read_daemonset(obj("plugin-daemonset", template)).tolerations
         assert expected is given.tolerates(seen), (taint, toleration)
 
 

@@ -12,14 +12,14 @@ import pytest
 
 import hook
 from hook.decide.reasons import EventReason, Explanation, Reason, Row, Trait, explained, remedy, row
-from hook.objects.drivers import GPU_OPERATOR, STACKS, selector
+from hook.objects.stacks import GPU_OPERATOR, STACKS
 from tests.unit.decide import messages
 from tools import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hook.objects.drivers import Stack
+    from hook.objects.stacks import Stack
 
 LEFTOVER: Final = re.compile(r"\{(?!NAME|[a-z]+,)[a-z_]*\}|\{\{|\}\}")
 """A placeholder. ``{NAME}`` is a list in Helm's own syntax, and stays."""
@@ -71,7 +71,7 @@ def test_every_explanation_is_complete() -> None:
 
 def identifiers(stack: Stack) -> set[str]:
     """Return what only the operator of one stack has: its name, kinds, labels and annotations."""
-    labels = (selector(stack.driver.label), stack.upgrade.state, stack.upgrade.skip, stack.nodes.present)
+    labels = (stack.driver.label.selector, stack.upgrade.state, stack.upgrade.skip, stack.nodes.present)
     named = {stack.operator.title, stack.policy.kind, stack.policy.plural, *labels, stack.nodes.safe_load}
     return {*named, stack.plugin.tolerations} - {""}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hook.decide import fleet
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
-from hook.objects import policies, readers
-from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, Stack
+from hook.objects import policies, read_daemonset
+from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR, Stack
 from hook.settings import Expect, Settings
 from tests.fixtures.cluster import Cluster, cluster, not_ready_since, stale
 from tests.fixtures.modes import network
@@ -217,7 +217,7 @@ def difference(image: str, policy: policies.Policy, patch: str = "{}", stack: St
     """Return how a driver DaemonSet with an image differs from a policy."""
     rendered = obj("driver-daemonset" if stack is GPU_OPERATOR else "network/driver-daemonset", patch)
     rendered["spec"]["template"]["spec"]["containers"] = [{"name": stack.driver.container, "image": image}]
-    return fleet.unrendered(readers.daemonset(rendered), policy, stack)
+    return fleet.unrendered(read_daemonset(rendered), policy, stack)
 
 
 def test_the_whole_image_reference_is_compared() -> None:
@@ -279,8 +279,8 @@ def test_generation_and_chart_label_are_compared() -> None:
         found = difference(UBUNTU, policies.cluster_policy(obj("policy", asked)), patch)
         assert (bool(expected), True) == (bool(found), expected in found), (patch, asked)
     other = obj("driver-daemonset", "spec: {template: {spec: {containers: [{name: other, image: x}]}}}")
-    assert "(no driver image)" in fleet.unrendered(readers.daemonset(other), asking(), GPU_OPERATOR)
-    unobserved = readers.daemonset(obj("driver-daemonset", "metadata: {generation: 3}"))
+    assert "(no driver image)" in fleet.unrendered(read_daemonset(other), asking(), GPU_OPERATOR)
+    unobserved = read_daemonset(obj("driver-daemonset", "metadata: {generation: 3}"))
     assert "generation 3" in fleet.unrendered(unobserved, None, GPU_OPERATOR), "also without a policy"
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from hook.decide.fleet import find_plugins
 from hook.decide.workloads import affected_pods, joined
-from hook.objects.drivers import GPU_OPERATOR
-from hook.objects.workloads import claim_pod, claim_reader
+from hook.objects import claim_reader, read_claim_pod
+from hook.objects.stacks import GPU_OPERATOR
 from hook.settings import Settings
 from tests.fixtures import workloads
 from tests.fixtures.cluster import Cluster, cluster, stale, stale_plugin
@@ -28,7 +28,7 @@ def affected(found: Cluster, *pods: Object) -> list[str]:
     snapshot = found.seen()
     read = claim_reader(GPU_OPERATOR.plugin.claim_drivers)
     claims = [workloads.claim(f"{pod['metadata']['name']}-gpu", pod["metadata"]["name"]) for pod in pods]
-    holders = joined(filter(None, map(read, claims)), filter(None, map(claim_pod, pods)))
+    holders = joined(filter(None, map(read, claims)), filter(None, map(read_claim_pod, pods)))
     plugins = find_plugins(snapshot.daemonsets, Settings())
     found_pods = affected_pods(holders, snapshot, plugins, GPU_OPERATOR)
     assert all(pod.claims == (f"{pod.name}-gpu",) and str(pod) == f"team/{pod.name}" for pod in found_pods)
@@ -48,7 +48,7 @@ def test_pods_are_joined_with_their_claims() -> None:
     """A pod that no claim is reserved for holds none of these drivers' devices."""
     read = claim_reader(("gpu.nvidia.com",))
     claims = filter(None, [read(workloads.claim("b", "one", "two")), read(workloads.claim("a", "one"))])
-    pods = filter(None, (claim_pod(workloads.claim_pod(name, started=1)) for name in ("one", "two", "three")))
+    pods = filter(None, (read_claim_pod(workloads.claim_pod(name, started=1)) for name in ("one", "two", "three")))
     assert [(pod.name, names) for pod, names in joined(claims, pods)] == [("one", ("a", "b")), ("two", ("b",))]
 
 

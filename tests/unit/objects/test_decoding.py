@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from hook.errors import ApiError
-from hook.objects import decoding, readers
+from hook.objects import decoding, entry, read_node
 from hook.objects.decoding import Count, Event, MalformedObjectError, Name, Page, Text, Time, moment, read
 from tests.fixtures.objects import error_of, obj, raw
 
@@ -34,7 +34,7 @@ def test_an_answer_that_no_api_server_gives() -> None:
     # A list whose items are no objects comes from something else, too.
     for item in (b"1", b"null", b"[]", b'{"metadata": {"name": "\xff"}}'):
         (body,) = decoding.answer(Page, b'{"items": [' + item + b"]}").items
-        assert error_of(ApiError, readers.entry, readers.node, "Node", body), item
+        assert error_of(ApiError, entry, read_node, "Node", body), item
     # The next answer would be the same, so the run ends and reports what it could not read.
     nested = b"[" * 100_000 + b"]" * 100_000
     for shape in (Page, Event, dict[str, Any]):
@@ -46,8 +46,8 @@ def test_one_malformed_object_spoils_no_other() -> None:
     """Each object of a page is decoded by itself; a malformed one is named as far as it can be."""
     items = [obj("node"), {"metadata": 7}, obj("node", "metadata: {name: b, resourceVersion: '7', labels: []}")]
     page = decoding.answer(Page, raw({"metadata": {}, "items": items}))
-    first, nameless, named = (readers.entry(readers.node, "Node", body) for body in page.items)
-    assert readers.node(obj("node")) == first.view
+    first, nameless, named = (entry(read_node, "Node", body) for body in page.items)
+    assert read_node(obj("node")) == first.view
     assert (("", ""), "") == (nameless.key, nameless.version)
     assert (("", "b"), "7", "b") == (named.key, named.version, named.view.name)
     assert "`$.metadata.labels`" in named.view.problem
@@ -59,7 +59,7 @@ def test_what_is_not_read_may_be_anything() -> None:
         b'{"metadata": {"name": "a"}, "status": {"images": ["\xff"], "other": 1e999}}',
         b'{"metadata": {"name": "a", "managedFields": 7}, "spec": {"volumes": "none"}, "data": []}',
     ):
-        assert "a" == readers.entry(readers.node, "Node", item).view.name, item
+        assert "a" == entry(read_node, "Node", item).view.name, item
 
 
 WRONG: Final[dict[Any, tuple[object, ...]]] = {
@@ -108,7 +108,7 @@ AT_ONCE: Final = """
 import sys, threading
 from concurrent.futures import ThreadPoolExecutor
 from hook.objects import claims, daemonsets, decoding, nodes, operators, pods, policies, slices
-readers = [nodes.node_reader()]
+readers = [nodes.read_node]
 readers += [value for module in list(sys.modules.values()) if module.__name__.startswith("hook.objects")
             for value in vars(module).values() if isinstance(value, decoding.Reader)]
 assert len(readers) > 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hook.objects.nodes import Write, node_reader
+from hook.objects.nodes import Write, node_reader, read_node
 from hook.objects.scheduling import Taint
 from tests.fixtures.objects import Object, at, obj
 
@@ -13,7 +13,7 @@ READY = "lastTransitionTime: '2026-01-01T10:00:00Z'"
 
 def test_a_node_of_a_gpu_cluster_is_read() -> None:
     """Its labels of the operator, its Ready condition, and since when it holds."""
-    node = node_reader()(obj("node"))
+    node = read_node(obj("node"))
     assert {
         "nvidia.com/gpu.present": "true",
         "nvidia.com/gpu.deploy.driver": "true",
@@ -47,7 +47,7 @@ def test_a_label_that_a_daemonset_selects_by_is_kept() -> None:
 )
 def test_a_node_is_ready_if_its_condition_says_so(conditions: str, ready: bool, since: object) -> None:
     """A node that has not reported its condition is not ready."""
-    node = node_reader()(obj("node", f"status: {{conditions: {conditions}}}"))
+    node = read_node(obj("node", f"status: {{conditions: {conditions}}}"))
     assert (ready, since) == (node.ready, node.ready_since)
 
 
@@ -63,7 +63,7 @@ def test_a_node_is_ready_if_its_condition_says_so(conditions: str, ready: bool, 
 )
 def test_only_taints_that_can_repel_a_daemonset_are_kept(taint: Object, kept: bool) -> None:
     """DaemonSet pods tolerate the taints of node conditions, and a preference keeps no pod off."""
-    node = node_reader()(obj("node", {"spec": {"unschedulable": True, "taints": [taint]}}))
+    node = read_node(obj("node", {"spec": {"unschedulable": True, "taints": [taint]}}))
     assert (Taint(**taint),) * kept == node.taints
     assert node.cordoned
 
@@ -71,13 +71,13 @@ def test_only_taints_that_can_repel_a_daemonset_are_kept(taint: Object, kept: bo
 def test_a_node_whose_driver_waits_for_a_drain() -> None:
     """The annotation counts even if its value is empty."""
     key = "nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load"
-    assert {key: ""} == node_reader()(obj("node", {"metadata": {"annotations": {key: "", "other": "x"}}})).annotations
+    assert {key: ""} == read_node(obj("node", {"metadata": {"annotations": {key: "", "other": "x"}}})).annotations
 
 
 @pytest.mark.parametrize(("capacity", "gpus"), [("8", 8), ("", None), ("1k", None), ("9" * 5000, None), ("²", None)])
 def test_the_number_of_gpus_is_a_plain_number(capacity: str, gpus: int | None) -> None:
     """No node has more than nine digits of them, and Python refuses to read thousands of digits."""
-    node = node_reader()(obj("node", {"status": {"capacity": {"nvidia.com/gpu": capacity[:1024], "cpu": "96"}}}))
+    node = read_node(obj("node", {"status": {"capacity": {"nvidia.com/gpu": capacity[:1024], "cpu": "96"}}}))
     assert gpus == node.gpus
 
 
@@ -109,4 +109,4 @@ def test_the_time_of_a_label_is_kept_if_it_is_wanted(writes: list[tuple[object, 
     ]
     node = obj("node", {"metadata": {"managedFields": managed}})
     assert expected == node_reader((), ("mig", "other"))(node).written
-    assert {} == node_reader()(node).written
+    assert {} == read_node(node).written

@@ -9,8 +9,8 @@ import pytest
 from ctl.plan.limits import Removal, UpgradePolicy, allowed, available, drain_selectors, upgrade_policy
 from hook.objects import policies
 from hook.objects.decoding import Json, Reader
-from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, Stack
 from hook.objects.policies import Policy
+from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR, Stack
 from tests.fixtures.cluster import cluster
 from tests.fixtures.objects import Object, obj
 from tests.fixtures.planning import fleet, only

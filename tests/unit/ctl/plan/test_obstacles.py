@@ -9,7 +9,7 @@ import pytest
 from ctl.plan.eviction import Pods, Workload
 from ctl.plan.plan import Options
 from ctl.plan.result import Obstacle, Severity
-from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR
+from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR
 from tests.fixtures.cluster import Cluster, labelled, not_ready_since
 from tests.fixtures.modes import network
 from tests.fixtures.objects import Object
