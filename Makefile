@@ -171,7 +171,7 @@ site-version: $(SITE) ## Add the site of VERSION=1.2.3 to the local branch gh-pa
 	export PATH="$(CURDIR)/$(VENV)/bin:$$PATH" NO_MKDOCS_2_WARNING=1; \
 	  mike deploy --update-aliases $(VERSION) latest && mike set-default latest
 
-golden: $(READY) ## Write the golden files of the chart: tests/chart/test_golden.py
+golden: $(READY) ## Write what the chart renders: docs/reference/installed.md and tests/chart/golden
 	$(PY) -m tests.chart.test_golden
 
 ##@ Image
