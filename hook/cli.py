@@ -165,7 +165,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     runner: Runner | None = None
     stopped = False
     try:
-        namespace = values["job_namespace"] or _pod_namespace(values)
+        namespace = _own_namespace(values)
         job = own_job(api, namespace, values["job_name"], patience, ours.total_seconds())
         recorder = events.EventRecorder(api, job.reference.uid if job else "", silent=settings.dry_run)
         runner = Runner(api, cache, settings, recorder, job, _status_object(api, settings, values))
@@ -190,7 +190,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
 def _status_object(api: Api, settings: Settings, values: Mapping[str, Any]) -> StatusObject | None:
     if not values["status_name"] or settings.dry_run:
         return None
-    return StatusObject(api, values["job_namespace"] or _pod_namespace(values), values["status_name"])
+    return StatusObject(api, _own_namespace(values), values["status_name"])
 
 
 def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
@@ -198,7 +198,7 @@ def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     # A Job does not import elections and metrics, which cost memory.
     from hook.run.controller import begin, identity  # noqa: PLC0415
 
-    namespace = values["lease_namespace"] or _pod_namespace(values)
+    namespace = _own_namespace(values)
     lease, wanted, workload = values["lease_name"], values["identity"], values["workload_name"]
     who = identity(namespace, lease, wanted, workload, values["status_name"], settings.stack)
     started: Controller | None = None
@@ -221,7 +221,9 @@ def _stopped(decision: Decision) -> Decision:
     return replace(decision, phase=Phase.WAIT, reason=Reason.CONTROLLER_STOPPED)
 
 
-def _pod_namespace(values: Mapping[str, Any]) -> str:
+def _own_namespace(values: Mapping[str, Any]) -> str:
+    if values["release_namespace"]:
+        return str(values["release_namespace"])
     try:
         return (Path(values["service_account_dir"]) / "namespace").read_text(encoding="utf-8").strip()
     except OSError:

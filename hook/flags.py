@@ -85,16 +85,14 @@ RUN: Final = (
     click.option(
         "--job-name", default="", help="Name of this program's Job: the timeout begins at its start, Events go there."
     ),
-    click.option("--job-namespace", default="", help="Namespace of that Job; default: the ServiceAccount's."),
 )
 CONTROLLER: Final = (
     click.option("--lease-name", default=OWN_NAME, show_default=True, help="Name of the controller's Lease."),
-    click.option("--lease-namespace", default="", help="Namespace of the Lease; default: the ServiceAccount's."),
     click.option("--identity", default="", help="Leader-election identity; default: host name and a random part."),
     click.option(
         "--workload-name",
         default="",
-        help="Name of the controller's Deployment, in the namespace of the Lease: Events go there.",
+        help="Name of the controller's Deployment: Events go there.",
     ),
     click.option(
         "--listen",
@@ -105,7 +103,12 @@ CONTROLLER: Final = (
     ),
 )
 POD: Final = (
-    click.option("--status-name", default="", help="ConfigMap to write the state to, next to the Job or the Lease."),
+    click.option(
+        "--release-namespace",
+        default="",
+        help="Namespace of the objects that these flags name; default: the ServiceAccount's.",
+    ),
+    click.option("--status-name", default="", help="ConfigMap to write the state to."),
     click.option(
         "--termination-log",
         default="/dev/termination-log",

@@ -48,7 +48,7 @@ def waiting() -> list[str]:
 def controlling() -> list[str]:
     """Spell the arguments of a controller."""
     (port,) = free_ports(1)
-    where = [f"--lease-namespace={atrest.OPERATOR}", f"--listen=127.0.0.1:{port}"]
+    where = [f"--release-namespace={atrest.OPERATOR}", f"--listen=127.0.0.1:{port}"]
     return ["controller", "--identity=bench", *where]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CONTROLLER: Final = (
     *PROGRAM,
     "controller",
-    f"--lease-namespace={OPERATOR[2]}",
+    f"--release-namespace={OPERATOR[2]}",
     "--listen=127.0.0.1:0",
     "controller.maxUnavailable=100%",
 )

@@ -58,7 +58,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
         log.with_suffix(".message").touch()
         logged = program.start(
             log, "controller", f"--kubeconfig={write_kubeconfig(tmp_path / 'kubeconfig', server.api.host)}",
-            f"--lease-name={NAME}", f"--lease-namespace={NAMESPACE}", f"--identity={identity}",
+            f"--lease-name={NAME}", f"--release-namespace={NAMESPACE}", f"--identity={identity}",
             "--listen=127.0.0.1:0", f"--termination-log={log.with_suffix('.message')}",
         )  # fmt: skip
         started.append(Process(logged.process, log))

@@ -69,7 +69,7 @@ def words(server: Server, folder: Path, *more: str) -> list[str]:
     message.touch()
     return [
         "run", f"--kubeconfig={write_kubeconfig(folder / 'kubeconfig', server.api.host)}", "--job-name=post",
-        "--job-namespace=gpu-operator", "--status-name=post-status", f"--termination-log={message}", *more,
+        "--release-namespace=gpu-operator", "--status-name=post-status", f"--termination-log={message}", *more,
     ]  # fmt: skip
 
 

@@ -40,7 +40,7 @@ template:
         args:
           - run
           - --job-name={{ .jobName }}
-          - --job-namespace={{ .Release.Namespace }}
+          - --release-namespace={{ .Release.Namespace }}
           - --status-name={{ include "gpu-operator-post.statusName" . }}
         env:
           - name: GPU_OPERATOR_POST_CONFIG

@@ -77,7 +77,7 @@ def test_without_one_write(lab: Lab, subtests: pytest.Subtests) -> None:
     lab.stale_fleet(nodes=1)
     delete = Right("", "pods", "delete")
     quick = ("run", "--timeout=2m", "advanced.operatorQuiet=2s")
-    job = (f"--job-namespace={NAMESPACE}", "--job-name=gpu-operator-post")
+    job = (f"--release-namespace={NAMESPACE}", "--job-name=gpu-operator-post")
     granted = charted(lab.cluster)
     deleting = _start(lab, "without-delete", granted - {delete}, *quick)
     reading = _start(lab, "without-job", granted - {OWN_JOB}, *quick, *job, "--dry-run")

@@ -86,7 +86,7 @@ class Field(Ground):
         """Start a controller from a shell."""
         (port,) = free_ports(1)
         started = self.start(
-            "controller", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",
+            "controller", f"--identity={identity}", f"--release-namespace={NAMESPACE}",
             f"--listen=127.0.0.1:{port}", "controller.maxUnavailable=100%", *args, kubeconfig=kubeconfig,
         )  # fmt: skip
         return Controller(started.process, started.log, identity, port)
