@@ -140,10 +140,17 @@ def as_pod(kubeconfig: Path) -> list[str]:
         return [f"--kubeconfig={kubeconfig}"]
     folder = kubeconfig.with_suffix(".account")
     folder.mkdir(exist_ok=True)
-    (folder / "token").write_text(user["token"])
-    (folder / "ca.crt").write_bytes(b64decode(cluster["certificate-authority-data"]))
+    _replace(folder / "token", user["token"].encode())
+    _replace(folder / "ca.crt", b64decode(cluster["certificate-authority-data"]))
     host, _, port = cluster["server"].removeprefix("https://").partition(":")
     return [f"--service-account-dir={folder}", f"KUBERNETES_SERVICE_HOST={host}", f"KUBERNETES_SERVICE_PORT={port}"]
+
+
+def _replace(file: Path, content: bytes) -> None:
+    """Replace a file at once: a program that was started before may just read it."""
+    new = file.with_suffix(".new")
+    new.write_bytes(content)
+    new.replace(file)
 
 
 def _variables(more: Mapping[str, str]) -> dict[str, str]:
