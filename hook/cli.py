@@ -196,11 +196,12 @@ def _status_object(api: Api, settings: Settings, values: Mapping[str, Any]) -> S
 def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run as controller, report the error that ended it, and return the exit code."""
     # A Job does not import elections and metrics, which cost memory.
-    from hook.run.controller import begin, identity  # noqa: PLC0415
+    from hook.kube.election import LeaderElectionConfig  # noqa: PLC0415
+    from hook.run.controller import Identity, begin, own_identity  # noqa: PLC0415
 
-    namespace = _own_namespace(values)
-    lease, wanted, workload = values["lease_name"], values["identity"], values["workload_name"]
-    who = identity(namespace, lease, wanted, workload, values["status_name"], settings.stack)
+    identity = values["identity"] or own_identity()
+    election = LeaderElectionConfig(_own_namespace(values), values["lease_name"], identity, stack=settings.stack)
+    who = Identity(election, values["workload_name"], values["status_name"])
     started: Controller | None = None
     try:
         started = begin(api, settings, who, values["listen"])

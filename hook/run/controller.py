@@ -20,7 +20,7 @@ from hook.decide.result import Decision, Phase, headline
 from hook.errors import NO_ANSWER, ApiError, UntrustedError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
-from hook.kube.election import LeaderElectionConfig, LeaderElector
+from hook.kube.election import LeaderElector
 from hook.kube.events import own_deployment
 from hook.objects.stacks import STACKS
 from hook.run import report, workloads
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
     from hook.decide.workloads import Affected
     from hook.kube.client import Api
+    from hook.kube.election import LeaderElectionConfig
     from hook.kube.events import ObjectReference
     from hook.objects import Snapshot
-    from hook.objects.stacks import Stack, StackName
+    from hook.objects.stacks import Stack
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -64,17 +65,13 @@ class Identity:
     """Name of the status object; empty without one."""
 
 
-def identity(  # noqa: PLR0913, PLR0917 - one value for each flag, and the stack
-    namespace: str, lease: str, wanted: str, workload: str, status_name: str, stack: StackName
-) -> Identity:
-    """Return the leader election identity: `wanted`, or <hostname>_<random>.
+def own_identity() -> str:
+    """Return an identity for the leader election: <hostname>_<random>.
 
     The host name alone is not unique: pods may share it, and a restarted container has the same. The other process may
     still act as leader.
     """
-    host = os.environ.get("HOSTNAME") or socket.gethostname()
-    election = LeaderElectionConfig(namespace, lease, wanted or f"{host}_{secrets.token_hex(4)}", stack=stack)
-    return Identity(election, workload, status_name)
+    return f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{secrets.token_hex(4)}"
 
 
 def begin(api: Api, settings: Settings, who: Identity, listen: str) -> Controller:

@@ -22,7 +22,7 @@ from hook.kube.events import ObjectReference
 from hook.kube.informer import OutOfSync
 from hook.kube.resources import CONFIG_MAPS, EVENTS, PODS, Resource
 from hook.objects import Snapshot
-from hook.objects.stacks import GPU_OPERATOR, StackName
+from hook.objects.stacks import GPU_OPERATOR
 from hook.run import controller
 from hook.run.controller import (
     QUIET_SECONDS,
@@ -31,7 +31,7 @@ from hook.run.controller import (
     Identity,
     Leader,
     StateReporter,
-    identity,
+    own_identity,
 )
 from hook.run.loop import TICK_SECONDS
 from hook.run.report import ProgressReporter, RestartResult
@@ -221,11 +221,10 @@ def test_a_leader_that_cannot_read_the_cluster_ends_with_its_lease(led: Led, mon
 def test_a_process_never_leads_with_the_identity_of_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that restarts has the same host name, and pods on the host's network share it."""
     monkeypatch.setenv("HOSTNAME", "pod-a")
-    one, other = (identity(NAMESPACE, NAME, "", "", "", StackName.GPU).election.identity for _process in range(2))
+    one, other = own_identity(), own_identity()
     assert one != other
     assert one.startswith("pod-a_")
     assert other.startswith("pod-a_")
-    assert identity(NAMESPACE, NAME, "mine", "", "", StackName.GPU).election.identity == "mine"
 
 
 def state(decision: Decision, restarted: int = 0) -> ControllerState:
