@@ -115,7 +115,7 @@ def _as_nodes_read_it(policy: Policy) -> Policy:
 
     The operator writes the status with each reconcile, and some tools write metadata every few seconds.
     """
-    return replace(policy, state="", generation=0, ready_since=None, changed=None, spec={})
+    return replace(policy, state="", generation=0, changed=None, spec={})
 
 
 class NodeView(msgspec.Struct, frozen=True):

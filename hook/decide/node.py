@@ -325,7 +325,7 @@ def _driver_not_ready(pod: Pod, view: NodeView, stack: Stack) -> NodeBlocker:
         message = f"driver pod {pod.name} is not Ready, and its container crashed ({restarts} restarts)"
         return NodeBlocker(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
     safe_load = stack.nodes.safe_load
-    draining = view.node is not None and bool(view.node.annotations.get(safe_load))
+    draining = bool(safe_load) and view.node is not None and view.node.waits_for_drain
     cause = f", it waits until its node is drained ({safe_load})" if draining else ""
     return NodeBlocker(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet{cause}")
 

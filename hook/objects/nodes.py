@@ -42,8 +42,8 @@ class Node(Value, frozen=True):
     taints: tuple[Taint, ...] = ()
     """Taints that keep pods off, except for those that every DaemonSet pod tolerates."""
     cordoned: bool = False
-    annotations: Mapping[str, str] = NOTHING
-    """Only those of ``parts.Annotations``."""
+    waits_for_drain: bool = False
+    """Its network driver does not load until the node is drained (``names.OFED_SAFE_LOAD_ANNOTATION``)."""
     written: Mapping[str, Write] = NOTHING
     """When the last writer of a label wrote, of the labels that the settings need it for (``managedFields``)."""
     created: datetime | None = None
@@ -111,7 +111,6 @@ def _node(decoded: _Node, prefixes: tuple[str, ...]) -> Node:
     """Build the value. A node without a Ready condition has not reported yet, so it is not ready."""
     metadata, spec, status = decoded.metadata, decoded.spec, decoded.status
     ready = condition(status.conditions, "Ready")
-    safe_load = metadata.annotations.safe_load
     return Node(
         name=metadata.name,
         labels=labels_under(metadata.labels, prefixes),
@@ -119,7 +118,7 @@ def _node(decoded: _Node, prefixes: tuple[str, ...]) -> Node:
         ready_since=moment(ready.last_transition_time),
         taints=interned(tuple(taint for taint in spec.taints if _repels(taint))),
         cordoned=spec.unschedulable,
-        annotations=NOTHING if safe_load is None else {names.OFED_SAFE_LOAD_ANNOTATION: safe_load},
+        waits_for_drain=bool(metadata.annotations.safe_load),
         created=moment(metadata.creation_timestamp),
         gpus=small_number(status.capacity.gpus),
     )

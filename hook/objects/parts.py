@@ -30,7 +30,7 @@ class Annotations(Value, frozen=True):
     """The only annotations that are read, of any kind."""
 
     deployment_revision: Text = msgspec.field(name=names.DEPLOYMENT_REVISION_ANNOTATION, default="")
-    safe_load: Text | None = msgspec.field(name=names.OFED_SAFE_LOAD_ANNOTATION, default=None)
+    safe_load: Text = msgspec.field(name=names.OFED_SAFE_LOAD_ANNOTATION, default="")
 
 
 class Metadata(Value, frozen=True, kw_only=True):

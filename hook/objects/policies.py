@@ -9,7 +9,7 @@ import msgspec
 
 from hook.objects import names
 from hook.objects.decoding import LONGEST_TEXT, NOTHING, Labels, Name, Text, Time, Value, moment, read, reads, utc
-from hook.objects.parts import Condition, Labelled, Metadata, Variable, condition
+from hook.objects.parts import Labelled, Metadata, Variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,8 +31,6 @@ class Policy:
     state: str
     """``ready``, ``notReady``, ``ignored`` or empty; of the driver, where the kind has that. It can be ``ready`` too
     early, so it is only a late veto."""
-    ready_since: datetime | None
-    """When its Ready condition last changed to true; None while it is not, or where the kind has none."""
     repository: str
     image: str
     version: str
@@ -88,7 +86,6 @@ class _AppliedState(Value, frozen=True):
 class _Status(Value, frozen=True):
     state: Text = ""
     namespace: Text = ""
-    conditions: tuple[Condition, ...] = ()
     applied_states: tuple[_AppliedState, ...] = ()
 
 
@@ -204,14 +201,13 @@ def nic_cluster_policy(decoded: _Object) -> Policy:
 
 def _common(kind: str, decoded: _Object, driver: _Driver) -> dict[str, Any]:
     """Read the fields that every kind has."""
-    metadata, ready = decoded.metadata, condition(decoded.status.conditions, "Ready")
+    metadata = decoded.metadata
     return {
         "kind": kind,
         "name": metadata.name,
         "uid": metadata.uid,
         "created": utc(metadata.creation_timestamp),
         "generation": metadata.generation,
-        "ready_since": moment(ready.last_transition_time) if ready.true else None,
         "changed": _spec_changed(metadata.managed_fields),
         "spec": decoded.spec or {},
         **_image(driver),

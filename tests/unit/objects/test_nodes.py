@@ -20,9 +20,8 @@ def test_a_node_of_a_gpu_cluster_is_read() -> None:
         "nvidia.com/gpu.deploy.device-plugin": "true",
         "nvidia.com/gpu-driver-upgrade-state": "upgrade-done",
     } == node.labels
-    assert ("gpu-0", True, False, (), {}, {}, None) == (
-        node.name, node.ready, node.cordoned, node.taints, node.annotations, node.written, node.gpus,
-    )  # fmt: skip
+    assert ("gpu-0", True, False, False) == (node.name, node.ready, node.cordoned, node.waits_for_drain)
+    assert ((), {}, None) == (node.taints, node.written, node.gpus)
     assert node.ready_since is not None
     assert "2025-12-01T08:00:00+00:00" == node.ready_since.isoformat()
 
@@ -68,10 +67,11 @@ def test_only_taints_that_can_repel_a_daemonset_are_kept(taint: Object, kept: bo
     assert node.cordoned
 
 
-def test_a_node_whose_driver_waits_for_a_drain() -> None:
-    """The annotation counts even if its value is empty."""
-    key = "nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load"
-    assert {key: ""} == read_node(obj("node", {"metadata": {"annotations": {key: "", "other": "x"}}})).annotations
+@pytest.mark.parametrize(("value", "waits"), [("mofed-container", True), ("", False), (None, False)])
+def test_the_driver_of_a_node_waits_for_a_drain(value: str | None, waits: bool) -> None:
+    """While its annotation has a value."""
+    annotations = {"nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load": value, "other": "x"}
+    assert waits is read_node(obj("node", {"metadata": {"annotations": annotations}})).waits_for_drain
 
 
 @pytest.mark.parametrize(("capacity", "gpus"), [("8", 8), ("", None), ("1k", None), ("9" * 5000, None), ("²", None)])

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hook.objects.policies import cluster_policy, nic_cluster_policy, nvidia_driver
-from tests.fixtures.objects import Object, at, obj
+from tests.fixtures.objects import Object, obj
 
 
 def test_a_clusterpolicy_is_read() -> None:
@@ -102,16 +102,6 @@ def test_a_nicclusterpolicy_may_ask_for_no_driver(spec: str, enabled: bool, manu
 def test_the_state_of_a_nicclusterpolicy_is_that_of_its_driver(states: str, state: str) -> None:
     """Other states are of other operands."""
     assert state == nic_cluster_policy(obj("network/policy", f"status: {{appliedStates: {states}}}")).state
-
-
-@pytest.mark.parametrize(
-    ("status", "since"),
-    [("'True'", at(5)), ("'False'", None)],
-)
-def test_when_a_policy_became_ready(status: str, since: datetime | None) -> None:
-    """By its Ready condition, while it holds."""
-    conditions = f"[{{type: Ready, status: {status}, lastTransitionTime: '2026-01-01T10:00:05Z'}}]"
-    assert since == cluster_policy(obj("policy", f"status: {{conditions: {conditions}}}")).ready_since
 
 
 @pytest.mark.parametrize(
