@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 # Health.
 
 ALIVE_SECONDS: Final = 120.0
-"""Time without progress after which the process hangs. The longest step without progress takes about 30 s: 5 s for the
-discovery of ResourceSlices, 15 s for restarts (their retries end with the Lease), 2 s for the status object, and 5 s of
-waiting."""
+"""Time without progress after which the process hangs. The longest step without progress takes about 25 s: 15 s for
+restarts (their retries end with the Lease), 2 s to write the status object, and 5 s of waiting."""
 UNREADY_SECONDS: Final = 60.0
 """Time out of sync after which the controller is not ready. A control plane restarts within a minute."""
 

@@ -183,6 +183,17 @@ def test_a_watch_that_broke_or_is_throttled_is_continued(broken: Said) -> None:
         assert server.count("resourceVersion=12") == 2
 
 
+@pytest.mark.parametrize("said", [Said(), Said(503), refused(429), refused(401), refused(403)])
+def test_a_list_that_fails_leaves_the_cache_out_of_sync(said: Said) -> None:
+    """From its first failure on, and until it succeeds."""
+    script, up = Script(), threading.Event()
+    with following(lambda line: script(line) if up.is_set() else said, CONTROLLER) as (informer, _server):
+        until(lambda: informer.out_of_sync, "it is out of sync")
+        assert not informer.synced
+        up.set()
+        until(lambda: informer.synced and informer.out_of_sync is None, "it is in sync")
+
+
 def test_an_outage_is_as_old_as_its_first_failure() -> None:
     """Each further failure gives the reason, not the time. After a gap, everything is read again."""
     down = threading.Event()
