@@ -122,7 +122,9 @@ def plan(**values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
     """Show how long an upgrade takes, which capacity it needs, and what will block it."""
     with ending():
         api, settings = opened(values)
-        snapshot = lookup.read_once(api, settings)
+        cache = lookup.read_cache(api, settings)
+        cache.stop()
+        snapshot = cache.snapshot()
         pods, claims = removed_pods(api, settings, snapshot), passthrough_claims(api, snapshot)
         made = make_plan(snapshot, settings, api.now(), Options(values["target_window"], pods, claims))
     as_json = values["output"] == "json"

@@ -75,7 +75,7 @@ is verified (a circle, then green) or stale (orange). A node is <em>verified</em
 driver.</p>
 <table><tr><th>Node</th><th>State</th><th>Timeline</th><th>Detail</th></tr>
 {"".join(_rows(view))}</table>
-{_affected(view)}{_preformatted([line for line in lookup.as_lines(view.found) if line])}
+{_affected(view)}{_preformatted(lookup.as_lines(view.found))}
 </body></html>"""
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from hook.decide.result import Decision, NodeStatus
     from hook.kube.client import Api
-    from hook.objects import Snapshot
     from hook.objects.decoding import Raw
     from hook.objects.stacks import Stack, StackName
     from hook.settings import Settings
@@ -51,8 +50,6 @@ class Lease:
     holder: str = ""
     """Empty: no leader."""
     renewed: datetime | None = None
-    problem: str = ""
-    """Why the Lease could not be read."""
 
     def alive(self, now: datetime) -> bool:
         """Return whether the controller has a leader, as far as a single read can show."""
@@ -78,13 +75,6 @@ class Lookup:
 
 
 # The cluster.
-
-
-def read_once(api: Api, settings: Settings) -> Snapshot:
-    """Return one snapshot."""
-    cache = read_cache(api, settings)
-    cache.stop()
-    return cache.snapshot()
 
 
 def read_cache(api: Api, settings: Settings, *, workloads: bool = False) -> Cache:
@@ -117,8 +107,15 @@ def find_controller(api: Api, stack: StackName) -> Lookup:
         _meta, found = api.list_page(LEASES.select(labels=labels), seconds=PATIENCE_SECONDS)
     except ApiError as error:
         return Lookup(api.now(), problem=f"cannot read whether a controller is alive: {error}")
-    leases = [_lease(answer) for answer in found]
-    return Lookup(api.now(), max(leases, key=lambda lease: lease.renewed or LONG_AGO, default=None))
+    leases: list[Lease] = []
+    problem = ""
+    for answer in found:
+        try:
+            leases.append(_lease(answer))
+        except MalformedObjectError as error:
+            problem = f"cannot read the Lease of a controller: {error}"
+    newest = max(leases, key=lambda lease: lease.renewed or LONG_AGO, default=None)
+    return Lookup(api.now(), newest, "" if newest else problem)
 
 
 class _Spec(Value, frozen=True):
@@ -132,11 +129,8 @@ class _Lease(Value, frozen=True):
 
 
 def _lease(answer: Raw) -> Lease:
-    try:
-        lease = decoding.read(_Lease, answer)
-        renewed = decoding.moment(lease.spec.renew_time)
-    except MalformedObjectError as error:
-        return Lease("", "?", problem=f"it cannot be read: {error}")
+    lease = decoding.read(_Lease, answer)
+    renewed = decoding.moment(lease.spec.renew_time)
     return Lease(lease.metadata.namespace, lease.metadata.name, lease.spec.holder_identity, renewed)
 
 
@@ -196,31 +190,24 @@ def _advice(stale: Sequence[NodeStatus], explanation: Explanation) -> str:
 
 def as_lines(found: Lookup) -> list[str]:
     """Return sentences for a terminal; none where there is no controller."""
-    return [printable(line) for line in _lines(found)]
-
-
-def _lines(found: Lookup) -> Iterator[str]:
-    if found.problem or found.lease is None:
-        yield found.problem
-        return
     lease = found.lease
+    if lease is None:
+        return [printable(found.problem)] if found.problem else []
     state = f"alive ({lease.holder})" if found.alive else "NOT ALIVE"
-    yield f"controller {lease}: {lease.problem or f'{state}, last renewed {_ago(lease.renewed, found.now)}'}"
+    return [printable(f"controller {lease}: {state}, last renewed {_ago(lease.renewed, found.now)}")]
 
 
 def as_json(found: Lookup) -> dict[str, Any] | None:
     """Return the same for programs; null without a controller, `alive` null if that is not known."""
-    if found.problem:
-        return {"alive": None, "problem": found.problem}
-    if found.lease is None:
-        return None
     lease = found.lease
+    if lease is None:
+        return {"alive": None, "problem": found.problem} if found.problem else None
     return {
         "alive": found.alive is not None,
         "lease": str(lease),
         "holder": lease.holder,
         "lastRenewed": timestamp(lease.renewed) if lease.renewed is not None else None,
-        "problem": lease.problem,
+        "problem": "",
     }
 
 

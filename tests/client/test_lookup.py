@@ -6,16 +6,17 @@ import json
 from datetime import timedelta
 from typing import Any, Final
 
+import pytest
+
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
 from hook.objects.stacks import GPU_OPERATOR, StackName
 from hook.run import lookup
 from hook.run.lookup import Lease, Lookup
 from tests.client.controller import NOW, lease, stale_pod
-from tests.client.server import listed, refused, serving
+from tests.client.server import Said, listed, refused, serving
 
 NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
-NAME: Final = "post"
 
 
 def found(later: float = 0, **spec: str) -> Lookup:
@@ -30,40 +31,36 @@ def as_json(seen: Lookup) -> dict[str, Any]:
     return dict(shown)
 
 
-def test_whether_a_controller_is_alive() -> None:
-    """Who holds the Lease, and when it was renewed."""
-    nothing = Lookup(NOW)  # most clusters have none
-    assert ([line for line in lookup.as_lines(nothing) if line], lookup.as_json(nothing)) == ([], None)
-    alive, dead = found(), found(later=300)
-    assert ["controller gpu-operator/post: alive (pod-a), last renewed 2s ago"] == lookup.as_lines(alive)
-    assert ["controller gpu-operator/post: NOT ALIVE, last renewed 5m2s ago"] == lookup.as_lines(dead)
-    shown = as_json(alive)
-    assert shown == {
-        "alive": True, "lease": "gpu-operator/post", "holder": "pod-a", "lastRenewed": "2026-03-01T11:59:58Z",
-        "problem": "",
-    }  # fmt: skip
-    assert as_json(dead) == {**shown, "alive": False}
+def test_most_clusters_have_no_controller() -> None:
+    """Then there is nothing to show."""
+    assert (lookup.as_lines(Lookup(NOW)), lookup.as_json(Lookup(NOW))) == ([], None)
 
 
-def test_a_lease_that_cannot_be_understood_is_shown() -> None:
-    """An account that may write a Lease may write anything there; no terminal obeys it."""
-    for holder, alive in (("", False), ("a\x1b[2J", True)):
-        seen = found(holderIdentity=holder)
-        assert "\x1b" not in "".join(lookup.as_lines(seen)), holder
-        assert as_json(seen)["alive"] is alive, holder
-    broken = Lookup(NOW, lookup._lease(b'{"metadata": {}}'))
-    assert "it cannot be read: " in lookup.as_lines(broken)[0]
-    assert (as_json(broken)["alive"], bool(as_json(broken)["problem"])) == (False, True)
-    assert not Lease("a", "b").alive(NOW)
+@pytest.mark.parametrize(
+    ("seen", "alive", "line"),
+    [
+        (found(), True, "controller gpu-operator/post: alive (pod-a), last renewed 2s ago"),
+        (found(later=300), False, "controller gpu-operator/post: NOT ALIVE, last renewed 5m2s ago"),
+        (found(holderIdentity=""), False, "controller gpu-operator/post: NOT ALIVE, last renewed 2s ago"),
+        (Lookup(NOW, Lease("a", "b")), False, "controller a/b: NOT ALIVE, last renewed never"),
+    ],
+)
+def test_whether_a_controller_is_alive(seen: Lookup, alive: bool, line: str) -> None:
+    """By who holds the Lease, and when it was renewed."""
+    assert [line] == lookup.as_lines(seen)
+    shown = as_json(seen)
+    assert (alive, str(seen.lease), "") == (shown["alive"], shown["lease"], shown["problem"])
+    if alive:
+        assert (shown["holder"], shown["lastRenewed"]) == ("pod-a", "2026-03-01T11:59:58Z")
+
+
+def test_no_terminal_obeys_a_holder() -> None:
+    """An account that may write a Lease may write anything there."""
+    assert "\x1b" not in lookup.as_lines(found(holderIdentity="a\x1b[2J"))[0]
 
 
 def test_of_several_controllers_the_one_that_renewed_last_counts() -> None:
-    """They are found by their labels: one of another stack restarts nothing here. A missing permission is no error."""
-    with serving(listed(lease())) as server:
-        assert NAME in lookup.as_lines(lookup.find_controller(server.api, StackName.GPU))[0]
-    with serving(refused(403)) as server:
-        seen = lookup.find_controller(server.api, StackName.GPU)
-    assert ("permission missing" in lookup.as_lines(seen)[0], as_json(seen)["alive"]) == (True, None)
+    """They are found by their labels: one of another stack restarts nothing here."""
     leases = [
         lease(holderIdentity="old", renewTime="2026-03-01T11:00:00.000000Z"),
         lease(holderIdentity="new"),
@@ -75,6 +72,20 @@ def test_of_several_controllers_the_one_that_renewed_last_counts() -> None:
         assert seen.lease.holder == "new"
         labels = "app.kubernetes.io%2Fname%3Dgpu-operator-post%2Cgpu-operator-post%2Fstack%3Dgpu"
         assert server.count(f"labelSelector={labels}") == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (refused(403), "permission missing"),
+        (listed({"kind": "Lease", "metadata": {"name": 7}}), "cannot read the Lease"),
+    ],
+)
+def test_a_lease_that_cannot_be_read_is_no_error(answer: Said, words: str) -> None:
+    """It is not known whether a controller is alive, and the reason is shown."""
+    with serving(answer) as server:
+        seen = lookup.find_controller(server.api, StackName.GPU)
+    assert (words in lookup.as_lines(seen)[0], as_json(seen)["alive"]) == (True, None)
 
 
 def node_status(state: NodeState, reason: Reason = Reason.PLUGIN_STALE, node: str = "a") -> NodeStatus:
