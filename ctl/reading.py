@@ -9,7 +9,7 @@ from ctl.plan.harm import PASSTHROUGH, PassthroughClaims, passthrough_claim
 from ctl.plan.limits import drain_selectors
 from hook.errors import ApiError, PermissionDeniedError, UntrustedError
 from hook.kube import retry
-from hook.kube.informer import ListWatch, list_views, pages
+from hook.kube.informer import ListWatch, list_views
 from hook.kube.resources import DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS
 from hook.objects import Malformed
 from hook.objects.stacks import STACKS
@@ -73,5 +73,5 @@ def _pods(api: Api, selector: str, read: Reader[Workload | None]) -> list[Worklo
 
 def _listed(api: Api, resource: Resource, read: Reader[View | None]) -> list[View]:
     """List once, without malformed objects."""
-    found = list_views(pages(api, retry.interactive(PATIENCE_SECONDS)), ListWatch(resource, read))
+    found = list_views(api, ListWatch(resource, read), retry.interactive(PATIENCE_SECONDS))
     return [view for view in (found.views.values() if found else ()) if not isinstance(view, Malformed)]

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hook.errors import FORBIDDEN, GONE, NOT_FOUND, UNAUTHORIZED, UNREADABLE, ApiError
@@ -20,7 +21,7 @@ from hook.kube.retry import patiently
 from hook.objects import decoding, entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from hook.kube.client import Api
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from hook.kube.retry import Patience
     from hook.objects.decoding import Json, Key, Raw, Reader
 
-    Fetch = Callable[[Resource, str], tuple[Json, Sequence[Raw]]]
-    """Reads the page of a list that a token continues from."""
     Views = dict[Key, Any]
     """By key: a view, or a Malformed. Objects without a view are left out."""
 
@@ -90,53 +89,45 @@ class Listed(NamedTuple):
     """Version from which a watch continues."""
 
 
-def pages(
+def list_views(  # noqa: PLR0913 - as `patiently` has them
     api: Api,
+    list_watch: ListWatch,
     patience: Patience,
+    *,
+    known: Callable[[Key], Any | None] = lambda _key: None,
     end: float = retry.FOREVER,
     sleep: Callable[[float], None] = time.sleep,
     failed: Callable[[ApiError], object] = lambda _error: None,
-) -> Fetch:
-    """Return a function that reads one page of a list, as `patiently` calls it."""
-
-    def fetch(resource: Resource, continue_from: str) -> tuple[Json, Sequence[Raw]]:
-        def page() -> tuple[Json, Sequence[Raw]]:
-            return api.list_page(resource, continue_from, min(READ_SECONDS, end - time.monotonic()))
-
-        return patiently(page, patience, end, sleep, failed)
-
-    return fetch
-
-
-def list_views(
-    fetch: Fetch, list_watch: ListWatch, known: Callable[[Key], Any | None] = lambda _key: None
 ) -> Listed | None:
     """List everything in the newest version that the API server has, or return None if it does not know the kind.
 
-    An object whose view is equal to the known one keeps that, so a fleet that is listed twice is in memory once.
+    Each page is read patiently. An object whose view is equal to the known one keeps that, so a fleet that is listed
+    twice is in memory once.
     """
+
+    def read_page(resource: Resource, token: str, views: Views) -> Json:
+        """Add the views of one page. Decoding is part of the attempt, so what is no object of a kind is read again."""
+        metadata, objects = api.list_page(resource, token, min(READ_SECONDS, end - time.monotonic()))
+        for obj in objects:
+            key, _version, view = entry(list_watch.read, resource.kind, obj)
+            if view is not None:
+                before = known(key)
+                views[key] = before if before == view else view
+        return metadata
+
     for resource in list_watch.resource.versions:
+        views: Views = {}
+        token = ""
         try:
-            return _list_pages(fetch, resource, list_watch.read, known)
+            while True:
+                metadata = patiently(partial(read_page, resource, token, views), patience, end, sleep, failed)
+                token = str(metadata.get("continue") or "")
+                if not token:
+                    return Listed(resource, views, str(metadata.get("resourceVersion") or ""))
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise
     return None
-
-
-def _list_pages(fetch: Fetch, resource: Resource, read: Reader[Any], known: Callable[[Key], Any | None]) -> Listed:
-    views: Views = {}
-    continue_from = ""
-    while True:
-        metadata, objects = fetch(resource, continue_from)
-        for obj in objects:
-            key, _version, view = entry(read, resource.kind, obj)
-            if view is not None:
-                before = known(key)
-                views[key] = before if before == view else view
-        continue_from = str(metadata.get("continue") or "")
-        if not continue_from:
-            return Listed(resource, views, str(metadata.get("resourceVersion") or ""))
 
 
 class _StoppedError(Exception):
@@ -198,7 +189,7 @@ class Informer:
 
         It ends before `end`, by the monotonic clock. Raises the ApiError that prevented it.
         """
-        found = list_views(pages(self._api, retry.WRITE, end), self.list_watch, self._views.get)
+        found = list_views(self._api, self.list_watch, retry.WRITE, known=self._views.get, end=end)
         return ((), True) if found is None else (tuple(found.views.values()), False)
 
     # List.
@@ -211,10 +202,11 @@ class Informer:
             if error.transient:
                 self._note_failure(error)
 
-        fetch = pages(self._api, patience, sleep=self._sleep, failed=note)
         started = time.monotonic()
         try:
-            found = list_views(fetch, self.list_watch, self._views.get)
+            found = list_views(
+                self._api, self.list_watch, patience, known=self._views.get, sleep=self._sleep, failed=note
+            )
         except ApiError as error:
             if error.status != GONE:
                 raise

@@ -19,7 +19,7 @@ import pytest
 from hook.errors import ApiError, PermissionDeniedError
 from hook.kube import client, retry
 from hook.kube import informer as informers
-from hook.kube.informer import Informer, ListWatch, list_views, pages
+from hook.kube.informer import Informer, ListWatch, list_views
 from hook.kube.resources import NODES, RESOURCE_SLICES, Resource
 from hook.kube.retry import CONTROLLER, JOB, Patience
 from hook.objects import Malformed, read_node
@@ -244,14 +244,16 @@ def test_a_list_that_expires_begins_again(patience: Patience) -> None:
 
 
 def test_a_page_that_broke_off_is_read_again() -> None:
-    """Only that page, and also a compressed one."""
+    """Only that page, and also a compressed one, or one whose items are no objects."""
     first = listed(node("a", "1"), version="10", **{"continue": "more"})
     packed = listed(node("b", "2"), version="10")
     packed = Said(200, gzip.compress(packed.body), {**packed.headers, "content-encoding": "gzip"})
-    with following(Script([first, Said(200, b'{"items": ['), Said(), packed])) as (informer, server):
+    broken = Said(200, b'{"items": [')
+    odd = Said(200, b'{"items": [7], "metadata": {"resourceVersion": "10"}}')
+    with following(Script([first, broken, odd, Said(), packed])) as (informer, server):
         until(lambda: informer.synced, "it is listed")
         assert names(informer).keys() == {"a", "b"}
-        assert (server.count("limit"), server.count("continue=more")) == (4, 3)
+        assert (server.count("limit"), server.count("continue=more")) == (5, 4)
 
 
 def test_a_kind_that_comes_and_goes() -> None:
@@ -404,4 +406,4 @@ def test_a_missing_permission_ends_a_second_read() -> None:
     """It has the 15 seconds of new RBAC rules, and not the time until the deadline."""
     assert retry.WRITE.seconds(PermissionDeniedError("list", "nodes", "")) == 15.0
     with serving(refused(403)) as server, pytest.raises(PermissionDeniedError):
-        list_views(pages(server.api, Patience(retry.FOREVER, 0.0)), ListWatch(NODES, read_node))
+        list_views(server.api, ListWatch(NODES, read_node), Patience(retry.FOREVER, 0.0))

@@ -15,7 +15,7 @@ from hook.kube import retry
 from hook.kube.client import Api, delete_options
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import EventRecorder, ObjectReference
-from hook.kube.informer import Informer, ListWatch, list_views, pages
+from hook.kube.informer import Informer, ListWatch, list_views
 from hook.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, RESOURCE_SLICES, Resource, policies_of
 from hook.kube.retry import CONTROLLER, JOB, WRITE, Patience
 from hook.objects import decoding, read_node, read_slice
@@ -83,7 +83,7 @@ def test_a_fleet_is_read_in_pages(api: Api) -> None:
     paged = nodes(api, "paged", *map(str, range(120)))
     metadata, first = api.list_page(paged)
     assert (len(first), bool(metadata["continue"])) == (50, True)
-    found = list_views(pages(api, WRITE), ListWatch(paged, read_node))
+    found = list_views(api, ListWatch(paged, read_node), WRITE)
     assert found is not None
     assert len(found.views) == 120
     with following(api, paged) as informer:
