@@ -145,7 +145,7 @@ def times_of(fleet: Fleet, status: NodeStatus) -> dict[str, datetime]:
     A plugin is verified since it became ready.
     """
     node = fleet.nodes.get(status.node) or NodeView(status.node, None)
-    drivers, plugins = live_pods(node.driver_pods), live_pods((*node.plugin_pods, *node.unnamed_pods))
+    drivers, plugins = live_pods(node.driver_pods), live_pods(node.plugin_pods)
     plugins = [pod for pod in plugins if str(pod) == status.subject] or plugins
     times: dict[str, datetime | None] = {}
     if len(drivers) == 1:

@@ -98,8 +98,14 @@ def harms(context: Context, claims: PassthroughClaims) -> Iterator[Finding]:
             yield _deletes_mig(plugin)
         holding = [gate for gate in HOLD_THE_DRIVER if gate in plugin.gates]
         # The driver manager ends a plugin that it evicts before it unloads the driver.
-        if holding and not context.evicted.get(plugin.uid):
+        if holding and not _is_evicted(plugin, context):
             yield _holds_driver(plugin, holding)
+
+
+def _is_evicted(plugin: DaemonSet, context: Context) -> bool:
+    """Return whether a plugin selects nodes by a label that the driver manager changes before it reloads a driver."""
+    evicting = {names.EVICTED_CLIENT_LABEL, *(source.eviction_label for source in context.sources)}
+    return not evicting.isdisjoint(plugin.node_selector)
 
 
 def _loses_gpus(plugin: DaemonSet, claims: PassthroughClaims) -> Finding:

@@ -131,7 +131,7 @@ def _not_upgraded(pool: Pool) -> Iterator[Finding]:
 def _incomplete(pool: Pool) -> str:
     """Name a driver DaemonSet whose number of pods is not the desired one (LIB ``BuildState``)."""
     pods = [pod.owner_uid for pod in pool.fleet.snapshot.driver_pods]
-    for daemonset in pool.fleet.context.drivers.values():
+    for daemonset in (driver.daemonset for driver in pool.fleet.context.drivers.values()):
         if (there := pods.count(daemonset.uid)) != daemonset.desired:
             return f"{daemonset} wants {daemonset.desired} pods and has {there}"
     return ""

@@ -92,7 +92,7 @@ class Pool:
     def to_come(self) -> list[str]:
         """Return the nodes that an upgrade in progress has not finished."""
         live = ((name, pod) for name in self.nodes for pod in live_pods(self.fleet.drivers_on(name)))
-        return sorted({*self.moving, *(name for name, pod in live if pod.uid in self.fleet.nodes[name].outdated)})
+        return sorted({*self.moving, *(name for name, pod in live if self.fleet.context.is_outdated(pod))})
 
     def budget(self, waiting: int) -> Budget:
         """Return how many of so many waiting nodes the upgrade controller upgrades at once."""
@@ -187,8 +187,9 @@ def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
 def _owner(name: str, fleet: Fleet) -> str:
     """Return the UID of a node's pool: the object that its driver is rendered from, or that its label names."""
     for pod in live_pods(fleet.drivers_on(name)):
-        if pod.owner_uid in fleet.context.intents:
-            return fleet.context.intents[pod.owner_uid].uid
+        driver = fleet.context.drivers.get(pod.owner_uid)
+        if driver is not None and driver.source is not None:
+            return driver.source.uid
     node = fleet.snapshot.nodes.get(name)
     named = node.labels.get(fleet.stack.nodes.pool, "") if node is not None else ""
     return next((pool.uid for pool in fleet.snapshot.pools if pool.name == named), "")

@@ -1,39 +1,32 @@
-"""Conditions for the end of a run: nothing to protect, or every node is verified and the operator is quiet.
-
-During an operator upgrade the old operator, which still runs, renders the new policy first. About 20 s later the new
-operator renders it again from another template, and every node reloads its driver twice. So a run is not done before
-the new operator leads and has been quiet. To refresh a node before that is harmless: the plugin becomes stale again.
-"""
+"""Conditions for the end of a run: nothing to protect, or every node is verified and the operator is quiet."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.decide import warnings
+from hook.decide import moments
 from hook.decide.fleet import comparable, plugin_names
 from hook.decide.node import UNPUBLISHED, managed
-from hook.decide.reasons import Reason, Trait
-from hook.decide.result import NodeState, eligible_nodes, except_verified
+from hook.decide.reasons import Reason, Trait, remedy
+from hook.decide.result import NodeState
 from hook.format import some
-from hook.objects import names
-from hook.objects.stacks import STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime, timedelta
 
-    from hook.decide.fleet import Context, Fleet
+    from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.record import Memory, Timers
     from hook.decide.result import Blocker, NodeStatus
-    from hook.objects import Deployment, Lease, ReplicaSet
+    from hook.objects import DaemonSet, Deployment, Lease, ReplicaSet
     from hook.objects.policies import Policy
 
-INTENT_KINDS: Final = frozenset(
-    {"DaemonSet", "ControllerRevision"}
-    | {kind.kind for stack in STACKS.values() for kind in (stack.policy, stack.pool) if kind is not None}
-)
-"""Kinds of object without which it is unknown whether a driver is settled."""
 TERMINAL: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
+LONGEST_PREFIX: Final = 58
+"""Characters of the ReplicaSet's name with a hyphen that a pod's name begins with.
+
+The API server appends five random characters and cuts the name to 63 (K8S ``apiserver/pkg/storage/names``).
+"""
 
 
 # Nothing to protect.
@@ -41,9 +34,7 @@ TERMINAL: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
 
 def nothing_to_protect(context: Context) -> Blocker | None:
     """Return why a run is pointless, if the policy and the DaemonSets prove it."""
-    if _malformed_blocker(context, ()) is not None:
-        return None
-    return _no_plugin(context) or no_driver(context)
+    return None if context.malformed else _no_plugin(context) or no_driver(context)
 
 
 def no_driver(context: Context) -> Blocker | None:
@@ -80,8 +71,8 @@ def _no_policy(context: Context) -> Blocker | None:
 
 
 def _operator_managed(context: Context) -> Blocker:
-    managed = context.plugins.operator_managed[0]
-    message = f"{managed} is managed by the {context.stack.operator.title}, which restarts it"
+    managed_one = context.plugins.operator_managed[0]
+    message = f"{managed_one} is managed by the {context.stack.operator.title}, which restarts it"
     if context.plugins.named:
         others = ", ".join(str(ds) for ds in context.plugins.named)
         message = f"{message}; without a {context.stack.policy.kind} the state of {others} is unknown"
@@ -116,7 +107,8 @@ def withdrawn(context: Context) -> Blocker | None:
     if policy is None:
         return None if _is_awaited(context) else (Reason.NO_POLICY, f"there is no {context.stack.policy.kind}")
     # A kind of object other than the policy (NicNodePolicy) may deploy drivers.
-    others = any(ds.desired > 0 and ds.owner_kind in context.stack.other_owners for ds in context.drivers.values())
+    daemonsets = (driver.daemonset for driver in context.drivers.values())
+    others = any(ds.desired > 0 and ds.owner_kind in context.stack.other_owners for ds in daemonsets)
     if policy.driver_enabled or others or context.unmet:
         return None
     return Reason.DRIVER_DISABLED, f"{policy} deploys no driver"
@@ -130,10 +122,9 @@ def no_eligible_node(fleet: Fleet, statuses: Sequence[NodeStatus], operator: Blo
     """
     context, policy = fleet.context, fleet.context.policy
     reloadable = any(Trait.DRIVER_NOT_MANAGED not in status.reason.traits for status in statuses)
-    if reloadable or policy is None or _malformed_blocker(context, statuses) is not None:
+    if reloadable or policy is None or context.unmet or _malformed(context, statuses) or context.plugins.unnamed:
         return None
-    unassigned = any(not pod.node for pod in fleet.snapshot.driver_pods)
-    if context.unmet or unassigned or context.plugins.unnamed:
+    if any(not pod.node for pod in fleet.snapshot.driver_pods):
         return None
     if any(status.subject for status in statuses) and (operator is not None or not policy.state):
         return None
@@ -152,9 +143,9 @@ def blockers(
     fleet: Fleet, statuses: Sequence[NodeStatus], operator: Blocker | None, timers: Timers
 ) -> tuple[list[Blocker], list[str]]:
     """Return why the run is not done, most important reason first, and the warnings for the result."""
-    context, others = fleet.context, except_verified(statuses)
-    found = [*_blockers(fleet, statuses, others), *([operator] if operator else [])]
-    texts = list(warnings.of(fleet, statuses, others))
+    context = fleet.context
+    found = [*_blockers(fleet, statuses), *([operator] if operator else [])]
+    texts = list(warnings(fleet, statuses))
     policies = _policies_with_nodes(context)
     unready = [policy for policy in policies if policy.state != "ready"]
     # The grace period begins when nothing else blocks, and no later blocker interrupts it: in a large fleet some node
@@ -184,24 +175,39 @@ def _policies_with_nodes(context: Context) -> list[Policy]:
 
     The state of a pool without nodes depends on nothing that this run waits for.
     """
-    owning = {ds.owner_uid for ds in context.drivers.values() if ds.desired > 0}
+    daemonsets = (driver.daemonset for driver in context.drivers.values())
+    owning = {ds.owner_uid for ds in daemonsets if ds.desired > 0}
     return [*([context.policy] if context.policy else []), *(pool for pool in context.pools if pool.uid in owning)]
 
 
-def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[NodeStatus]) -> Iterator[Blocker]:
-    plugins = fleet.context.plugins
-    if malformed := _malformed_blocker(fleet.context, statuses):
+def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[Blocker]:
+    unnamed = fleet.context.plugins.unnamed
+    unlabelled = [status.node for status in statuses if status.reason is Reason.LABELS_MISSING]
+    if unnamed:
+        found = ", ".join(str(ds) for ds in unnamed)
+        yield Reason.UNNAMED_PLUGIN, f"{found} looks like a DRA kubelet plugin but is not in plugin.names"
+    if malformed := _malformed(fleet.context, statuses):
         yield malformed
     if unrendered := not_rendered(fleet):
         yield unrendered
-    if plugins.unnamed and not plugins.serves_plugins:
-        yield Reason.UNNAMED_PLUGIN, warnings.unnamed(fleet.context)
-    pending = [status for status in others if status.state not in TERMINAL]
-    if pending:
-        progress = _progress(pending, len(eligible_nodes(fleet.nodes, others)))
-        yield Reason.NODES_PENDING, f"{progress}{_held_up(fleet, statuses, others)}"
+    if len(unlabelled) == len(statuses) > 1:
+        yield Reason.LABELS_MISSING, f"none of {len(unlabelled)} nodes has its labels (is NFD down?)"
+    if pending := [status for status in statuses if status.state not in TERMINAL]:
+        yield Reason.NODES_PENDING, _progress(pending, statuses)
     elif trailing := [status.node for status in statuses if status.label_pending]:
         yield Reason.UPGRADE_LABELS_PENDING, f"verified, but the upgrade label is not quiet yet on {some(trailing)}"
+
+
+def _malformed(context: Context, statuses: Sequence[NodeStatus]) -> Blocker | None:
+    """Return the first malformed object. Those of excluded nodes do not count."""
+    if not context.malformed:
+        return None
+    excluded = {status.node for status in statuses if status.state is NodeState.EXCLUDED}
+    malformed = next((found for found in context.malformed if found.node not in excluded), None)
+    if malformed is None:
+        return None
+    name = "/".join(filter(None, (malformed.namespace, malformed.name)))
+    return Reason.MALFORMED_OBJECT, f"{malformed.kind} {name}: {malformed.problem}"
 
 
 def not_rendered(fleet: Fleet) -> Blocker | None:
@@ -215,8 +221,8 @@ def not_rendered(fleet: Fleet) -> Blocker | None:
         return reason, f"{what}, but its drivers run: that may change in a moment"
     if context.unmet:
         return Reason.EXPECTATION_UNMET, context.unmet
-    if unrendered := next(iter(context.unrendered.values()), ""):
-        return Reason.NOT_RENDERED, unrendered
+    if context.unrendered:
+        return Reason.NOT_RENDERED, context.unrendered
     if missing := _without_daemonset(fleet):
         return Reason.NOT_RENDERED, f"there is no driver DaemonSet for {missing}"
     return None
@@ -225,84 +231,47 @@ def not_rendered(fleet: Fleet) -> Blocker | None:
 def _without_daemonset(fleet: Fleet) -> str:
     """Return what has nodes but no DaemonSet: a new pool, which the operator renders next, or the whole fleet."""
     context = fleet.context
-    rendered = {ds.owner_uid for ds in context.drivers.values()}
+    daemonsets = [driver.daemonset for driver in context.drivers.values()]
+    rendered = {ds.owner_uid for ds in daemonsets}
     new = [pool for pool in context.sources if pool is not context.policy and pool.uid not in rendered]
-    none = not any(ds.desired > 0 for ds in context.drivers.values())
+    none = not any(ds.desired > 0 for ds in daemonsets)
     wanting = [view for view in fleet.nodes.values() if managed(view, context)] if new or none else []
     labels = [view.node.labels for view in wanting if view.node is not None]
     found = next((f"{pool} yet" for pool in new if any(map(pool.selects, labels))), "")
     return found or ("the nodes that need a driver" if none and wanting else "")
 
 
-def _malformed_blocker(context: Context, statuses: Sequence[NodeStatus]) -> Blocker | None:
-    """Return the first malformed object. Pods of excluded nodes do not count."""
-    excluded = {status.node for status in statuses if status.state is NodeState.EXCLUDED}
-    malformed = next((found for found in context.malformed if found.node not in excluded), None)
-    if malformed is None:
-        return None
-    name = "/".join(filter(None, (malformed.namespace, malformed.name)))
-    return Reason.MALFORMED_OBJECT, f"{malformed.kind} {name}: {malformed.problem}"
-
-
-def blind_to_intent(context: Context) -> bool:
-    """Return whether a malformed object could make an unsettled node look settled. Then nothing is restarted."""
-    return any(malformed.kind in INTENT_KINDS for malformed in context.malformed)
-
-
 def success(statuses: Sequence[NodeStatus], memory: Memory, context: Context) -> Blocker:
     """Return what a run that is done reports."""
-    noun, plugins = context.stack.plugin.noun, context.plugins.named
-    others = except_verified(statuses)
-    verified = len(statuses) - len(others)
-    excluded = sum(status.state is NodeState.EXCLUDED for status in others)
-    rest = f"; {excluded} nodes are excluded" if excluded else ""
-    joined = sum(status.reason is Reason.NODE_JOINED for status in others)
-    rest += f", {joined} of them because they joined during the run" if joined else ""
-    kinds = [(ds, context.plugins.of_kind(ds.uid).publisher) for ds in plugins]
-    published = [publisher in ds.images for ds, publisher in kinds if publisher]
+    noun, plugins = context.stack.plugin.noun, context.plugins
+    kinds = [(daemonset, plugins.of_kind(daemonset.uid).publisher) for daemonset in plugins.named]
+    published = [publisher in daemonset.images for daemonset, publisher in kinds if publisher]
     loaded = "the loaded driver" + (f" ({UNPUBLISHED})" if published and not any(published) else "")
+    verified = sum(status.reason is Reason.VERIFIED for status in statuses)
+    excluded = [status for status in statuses if status.state is NodeState.EXCLUDED]
+    rest = f"; {len(excluded)} nodes are excluded" if excluded else ""
+    joined = sum(status.reason is Reason.NODE_JOINED for status in excluded)
+    rest += f", {joined} of them because they joined during the run" if joined else ""
     if memory.restarted:
         message = f"{memory.restarted} {noun}s were restarted, {verified} run on {loaded}{rest}"
         return Reason.REFRESHED, message
-    evicted = next(filter(None, context.evicted.values()), "")
-    by_itself = f" (the driver manager evicts them before it reloads a driver: {evicted})" if evicted else ""
-    return Reason.NOTHING_STALE, f"no {noun} needed a restart, {verified} run on {loaded}{by_itself}{rest}"
+    return Reason.NOTHING_STALE, f"no {noun} needed a restart, {verified} run on {loaded}{rest}"
 
 
-def _progress(pending: Sequence[NodeStatus], eligible: int) -> str:
+def _progress(pending: Sequence[NodeStatus], statuses: Sequence[NodeStatus]) -> str:
     by_reason: dict[str, list[str]] = {}
     for status in pending:
         by_reason.setdefault(status.reason, []).append(status.node)
+    eligible = {status.node for status in statuses if status.state is not NodeState.EXCLUDED}
     waiting = "; ".join(f"{reason}: {some(nodes)}" for reason, nodes in by_reason.items())
-    return f"{eligible - len({status.node for status in pending})} of {eligible} nodes verified; {waiting}"
+    return f"{len(eligible - {status.node for status in pending})} of {len(eligible)} nodes verified; {waiting}"
 
 
-def _held_up(fleet: Fleet, statuses: Sequence[NodeStatus], others: Sequence[NodeStatus]) -> str:
-    """Return that nodes wait for a place in the upgrade that a failed node keeps, or "".
-
-    A node keeps its place while its driver fails, also before the upgrade controller marks it as failed.
-    """
-    known = [status for status in others if status.node in fleet.nodes]
-    states = {status.node: fleet.nodes[status.node].label(fleet.stack.upgrade.state) for status in known}
-    in_place = {node for node, state in states.items() if state not in {*names.STATES_QUIET, names.STATE_REQUIRED}}
-    crashing = {status.node for status in known if status.reason is Reason.DRIVER_FAILING}
-    failed = sorted(node for node in in_place if states[node] == names.STATE_FAILED or node in crashing)
-    waiting = [status.node for status in known if states[status.node] == names.STATE_REQUIRED]
-    trailing = {status.node for status in statuses if status.label_pending}
-    if not failed or not waiting or (in_place | trailing) - set(failed):
-        return ""
-    keep = "fails and keeps its place" if len(failed) == 1 else "fail and keep their places"
-    return f"; {some(failed)} {keep} in the upgrade, for which {some(waiting)} wait{'s' if len(waiting) == 1 else ''}"
-
-
-# The operator is quiet.
-
-
-LONGEST_PREFIX: Final = 58
-"""Characters of the ReplicaSet's name with a hyphen that a pod's name begins with.
-
-The API server appends five random characters and cuts the name to 63 (K8S ``apiserver/pkg/storage/names``).
-"""
+# The operator is quiet: it has rolled out, leads, and changes nothing.
+#
+# During an operator upgrade the old operator, which still runs, renders the new policy first. About 20 s later the new
+# operator renders it again from another template, and every node reloads its driver twice. So a run is not done before
+# the new operator leads and has been quiet. To refresh a node before that is harmless: the plugin becomes stale again.
 
 
 def operator_blocker(fleet: Fleet, timers: Timers) -> Blocker | None:
@@ -327,9 +296,11 @@ def operator_blocker(fleet: Fleet, timers: Timers) -> Blocker | None:
     if _another_leads(deployment, lease, current):
         message = f"the operator's Lease is still held by {lease.holder}, not by a pod of {current.name}"
         return Reason.OPERATOR_NOT_LEADING, message
-    # If the leader's name does not contain the whole name of its ReplicaSet, it may be an old or a new pod.
+    # If the leader's name does not contain the whole name of its ReplicaSet, it may be an old or a new pod. An
+    # image that cannot be compared does not show that the operator has rendered the policy.
     named = not deployment.named_by_host and _prefix(current).endswith("-")
-    quiet = context.settings.advanced.operator_quiet if named and _is_comparable(context) else unknown_quiet
+    known = named and all(map(comparable, context.sources))
+    quiet = context.settings.advanced.operator_quiet if known else unknown_quiet
     return _quiet_blocker(fleet, deployment, lease, quiet, timers)
 
 
@@ -358,14 +329,6 @@ def _another_leads(deployment: Deployment, lease: Lease, current: ReplicaSet) ->
 def _prefix(replicaset: ReplicaSet) -> str:
     """Return the prefix of the names of a ReplicaSet's pods. The API server cuts long names."""
     return f"{replicaset.name}-"[:LONGEST_PREFIX]
-
-
-def _is_comparable(context: Context) -> bool:
-    """Return whether the driver images show that the operator has rendered the policy.
-
-    An image that cannot be compared, or that an admission webhook rewrote, does not show it.
-    """
-    return not context.rewritten and all(comparable(source) for source in context.sources)
 
 
 def _quiet_blocker(
@@ -403,3 +366,62 @@ def _rolled_back(fleet: Fleet) -> bool:
     known = drivers.keys() & newest.keys()
     owned = (revision for revision in fleet.snapshot.revisions if revision.owner_uid in known)
     return any(revision.created > newest[revision.owner_uid].created for revision in owned)
+
+
+# Warnings in addition to the verdict: what could not be evaluated, and what may fail later.
+
+
+def warnings(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
+    """Yield the warnings of a decision."""
+    context = fleet.context
+    yield from about_names(context)
+    eligible = any(status.state is not NodeState.EXCLUDED for status in statuses)
+    for daemonset in context.plugins.named:
+        unwanted = [status.node for status in statuses if _is_unwanted(status, daemonset)]
+        if daemonset.desired == 0 and eligible:
+            yield f"{daemonset} has no desired pods (DESIRED=0): check its nodeSelector and the nodes' labels"
+        elif unlabelled := [name for name in unwanted if _lacks_label(fleet.nodes[name], daemonset)]:
+            wanted = ",".join(f"{key}={value}" for key, value in daemonset.node_selector.items())
+            yield f"{daemonset} runs no pod on {some(unlabelled)}: its nodeSelector asks for {wanted}"
+    without_image = [source for source in context.sources if not comparable(source)]
+    if without_image and context.drivers:
+        quiet = int(context.settings.advanced.unknown_operator_quiet.total_seconds())
+        yield (
+            f"{without_image[0]} names no driver image to compare with: its nodes were evaluated only by the "
+            f"DaemonSet's generation, the pods' revision and {quiet} s without a change"
+        )
+    for reason in (Reason.MANUAL_UPGRADE, Reason.LABELS_MISSING):
+        found = [status for status in statuses if status.reason is reason and status.state is NodeState.EXCLUDED]
+        if found:
+            what = remedy(reason, context.stack, found[0].node, found[0].subject)
+            yield f"excluded: {some([status.node for status in found])}. {what}"
+    if cordoned := _cordoned(fleet, statuses):
+        yield f"cordoned, and so counted against the policy's maxUnavailable: {some(cordoned)}"
+    if context.prerequisites:
+        yield from moments.failed_changes(fleet)
+
+
+def _cordoned(fleet: Fleet, statuses: Sequence[NodeStatus]) -> list[str]:
+    """Return the idle nodes that are cordoned while others wait for their turn, and may block the upgrade."""
+    if not fleet.stack.upgrade.counts_unavailable:
+        return []
+    if not any(Trait.WAITS_FOR_TURN in status.reason.traits for status in statuses):
+        return []
+    cordoned = {name for name, node in fleet.snapshot.nodes.items() if node.cordoned}
+    idle = (status.node for status in statuses if status.state in TERMINAL and not status.label_pending)
+    return [name for name in dict.fromkeys(idle) if name in cordoned]
+
+
+def about_names(context: Context) -> Iterator[str]:
+    """Yield a warning about each driver client in the settings that is not refreshed."""
+    for missing in context.plugins.missing:
+        yield f"no DaemonSet that may be restarted matches the driver client {missing}"
+
+
+def _is_unwanted(status: NodeStatus, daemonset: DaemonSet) -> bool:
+    return status.reason is Reason.NOTHING_TO_REFRESH and status.daemonset_uid == daemonset.uid
+
+
+def _lacks_label(view: NodeView, daemonset: DaemonSet) -> bool:
+    """Return whether a node lacks a label that a DaemonSet selects nodes by."""
+    return any(view.label(key) != value for key, value in daemonset.node_selector.items())

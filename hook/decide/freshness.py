@@ -67,7 +67,7 @@ def evaluate(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, moments: 
     """Return the freshness of a plugin on its node's ready driver, and after these moments."""
     starts = [container.started_at for container in plugin.containers if container.started_at is not None]
     ready = driver.containers_ready_since
-    if old := not_started_after(plugin, moments):
+    if moments and (old := not_started_after(plugin, moments)):
         return Evidence(Freshness.STALE, old)
     if old := _older_than_driver(plugin, driver, stack):
         return Evidence(Freshness.STALE, old)

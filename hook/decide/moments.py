@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.decide.fleet import Context, Fleet, NodeView
-    from hook.decide.record import Memory
     from hook.objects import Pod
     from hook.objects.stacks import NodeChange
 
@@ -45,7 +44,7 @@ def blocker(view: NodeView, context: Context) -> NodeBlocker | None:
             message = f"there is no {prerequisite.title} DaemonSet, but the settings (refreshAfter) name it"
             return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
         live = [pod for pod in live_pods(view.prerequisite_pods) if pod.owner_uid in owners]
-        replaced = any(pod.uid in view.outdated and owners[pod.owner_uid].rolling for pod in live)
+        replaced = any(context.is_outdated(pod) and owners[pod.owner_uid].rolling for pod in live)
         if len(live) != 1 or provided_since(live[0]) is None or replaced:
             message = f"its {prerequisite.title} pod is missing, not ready or about to be replaced"
             return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
@@ -56,7 +55,7 @@ def blocker(view: NodeView, context: Context) -> NodeBlocker | None:
     return None
 
 
-def of(view: NodeView, context: Context, memory: Memory) -> Iterator[Moment]:
+def of(view: NodeView, context: Context) -> Iterator[Moment]:
     """Yield what the plugins of a node must start after in addition to the driver."""
     for prerequisite, owners in context.prerequisites.items():
         change = prerequisite.change
@@ -69,7 +68,7 @@ def of(view: NodeView, context: Context, memory: Memory) -> Iterator[Moment]:
             at, merged = view.node.written.get(change.label, (None, False))
             event = f"the {change.title} of its node ended"
             event = f"the latest moment at which {event}" if merged else event
-            yield Moment(event, at, f"{change.label}/{f'merged/{memory.changes.get(view.name, 0)}' if merged else at}")
+            yield Moment(event, at, f"{change.label}/{'merged' if merged else at}")
 
 
 def not_started_after(plugin: Pod, moments: Sequence[Moment]) -> str:

@@ -43,6 +43,8 @@ class Trait(Enum):
     the plugin."""
     PLUGIN_DOWN = auto()
     """The plugin does not publish or prepare devices: it is starting, or has failed."""
+    TIMED = auto()
+    """The state may end with time alone, without a change in the cluster."""
     PASSING = auto()
     """The state normally lasts seconds, so it is logged at debug level only."""
 
@@ -360,6 +362,7 @@ class Reason(Row):
         "PluginNotReady",
         "The plugin's pod is not Ready, or crashed a moment ago.",
         Trait.FRESH,
+        Trait.TIMED,
         Trait.PLUGIN_DOWN,
         look=_LOGS,
     )
@@ -436,7 +439,7 @@ class Reason(Row):
     UNNAMED_PLUGIN = row(
         "UnnamedPlugin",
         "A DaemonSet looks like a DRA kubelet plugin but is not in plugin.names, so this program does not restart "
-        "its pods. A stale pod fails the run. Set plugin.names to the names of all plugins: the value replaces the "
+        "its pods. It fails the run at once. Set plugin.names to the names of all plugins: the value replaces the "
         "default names.",
         look=_DAEMON_SETS,
     )

@@ -1,4 +1,4 @@
-"""What this program did to a plugin on a node: one record each, which decides whether and when it acts again.
+"""What the program remembers between two decisions: above all, what it did to each plugin on each node.
 
 A pod that came after a restart under the same load of its driver is fresh, so no restart is repeated under one load. A
 restart that the API server refused needs manual action. A Job fails the node. The controller reports the node at once
@@ -6,26 +6,26 @@ and tries again, because the cause (an admission policy) may be fixed by then. T
 further one waits twice as long as the previous one, up to a limit. The count starts again once a plugin was verified
 on the node and its driver has been reloaded since.
 
-Records are in memory only, so a new leader starts without any: at most one extra restart per process that
-ends. Only the kubelet's backoff limits a process that ends again and again (docs/dev/reliability.md, "Not survived").
+A process that loses its memory loses time, never correctness. A new leader starts without any: at most one extra
+restart per process that ends. Only the kubelet's backoff limits a process that ends again and again
+(docs/dev/reliability.md, "Not survived").
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Patience
 from hook.format import timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
-    from datetime import datetime
 
-    from hook.decide.fleet import Context, Fleet
+    from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.result import NodeStatus, StalePod
     from hook.objects import Pod
     from hook.settings import Settings
@@ -38,189 +38,65 @@ CLOCK_TOLERANCE: Final = timedelta(seconds=3)
 MOST_DOUBLINGS: Final = 22
 """Limit on doublings, to prevent an overflow. 2^22 s is longer than any duration that a flag accepts."""
 
+LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+Key = tuple[str, str]
+"""Node, and UID of the plugin's DaemonSet."""
+
+
+class Trouble(NamedTuple):
+    """A request to delete a pod that failed, and is tried again."""
+
+    pod: str
+    why: str
+    at: datetime
+
 
 @dataclass(frozen=True, slots=True)
-class RestartRecord:
-    """Record of a restart that was issued."""
+class Record:
+    """What was done to a plugin on a node: its last restart, if there was one."""
 
-    pod_uid: str
-    load: str
-    at: datetime
-    others: frozenset[str] = frozenset()
-    """UIDs of pods that ran next to it. None of them replaced it."""
-    orphan: bool = False
-    """No DaemonSet controlled the pod. An admission policy may refuse its deletion until a DaemonSet adopts it."""
+    pod: str = ""
+    """UID of the pod that was deleted."""
+    before: frozenset[str] = frozenset()
+    """UIDs of the pods that ran there then, with that of the deleted one. None of them replaced it."""
+    load: str = ""
+    """The load of the driver under which the pod was stale. Empty if the restart proves nothing any more."""
+    at: datetime = LONG_AGO
+    tries: int = 0
+    """Consecutive restarts without a verified plugin, including this one."""
     refused: str = ""
     """The API server's message, if it refused the restart for good."""
     came_back: bool = False
     """A plugin was verified on the node since."""
-    tries: int = 1
-    """Consecutive restarts without a verified plugin, including this one."""
+    trouble: Trouble | None = None
 
-    @classmethod
-    def of(cls, pod: StalePod, at: datetime, before: RestartRecord | None, refused: str = "") -> RestartRecord:
-        """Return the record of a restart that was issued, or refused for good, after an earlier one."""
-        again = before is not None and before.load == pod.load and pod.uid in before.others
-        return cls(
-            pod.uid,
-            pod.load,
-            at,
-            # Those that ran next to this pod, and next to its predecessor if the load is the same.
-            others=pod.others & before.others if before is not None and again else pod.others,
-            orphan=pod.orphan,
-            refused=refused,
-            tries=before.tries_with(pod) if before is not None else 1,
-        )
+    def after(self, pod: StalePod, at: datetime, refused: str) -> Record:
+        """Return the record of a restart that was issued, or refused for good, after this one."""
+        tries = 1 if self.served(pod) else self.tries + (bool(self.refused) or pod.uid not in self.before)
+        return Record(pod.uid, pod.others | {pod.uid}, pod.load, at, tries, refused)
 
     def served(self, pod: StalePod) -> bool:
         """Return whether a plugin was verified since, and is stale only because its driver was reloaded."""
         return self.came_back and self.load != pod.load
 
-    def pending(self, pod: StalePod) -> bool:
-        """Return whether this is the pod that was deleted and is still there: nothing was restarted yet."""
-        return self.pod_uid == pod.uid and not self.refused
+    @property
+    def awaited(self) -> bool:
+        """Return whether a pod was deleted, and no plugin was verified since."""
+        return bool(self.pod) and not self.refused and not self.came_back
 
-    def follows(self, pod: Pod) -> bool:
-        """Return whether a pod was created after this restart. Only the clock of the API server is compared.
+    def follows(self, pod: Pod, load: str) -> bool:
+        """Return whether a pod replaced the deleted one, under the same load of the driver.
 
-        A pod that is created next to the restarted one may be missing in what was seen then, if a watch was behind.
+        Only the clock of the API server is compared. A pod that is created next to the restarted one may be missing in
+        what was seen then, if a watch was behind.
         """
-        if pod.uid == self.pod_uid or pod.uid in self.others:
+        if not self.pod or self.refused or self.load != load or pod.uid in self.before:
             return False
         return pod.created is None or pod.created > self.at - CLOCK_TOLERANCE
 
-    def tries_with(self, pod: StalePod) -> int:
-        """Return the number of consecutive restarts without a verified plugin, including this one."""
-        if self.served(pod):
-            return 1
-        return self.tries if self.pending(pod) or pod.uid in self.others else self.tries + 1
 
-
-def restart_key(daemonset_uid: str, node: str) -> str:
-    """Return the key of one plugin on one node."""
-    return f"{daemonset_uid}/{node}"
-
-
-def came_back(restarts: Mapping[str, RestartRecord], verified: Iterable[NodeStatus]) -> dict[str, RestartRecord]:
-    """Return the records, by key, of plugins that were verified after their restart.
-
-    A status without a DaemonSet stands for all plugins of its node.
-    """
-    awaited = {key: record for key, record in restarts.items() if not record.came_back}
-    if not awaited:
-        return {}
-    nodes = {key.partition("/")[2] for key in awaited}
-    keys = {restart_key(status.daemonset_uid, status.node) for status in verified if status.node in nodes}
-    return {
-        key: replace(record, came_back=True)
-        for key, record in awaited.items()
-        if not keys.isdisjoint((key, restart_key("", key.partition("/")[2])))
-    }
-
-
-def matched(
-    status: NodeStatus,
-    settings: Settings,
-    restarts: Mapping[str, RestartRecord],
-    troubles: Mapping[str, str],
-    now: datetime,
-) -> NodeStatus:
-    """Return the status of a stale pod in the light of the last restart on its node.
-
-    A pod that this program deleted is restarting. If the API server refused the deletion, it needs manual action.
-    """
-    if status.reason is Reason.NOTHING_TO_REFRESH:
-        return _awaited_again(status, restarts.get(restart_key(status.daemonset_uid, status.node)))
-    stale = status.stale_pod
-    if stale is None:
-        return status
-    record = restarts.get(restart_key(stale.daemonset_uid, status.node))
-    if record is not None and not _is_about_another_pod(record, stale):
-        compare = _compared_in_controller if settings.is_controller else _compared_in_job
-        status = compare(status, stale, record, settings, now)
-    trouble = troubles.get(stale.uid) if status.reason is Reason.PLUGIN_STALE else None
-    if not trouble:
-        return status
-    message = f"{status.message}; restarting it failed: {trouble}"
-    return replace(status, reason=Reason.RESTART_FAILING, message=message, patience=Patience.DRIVER)
-
-
-def _awaited_again(status: NodeStatus, record: RestartRecord | None) -> NodeStatus:
-    """Let a node without a plugin wait if this run deleted its plugin, even if the DaemonSet desires none."""
-    if record is None or record.refused or record.came_back:
-        return status
-    return replace(
-        status,
-        state=NodeState.WAITING,
-        reason=Reason.PLUGIN_MISSING,
-        message=f"the plugin that was restarted here has not come back: {status.message}",
-        subject=status.plugin,
-        patience=Patience.PLUGIN,
-    )
-
-
-def _is_about_another_pod(record: RestartRecord, stale: StalePod) -> bool:
-    """Return whether the recorded restart does not apply to a pod.
-
-    The pod ran next to the one that was restarted, or the deletion was refused while it was an orphan and a DaemonSet
-    has adopted it since.
-    """
-    return stale.uid in record.others or (bool(record.refused) and record.orphan and not stale.orphan)
-
-
-def _compared_in_job(
-    status: NodeStatus, stale: StalePod, record: RestartRecord, _settings: Settings, now: datetime
-) -> NodeStatus:
-    """Evaluate a stale pod by the result of its restart under this load of the driver.
-
-    A deletion that no watch has shown yet is in progress, even if another load is seen already.
-    """
-    if record.pending(stale):
-        return _deleted(status, stale, record, now)
-    if record.load != stale.load or record.pod_uid != stale.uid:
-        return status
-    return status.failed(Reason.RESTART_REFUSED, _refused(status, record))
-
-
-def _compared_in_controller(
-    status: NodeStatus, stale: StalePod, record: RestartRecord, settings: Settings, now: datetime
-) -> NodeStatus:
-    """Evaluate a stale pod in the controller, which retries each failed restart after a longer pause."""
-    successor = record.pod_uid != stale.uid
-    until = held_until(record, stale, settings)
-    if until is None:
-        return status if successor else _deleted(status, stale, record, now)
-    if now >= until:
-        return status
-    later = f"the next try (number {record.tries + 1}) is at {timestamp(until)}"
-    if not successor:
-        return status.failed(Reason.RESTART_REFUSED, f"{_refused(status, record)}; {later}")
-    message = f"{status.message}, and its predecessor was never verified; {later}"
-    return replace(status, reason=Reason.RESTART_BACKED_OFF, message=message)
-
-
-def held_until(record: RestartRecord, pod: StalePod, settings: Settings) -> datetime | None:
-    """Return when a pod may be restarted after an earlier restart, or None if the earlier one does not delay it."""
-    if record.served(pod) or record.pending(pod):
-        return None
-    return record.at + _pause(record.tries, settings)
-
-
-def _pause(tries: int, settings: Settings) -> timedelta:
-    doubled: timedelta = settings.advanced.restart_backoff * 2 ** min(tries - 1, MOST_DOUBLINGS)
-    return min(doubled, settings.advanced.restart_backoff_max)
-
-
-def _deleted(status: NodeStatus, stale: StalePod, record: RestartRecord, now: datetime) -> NodeStatus:
-    """Show a stale pod as restarting, until the deletion must be repeated."""
-    if now - record.at >= ASK_AGAIN:
-        return status
-    message = f"plugin pod {stale.name} was deleted to restart it"
-    return replace(status, state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING, message=message)
-
-
-def _refused(status: NodeStatus, record: RestartRecord) -> str:
-    return f"{status.message}, and its deletion failed: {record.refused}"
+NOTHING: Final = Record()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,35 +106,26 @@ class Evaluation:
     fleet: Fleet
     statuses: Mapping[str, tuple[NodeStatus, ...]]
     """By node, sorted by name."""
-    passing: frozenset[str]
-    """Nodes whose statuses may change with the time alone."""
     now: datetime
-    restarts: Mapping[str, RestartRecord]
-    """The restarts that were known."""
+    records: Mapping[Key, Record]
+    """The records that were known."""
 
     def holds(self, context: Context, now: datetime) -> bool:
         """Return whether the statuses of nodes about which nothing changed are still true."""
-        return self.now <= now and self.fleet.context.lasting == context.lasting
+        return self.now <= now and self.fleet.context == context
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Since when conditions hold, which restarts were issued, and which nodes this run has seen."""
+    """Since when conditions hold, what was done to plugins, and which of their pods are fresh."""
 
     started: datetime
     """Start of the Job. All its retries share one deadline."""
     first_seen: Mapping[str, datetime] = field(default_factory=dict)
     """Since when a condition holds without interruption, by condition."""
-    restarts: Mapping[str, RestartRecord] = field(default_factory=dict)
-    """Last restart that was issued, by ``restart_key``."""
+    records: Mapping[Key, Record] = field(default_factory=dict)
     fresh: Mapping[str, str] = field(default_factory=dict)
     """Load under which a plugin pod was proven fresh, by its UID."""
-    troubles: Mapping[str, str] = field(default_factory=dict)
-    """Why a restart could not be issued and is tried again, by UID of the pod. The most recent one is last."""
-    changes: Mapping[str, int] = field(default_factory=dict)
-    """How many decisions have seen the devices of a node being changed, by node. A higher number is another change."""
-    eligible: frozenset[str] = frozenset()
-    """Nodes that were eligible at some time of this run."""
     saw_fleet: bool = False
     """Some node was eligible. If the fleet is gone after that, it may come back."""
     evaluation: Evaluation | None = field(default=None, compare=False, repr=False)
@@ -266,58 +133,66 @@ class Memory:
 
     @property
     def restarted(self) -> int:
-        """Return how many recorded restarts the API server accepted."""
-        return sum(not restart.refused for restart in self.restarts.values())
+        """Return on how many nodes the API server accepted a restart, of each plugin."""
+        return sum(bool(record.pod) and not record.refused for record in self.records.values())
 
-    def restart_of(self, daemonset_uid: str, node: str) -> RestartRecord | None:
-        """Return the last restart of a plugin that was issued on a node."""
-        return self.restarts.get(restart_key(daemonset_uid, node))
+    def of(self, node: str, daemonset_uid: str) -> Record:
+        """Return the record of a plugin on a node."""
+        return self.records.get((node, daemonset_uid), NOTHING)
 
     def asked(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> Memory:
-        """Record a restart that was issued, or refused for good."""
-        key = restart_key(pod.daemonset_uid, node)
-        record = RestartRecord.of(pod, at, self.restarts.get(key), refused)
-        return replace(self, restarts={**self.restarts, key: record})
+        """Record a restart that was issued, or refused for good.
 
-    def changing(self, nodes: Iterable[str]) -> Memory:
-        """Record that the devices of these nodes are being changed."""
-        seen = {node: self.changes.get(node, 0) + 1 for node in nodes}
-        return replace(self, changes={**self.changes, **seen}) if seen else self
-
-    def troubled(self, pod: StalePod, why: str) -> Memory:
-        """Record why a restart could not be issued. It is tried again."""
-        others = {uid: trouble for uid, trouble in self.troubles.items() if uid != pod.uid}
-        return replace(self, troubles={**others, pod.uid: why})
-
-    def with_verified(self, verified: Iterable[NodeStatus]) -> Memory:
-        """Record that plugins were verified after their restart.
-
-        A status without a DaemonSet stands for all plugins of its node.
+        The admission policy of the chart refuses an orphan, which it cannot know for a plugin, until a DaemonSet adopts
+        it.
         """
-        back = came_back(self.restarts, verified)
-        return replace(self, restarts={**self.restarts, **back}) if back else self
+        if refused and pod.orphan:
+            return self.troubled(node, pod, at, refused)
+        return self._with(node, pod, self.of(node, pod.daemonset_uid).after(pod, at, refused))
 
-    def with_fresh(self, statuses: Iterable[NodeStatus], existing: AbstractSet[str]) -> Memory:
-        """Record which pods were proven fresh, and forget pods that no longer exist."""
-        found = ((uid, load) for status in statuses for uid, load in status.fresh)
-        new = {uid: load for uid, load in found if uid in existing and self.fresh.get(uid) != load}
-        if not new and self.fresh.keys() <= existing:
+    def troubled(self, node: str, pod: StalePod, at: datetime, why: str) -> Memory:
+        """Record why a restart could not be issued. It is tried again."""
+        record = self.of(node, pod.daemonset_uid)
+        return self._with(node, pod, replace(record, trouble=Trouble(pod.uid, why, at)))
+
+    def _with(self, node: str, pod: StalePod, record: Record) -> Memory:
+        return replace(self, records={**self.records, (node, pod.daemonset_uid): record})
+
+    def evaluated(self, statuses: Iterable[NodeStatus], existing: AbstractSet[str]) -> Memory:
+        """Record which pods were proven fresh and which plugins verified. Forget pods that no longer exist."""
+        new: dict[str, str] = {}
+        verified: set[Key] = set()
+        for status in statuses:
+            new.update((uid, load) for uid, load in status.fresh if self.fresh.get(uid) != load)
+            if self.records and status.fresh and status.reason in (Reason.VERIFIED, Reason.MANUAL_UPGRADE):
+                verified.add((status.node, status.daemonset_uid))
+        back = dict(self._came_back(verified)) if verified else {}
+        fresh, records = self.fresh, self.records
+        if new or not fresh.keys() <= existing:
+            fresh = {uid: load for uid, load in {**fresh, **new}.items() if uid in existing}
+        return replace(self, fresh=fresh, records={**records, **back} if back else records)
+
+    def _came_back(self, verified: AbstractSet[Key]) -> Iterator[tuple[Key, Record]]:
+        """Yield the records of plugins that were verified. A status without a DaemonSet stands for all on its node."""
+        for key, record in self.records.items():
+            if not record.came_back and not verified.isdisjoint((key, (key[0], ""))):
+                yield key, replace(record, came_back=True)
+
+    def changing(self, views: Collection[NodeView]) -> Memory:
+        """Void all proofs on nodes whose devices are being changed: plugins must start after the change."""
+        if not views:
             return self
-        kept = {uid: load for uid, load in self.fresh.items() if uid in existing}
-        return replace(self, fresh={**kept, **new})
-
-    def about(self, daemonsets: AbstractSet[str], nodes: AbstractSet[str], pods: AbstractSet[str]) -> Memory:
-        """Forget all other plugins, nodes and pods."""
-        parts = ((key, key.partition("/")) for key in self.restarts)
-        gone = {key for key, (uid, _slash, node) in parts if uid not in daemonsets or node not in nodes}
-        kept = {key: record for key, record in self.restarts.items() if key not in gone}
+        names, pods = {view.name for view in views}, {pod.uid for view in views for pod in view.plugin_pods}
         return replace(
             self,
-            restarts=kept if gone else self.restarts,
-            troubles={uid: trouble for uid, trouble in self.troubles.items() if uid in pods},
-            changes={node: count for node, count in self.changes.items() if node in nodes},
-            eligible=self.eligible if self.eligible <= nodes else self.eligible & nodes,
+            records={key: replace(each, load="") if key[0] in names else each for key, each in self.records.items()},
+            fresh={uid: load for uid, load in self.fresh.items() if uid not in pods},
         )
+
+    def about(self, daemonsets: AbstractSet[str], nodes: AbstractSet[str]) -> Memory:
+        """Forget all other plugins and nodes: the memory of a run without an end must not grow."""
+        kept = {key: record for key, record in self.records.items() if key[0] in nodes and key[1] in daemonsets}
+        return self if len(kept) == len(self.records) else replace(self, records=kept)
 
 
 class Timers:
@@ -337,3 +212,72 @@ class Timers:
         """Return for how long a condition has held; zero if it is new."""
         since = self.first_seen.setdefault(condition, self._before.get(condition, self.now))
         return self.now - since
+
+
+# The status of a plugin in the light of its record.
+
+
+def compared(status: NodeStatus, record: Record, settings: Settings, now: datetime) -> NodeStatus:
+    """Return the status of a stale pod, or of a node without a plugin, in the light of what was done there before.
+
+    A pod that this program deleted is restarting. If the API server refused the deletion, it needs manual action.
+    """
+    stale = status.stale_pod
+    if stale is None:
+        return _awaited(status) if status.reason is Reason.NOTHING_TO_REFRESH and record.awaited else status
+    if record.pod == stale.uid or (record.pod and stale.uid not in record.before):
+        status = _after_restart(status, stale, record, settings, now)
+    if status.reason is not Reason.PLUGIN_STALE or record.trouble is None or record.trouble.pod != stale.uid:
+        return status
+    message = f"{status.message}; restarting it failed: {record.trouble.why}"
+    return replace(status, reason=Reason.RESTART_FAILING, message=message, patience=Patience.DRIVER)
+
+
+def _awaited(status: NodeStatus) -> NodeStatus:
+    """Let a node without a plugin wait if this run deleted its plugin, even if the DaemonSet desires none."""
+    return replace(
+        status,
+        state=NodeState.WAITING,
+        reason=Reason.PLUGIN_MISSING,
+        message=f"the plugin that was restarted here has not come back: {status.message}",
+        subject=status.plugin,
+        patience=Patience.PLUGIN,
+    )
+
+
+def _after_restart(
+    status: NodeStatus, stale: StalePod, record: Record, settings: Settings, now: datetime
+) -> NodeStatus:
+    """Return the status of a stale pod after a restart, of this pod or of its predecessor.
+
+    A Job repeats no restart that was refused. The controller retries each failed restart after a longer pause.
+    """
+    same = record.pod == stale.uid
+    if same and not record.refused:
+        # A deletion that no watch has shown is repeated after a while, whatever the load is by then.
+        message = f"plugin pod {stale.name} was deleted to restart it"
+        restarting = replace(status, state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING, message=message)
+        return restarting if now - record.at < ASK_AGAIN else status
+    refused = f"{status.message}, and its deletion failed: {record.refused}"
+    if not settings.is_controller:
+        return status.failed(Reason.RESTART_REFUSED, refused) if same and record.load == stale.load else status
+    until = held_until(record, stale, settings)
+    if until is None:
+        return status
+    if now >= until:
+        return status
+    later = f"the next try (number {record.tries + 1}) is at {timestamp(until)}"
+    if same:
+        return status.failed(Reason.RESTART_REFUSED, f"{refused}; {later}")
+    message = f"{status.message}, and its predecessor was never verified; {later}"
+    return replace(status, reason=Reason.RESTART_BACKED_OFF, message=message)
+
+
+def held_until(record: Record, pod: StalePod, settings: Settings) -> datetime | None:
+    """Return when a pod may be restarted after an earlier restart, or None if the earlier one does not delay it."""
+    return None if record.served(pod) else record.at + _pause(record.tries, settings)
+
+
+def _pause(tries: int, settings: Settings) -> timedelta:
+    doubled: timedelta = settings.advanced.restart_backoff * 2 ** min(tries - 1, MOST_DOUBLINGS)
+    return min(doubled, settings.advanced.restart_backoff_max)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from hook.decide.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from datetime import datetime
 
 Blocker = tuple[Reason, str]
-"""Why the end of a run is held back."""
+"""Why something is held back, as a reason and a message."""
 
 
 class NodeState(StrEnum):
@@ -114,7 +114,7 @@ class StalePod:
     others: frozenset[str] = frozenset()
     """UIDs of other live pods of the same DaemonSet on the node. None of them replaces it."""
     orphan: bool = False
-    """No DaemonSet controls the pod."""
+    """No DaemonSet controls the pod yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +157,6 @@ def except_verified(statuses: Iterable[NodeStatus]) -> list[NodeStatus]:
     """Return all statuses but those of verified plugins. Most of a large fleet are, and have nothing to examine."""
     verified = Reason.VERIFIED
     return [status for status in statuses if status.reason is not verified]
-
-
-def eligible_nodes(nodes: Iterable[str], others: Sequence[NodeStatus]) -> set[str]:
-    """Return the nodes of a fleet that are not excluded; `others` are the statuses that are not of verified plugins.
-
-    An excluded node has no other status. A node that was lost has one, although it is not in the fleet.
-    """
-    excluded = {status.node for status in others if status.state is NodeState.EXCLUDED}
-    return {*nodes, *(status.node for status in others)} - excluded
 
 
 def headline(decision: Decision) -> str:

@@ -153,8 +153,7 @@ class Cache:
         found = find_plugins(snapshot.daemonsets, self._settings)
         self._patience = self._patience.synced
         self._watch_what_policies_name(snapshot)
-        # A DaemonSet that looks like a plugin and is not named is never restarted, but reported if it is stale.
-        pods = [ListWatch(_pods_of(ds), read_pod) for ds in (*found.named, *found.unnamed)]
+        pods = [ListWatch(_pods_of(ds), read_pod) for ds in found.named]
         self._replace(PLUGIN_PODS, pods, UNUSED_SECONDS)
         self._watch_nodes(snapshot)
         self.workloads.watch()

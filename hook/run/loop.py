@@ -267,7 +267,7 @@ class ReconcileLoop:
         """Record the result of a restart in the memory."""
         memory, action = self.memory, result.action
         self.memory = (
-            memory.troubled(action.pod, result.trouble)
+            memory.troubled(action.node, action.pod, self._api.now(), result.trouble)
             if result.trouble
             else memory.asked(action.node, action.pod, self._api.now(), result.refused)
         )

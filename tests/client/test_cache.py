@@ -19,7 +19,7 @@ from hook.kube.resources import PODS, RESOURCE_SLICES, policies_of
 from hook.kube.retry import Patience
 from hook.objects import Malformed, read_pod
 from hook.objects.stacks import GPU_OPERATOR
-from hook.settings import Plugin, Settings
+from hook.settings import Settings
 from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, Said, Server, bounded, refused, serving, until
 from tests.fixtures.cluster import Cluster, cluster, stale
@@ -96,14 +96,6 @@ def test_a_fleet_is_read() -> None:
         assert snapshot.slices
         assert cache.out_of_sync is None
         until(lambda: server.count("watch=true") >= 10, "all of it is watched")
-
-
-def test_pods_of_look_alike_plugins_are_read() -> None:
-    """A DaemonSet that looks like a plugin and is not named is never restarted, but reported if it is stale."""
-    named = Settings(plugin=Plugin(names=("another",)))
-    with watching(cluster(), named) as (cache, _server, _shows):
-        assert len(cache.snapshot().plugin_pods) == 1
-        assert cache.watch_plugins() == ()
 
 
 def test_a_change_wakes_a_wait_once() -> None:

@@ -82,7 +82,7 @@ def test_a_failed_node_that_holds_up_others_is_reported_meanwhile(caplog: pytest
         .change("node", labelled("b", state="upgrade-required"), "b")
     )
     found.change("node", labelled("a", state="upgrade-failed"), "a")
-    held_up = "a fails and keeps its place in the upgrade, for which b waits"
+    held_up = "UpgradeFailed: a; DriverOutdated: b"
     with serving(Shown(found)) as server:
         run = runner(server)
         run._cache.start()

@@ -211,7 +211,7 @@ def test_a_deletion_without_an_answer_is_given_up_by_a_cache_in_sync_only(
         looped.decide(stale_fleet().seen())
         monkeypatch.setattr(Cache, "out_of_sync", None)
         looped.decide(stale_fleet().only("plugin-pod").seen())
-    assert (looped.restarter.restarted, len(looped.memory.restarts)) == (ours, ours)
+    assert (looped.restarter.restarted, len(looped.memory.records)) == (ours, ours)
 
 
 def test_a_signal_forgets_no_restart_that_was_granted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,7 @@ def test_a_signal_forgets_no_restart_that_was_granted(monkeypatch: pytest.Monkey
                 looped.act(decided(*wave(WAVE)), 60)
     finally:
         signal.signal(signal.SIGTERM, before)
-    names = {record.pod_uid for record in looped.memory.restarts.values()}
+    names = {record.pod for record in looped.memory.records.values()}
     assert names == {f"uid-p{number:02}" for number in range(WAVE)} - {"uid-p05"}
     assert looped.restarter.restarted == WAVE - 1
 
@@ -308,7 +308,7 @@ def test_a_missing_permission_ends_a_run() -> None:
         looped, _cache, _recorder = looping(server)
         with pytest.raises(PermissionDeniedError, match="permission missing: delete pods in namespace dra"):
             looped.act(decided(*wave(WAVE)), 60)
-        assert [("uid-p00", "")] == [(record.pod_uid, record.refused) for record in looped.memory.restarts.values()]
+        assert [("uid-p00", "")] == [(record.pod, record.refused) for record in looped.memory.records.values()]
 
 
 def test_two_decisions_are_a_second_apart(monkeypatch: pytest.MonkeyPatch) -> None:

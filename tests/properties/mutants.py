@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.node import SettledNode
     from hook.decide.result import NodeStatus
-    from hook.objects import Pod
+    from hook.objects import Pod, Snapshot
     from tests.properties.breaking import Function
 
 SECOND: Final = timedelta(seconds=1)
@@ -63,9 +63,9 @@ def _has_ready_policy(context: Context) -> bool:
     return context.policy is not None and context.policy.state == "ready"
 
 
-def _as_labelled(pod: Pod, view: NodeView, context: Context) -> NodeView:
+def _as_labelled(pod: Pod, view: NodeView, context: Context) -> Context:
     upgraded = view.label(context.stack.upgrade.state) == "upgrade-done"
-    return replace(view, outdated=frozenset() if upgraded else frozenset({pod.uid}))
+    return _of_newest_revision(pod, context) if upgraded else replace(context, newest={})
 
 
 def _without_skip(view: NodeView, context: Context) -> NodeView:
@@ -74,27 +74,22 @@ def _without_skip(view: NodeView, context: Context) -> NodeView:
     return replace(view, node=node and replace(node, labels=labels))
 
 
-def _waited_longer(pod: Pod) -> Pod:
-    later = (replace(one, finished_at=one.finished_at and one.finished_at + SECOND) for one in pod.init_containers)
-    return replace(pod, init_containers=tuple(later))
-
-
 def _without_restarts(pod: Pod) -> Pod:
     return replace(pod, containers=tuple(replace(one, restarts=0) for one in pod.containers))
 
 
 def _recorded(node: SettledNode, **change: Any) -> SettledNode:  # noqa: ANN401 - values of its fields
-    restarts = {key: replace(each, **change) for key, each in node.memory.restarts.items()}
-    return replace(node, memory=replace(node.memory, restarts=restarts))
+    records = {key: replace(each, **change) for key, each in node.memory.records.items()}
+    return replace(node, memory=replace(node.memory, records=records))
 
 
-def _of_newest_revision(node: SettledNode) -> SettledNode:
-    return replace(node, view=replace(node.view, outdated=frozenset()))
+def _of_newest_revision(pod: Pod, context: Context) -> Context:
+    newest = {uid: replace(one, hash=pod.hash) for uid, one in context.newest.items()}
+    return replace(context, newest=newest)
 
 
-def _on_delete(context: Context) -> Context:
-    drivers = {uid: replace(daemonset, rolling=False) for uid, daemonset in context.drivers.items()}
-    return replace(context, drivers=drivers)
+def _on_delete(snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, daemonsets=tuple(replace(one, rolling=False) for one in snapshot.daemonsets))
 
 
 def _with_policy(seen: Fleet, **changed: Any) -> Fleet:  # noqa: ANN401 - any field of a policy
@@ -115,11 +110,11 @@ MUTANTS: Final = (
     Mutant("the-policys-ready-settles-a-node", WrongRestartError, "hardly_ready", nodes._driver_blocker,
            lambda original, pod, view, context: None if _has_ready_policy(context) else original(pod, view, context)),
     Mutant("upgrade-done-is-done", DoneTooEarlyError, "label_lag", nodes._driver_blocker,
-           lambda original, pod, view, context: original(pod, _as_labelled(pod, view, context), context)),
+           lambda original, pod, view, context: original(pod, view, _as_labelled(pod, view, context))),
     Mutant("as-late-as-ready-is-later", DoneTooEarlyError, "second_of_ready", freshness.started_after,
            lambda original, pod, moment: original(pod, moment and moment - SECOND)),
-    Mutant("as-late-as-started-is-later", DoneTooEarlyError, "second_of_start", freshness._saw_this_driver,
-           lambda original, pod, *driver: original(_waited_longer(pod), *driver)),
+    Mutant("as-late-as-started-is-later", DoneTooEarlyError, "second_of_start",
+           freshness.driver_started, lambda original, *driver: (moment := original(*driver)) and moment - SECOND),
     Mutant("ready-for-containers-ready", WrongRestartError, "blips", parts.condition,
            lambda original, found, kind: original(found, "Ready" if kind == "ContainersReady" else kind)),
     Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", DaemonSet.observed, always(True)),
@@ -127,7 +122,7 @@ MUTANTS: Final = (
     Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", nodes._evaluate_absent,
            lambda original, ds, node: original(ds, replace(node, view=replace(node.view, node=None)))),
     Mutant("labels-gone-are-no-gpu", DoneTooEarlyError, "labels", nodes._unlabelled,
-           lambda original, view, context: original(replace(view, driver_pods=(), plugin_pods=()), context)),
+           lambda original, view, context: original(replace(view, driver_pods=(), plugins={}), context)),
     Mutant("one-read-is-enough", DoneTooEarlyError, "stale_watch", job.Runner._confirmed,
            lambda _original, _runner, decision: decision),
     Mutant("the-unloader-is-not-asked", DoneTooEarlyError, "crash_in_place", freshness._unloaded_before_start,
@@ -143,50 +138,56 @@ MUTANTS: Final = (
     Mutant("a-pod-that-goes-still-counts", DoneTooEarlyError, "about_to_go", Pod.live,
            lambda original, pod: original(replace(pod, deleting=False))),
     Mutant("the-youngest-revision-is-the-newest", WrongRestartError, "taken_back", fleet._newest,
-           lambda _original, revisions: {one.owner_uid: one for one in sorted(revisions, key=lambda one: one.created)}),
-    Mutant("the-driver-daemonsets-image-is-not-compared", WrongRestartError, "operator_lag", fleet._shows,
+           lambda original, revisions, owners: original(
+               {one.owner_uid: one for one in sorted(revisions, key=lambda one: one.created)}.values(), owners)),
+    Mutant("the-driver-daemonsets-image-is-not-compared", WrongRestartError, "operator_lag", fleet._has_version,
            always(True)),
     Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", Deployment.rolled_out,
            always(True)),
     Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", end._another_leads, always(False)),
     Mutant("a-side-container-undoes-a-restart", WrongRestartError, "side_probed", nodes._is_successor,
-           lambda original, pod, node: original(pod, node) and freshness.started_after(
+           lambda original, pod, plugin, node: original(pod, plugin, node) and freshness.started_after(
                pod, node.driver.containers_ready_since)),
-    Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", fleet.unrendered_drivers,
-           lambda original, drivers, policy, intents, *rest: original(
-               [one for one in drivers if one.uid in intents], policy, intents, *rest)),
+    Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", fleet._difference,
+           lambda original, owner, source, *rest, **how: original(owner, source, *rest, **how) if source else ""),
     Mutant("no-quiet-time", DoneTooEarlyError, "second_render", end._quiet_blocker, always(None)),
     Mutant("a-skipped-node-is-refreshed", WrongRestartError, "skipped", nodes.excluded,
            lambda original, view, context: original(_without_skip(view, context), context)),
     Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", run._out_of_patience,
            lambda original, status, chosen, timers: original(
                status, replace(chosen, node_timeout=AT_ONCE), timers)),
-    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", run.DisruptionBudget.allows,
-           lambda original, left, **how: original(replace(left, number=None), **how)),
-    Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", nodes.manual_upgrade, always(None)),
+    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", run._budget,
+           lambda original, *seen: replace(original(*seen), number=run.UNLIMITED)),
+    Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", fleet._drivers,
+           lambda original, *seen: {uid: replace(one, manual="") for uid, one in original(*seen).items()}),
     Mutant("what-people-upgrade-is-never-stale", DoneTooEarlyError, "by_hand_in_place", nodes._with_outdated_driver,
            lambda original, statuses, manual: original(_turn(statuses, NodeState.STALE, NodeState.VERIFIED), manual)),
     Mutant("an-outdated-driver-publishes-the-wanted-version", WrongEndError, "by_hand_in_place", nodes._unproven,
-           lambda original, pod, node: original(pod, _of_newest_revision(node))),
-    Mutant("rolling-pods-are-upgraded-by-people", DoneTooEarlyError, "rolling_by_hand", nodes.manual_upgrade,
-           lambda original, driver, view, context: original(driver, view, _on_delete(context))),
+           lambda original, pod, plugin, node: original(
+               pod, plugin, replace(node, context=_of_newest_revision(node.driver, node.context)))),
+    Mutant("rolling-pods-are-upgraded-by-people", DoneTooEarlyError, "rolling_by_hand", fleet._drivers,
+           lambda original, snapshot, *rest: original(_on_delete(snapshot), *rest)),
     Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", fleet.context_of,
            lambda original, *args: replace(original(*args), deployed=False)),
     Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", end.policy_withdrawn,
            lambda original, context, _statuses, timers: original(context, (), timers)),
-    Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
-           lambda original, pods, _heirs: original(pods, ())),
+    Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet.Plugins.owner_of,
+           lambda original, known, pod: original(known, pod) if pod.owner_uid else ""),
     Mutant("a-pod-that-was-there-came-of-a-restart", DoneTooEarlyError, "doubled_plugin", nodes._is_successor,
-           lambda original, pod, node: original(pod, _recorded(node, at=LONG_AGO, others=frozenset()))),
+           lambda original, pod, plugin, node: original(
+               pod, plugin, _recorded(node, at=LONG_AGO, before=frozenset()))),
     Mutant("what-was-not-seen-was-not-there", DoneTooEarlyError, "unseen_plugin", nodes._is_successor,
-           lambda original, pod, node: original(pod, _recorded(node, at=LONG_AGO))),
+           lambda original, pod, plugin, node: original(pod, plugin, _recorded(node, at=LONG_AGO))),
     Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness.ready_since,
            lambda original, pod, _container: original(pod, "")),
     Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", nodes._evidence,
-           lambda original, pod, kind, node: original(
-               pod, kind, replace(node, memory=replace(node.memory, fresh={})))),
-    Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", fleet.rewritten, always("")),
-    Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", fleet._tag, always(".*")),
+           lambda original, pod, plugin, node: original(
+               pod, plugin, replace(node, memory=replace(node.memory, fresh={})))),
+    Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", fleet._has_version,
+           lambda original, image, policy, *rest: original(image, policy, *rest) and image.startswith(
+               f"{policy.repository}/{policy.image}")),
+    Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", fleet._has_version,
+           always(True)),
     Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", end._quiet_blocker,
            lambda original, seen, *rest: original(_counting_writes(seen), *rest)),
     Mutant("a-failed-plugin-keeps-its-place", WrongEndError, "place_given_back", run._given_back, always(0)),
@@ -196,12 +197,12 @@ MUTANTS: Final = (
            lambda _original, judged, *_rest: judged),
     Mutant("the-first-failure-ends-it", WrongEndError, "trouble_beside_work", run._failure,
            lambda original, blockers, judged, *rest: original(
-               blockers, [one for one in judged if run._has_failed(one)], *rest)),
+               blockers, [one for one in judged if one.state is NodeState.FAILED], *rest)),
     Mutant("no-deadline", WrongEndError, "out_of_time", run._phase,
-           lambda original, blockers, statuses, progress, context, timers: original(
-               blockers, statuses, progress, _with(context, timeout=YEARS), timers)),
-    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", run.DisruptionBudget.allows,
-           lambda original, left, **how: original(replace(left, share=None), **how)),
+           lambda original, blockers, statuses, memory, seen, timers: original(
+               blockers, statuses, memory, replace(seen, context=_with(seen.context, timeout=YEARS)), timers)),
+    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", run._budget,
+           lambda original, *seen: replace(original(*seen), share=run.UNLIMITED)),
     Mutant("no-pause", WrongRestartError, "never_well", record.held_until, always(None)),
     Mutant("pauses-do-not-grow", WrongRestartError, "never_well", record._pause,
            lambda original, _count, chosen: original(1, chosen)),

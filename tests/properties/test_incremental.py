@@ -179,7 +179,7 @@ class Course:
             if how in done:
                 self.memory = self.memory.asked(action.node, action.pod, self.now, done[how])
             else:
-                self.memory = self.memory.troubled(action.pod, "no answer")
+                self.memory = self.memory.troubled(action.node, action.pod, self.now, "no answer")
 
 
 def crash(course: Course, number: int, seconds: float) -> None:
@@ -374,9 +374,9 @@ INPUTS: Final[dict[str, tuple[str, Callable[[Course], object], object, str, obje
         "done", lambda course: course.found.change("policy", {"spec": {"driver": {"version": "999.1.1"}}}),
         Context, "__eq__", lambda *_contexts: True,
     ),
-    "time": ("done", _time_passes, run, "_is_passing", lambda *_view: False),
+    "time": ("done", _time_passes, run, "_timed", lambda _before: set()),
     "clock": ("done", _clock_goes_back, Evaluation, "holds", _ever),
-    "record of a restart": ("stale", _is_recorded_late, run, "_restarted_on", lambda *_records: set()),
+    "record of a restart": ("stale", _is_recorded_late, run, "_recorded_since", lambda *_records: set()),
 }  # fmt: skip
 """A scene, what happens in it, and a rule that misses that."""
 

@@ -15,7 +15,16 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Decision
 from hook.objects import names
 from hook.settings import DriverClient, Expect, Plugin, Settings
-from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, stale, stale_plugin, without_operator
+from tests.fixtures.cluster import (
+    LATER,
+    Cluster,
+    cluster,
+    labelled,
+    not_ready_since,
+    stale,
+    stale_plugin,
+    without_operator,
+)
 from tests.fixtures.limits import FOLLOWING, down
 from tests.fixtures.modes import (
     Pool,
@@ -250,13 +259,10 @@ def later() -> Iterator[tuple[str, Decision]]:
         yield "refused", refused.look(9)
         reloaded = new.put("driver-pod", driver_pod(started=9, restarts=1))
         yield "driver reloaded again", run.then(reloaded).look(9)
-    run = Run(cluster("a", "b"))
-    run.look()
-    yield "labels and pods lost", run.then(unlabelled(cluster("a", "b")).drop("plugin-pod", "plugin-b")).look(1)
     run = Run(stale())
     pod = run.look().statuses[0].stale_pod
     assert pod is not None
-    run.memory = run.memory.troubled(pod, "no answer")
+    run.memory = run.memory.troubled("gpu-0", pod, LATER, "no answer")
     yield "in trouble", run.look(5)
 
 

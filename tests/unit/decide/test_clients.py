@@ -9,6 +9,7 @@ from hook.objects import read_daemonset
 from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN
 from hook.settings import DriverClient, Plugin, Settings
 from tests.fixtures.cluster import cluster, reasons, stale, stale_plugin
+from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import wants, with_exporter
 from tests.fixtures.objects import Object, merged, obj, plugin_pod
 from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, pods, unnamed
@@ -119,7 +120,7 @@ def test_a_driver_client_that_matches_nothing_or_may_not_be_restarted_is_reporte
     found = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
     decision, _memory = found.decide(given)
     assert (Phase.SKIP, Reason.NO_PLUGIN) == (decision.phase, decision.reason)
-    assert any("gpu-operator/nvidia-driver-daemonset loads a driver" in one for one in decision.warnings)
+    assert ["no DaemonSet that may be restarted matches the driver client"] == [one[:60] for one in decision.warnings]
     # A driver client that is a plugin is treated as one, also under another name.
     again = DriverClient("nvidia-dra-driver-gpu", PLUGIN)
     assert stale().decide()[0] == stale().decide(settings(again))[0]
@@ -162,19 +163,14 @@ def test_only_the_plugin_of_the_stack_shows_that_a_node_has_a_device() -> None:
     assert Reason.LABELS_MISSING is lost.decide(settings(EXPORTER))[0].statuses[-1].reason
 
 
-def test_a_stale_plugin_under_an_unknown_name_is_no_success() -> None:
-    """It may not be restarted, so the run ends with a failure that names it, once nothing else can progress."""
-    old = plugin_pod(waited=-501, started=-500)
-    run = Run(unnamed(cluster(), old))
-    decision = run.look()
-    assert (Phase.FAIL, Reason.UNNAMED_PLUGIN, []) == (decision.phase, decision.reason, deleted(decision))
-    assert ["Verified", "UnnamedPlugin"] == reasons(decision.statuses)
-    assert NodeState.STALE is decision.statuses[1].state
-    assert "nvidia-dra-driver-gpu/mine-0" == decision.statuses[1].subject
-    busy, _memory = unnamed(stale(), old).decide()
-    assert (Phase.WAIT, ["gpu-0"]) == (busy.phase, deleted(busy))
-    fresh = run.then(unnamed(cluster(), plugin_pod())).look()
-    assert (Phase.DONE, 1) == (fresh.phase, len(fresh.warnings))
+def test_a_plugin_under_an_unknown_name_fails_a_run_at_once() -> None:
+    """It may not be restarted, so it would stay stale. The controller refreshes all others."""
+    for found in (unnamed(cluster(), stale_plugin()), unnamed(stale(), plugin_pod())):
+        decision, _memory = found.decide()
+        assert (Phase.FAIL, Reason.UNNAMED_PLUGIN, []) == (decision.phase, decision.reason, deleted(decision))
+        assert "nvidia-dra-driver-gpu/mine" in decision.message
+    following, _memory = unnamed(stale(), stale_plugin()).decide(FOLLOWING)
+    assert (Reason.UNNAMED_PLUGIN, ["plugin-gpu-0"]) == (following.reason, pods(following))
     # That an exporter is verified proves nothing about the plugin.
     found = with_exporter(cluster()).change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
     for given in (Settings(), settings(EXPORTER)):

@@ -126,38 +126,22 @@ def test_the_memory_of_the_controller_does_not_grow() -> None:
         run.act(number * 100)
         (status,) = run.look(number * 100).statuses
         assert status.stale_pod is not None
-        run.memory = run.memory.troubled(status.stale_pod, "busy")
+        run.memory = run.memory.troubled(status.node, status.stale_pod, LATER, "busy")
         run.found = stale(f"n{number}")
     run.act(YEAR)
-    memory = run.memory
-    assert {"plugin-ds/n9"} == set(memory.restarts)
-    assert {} == memory.troubles
-    assert {"n9"} == memory.eligible
+    assert {("n9", "plugin-ds")} == set(run.memory.records)
     run.found.change("daemonset", "metadata: {uid: another}", PLUGIN)
     run.look(YEAR + 1)
-    assert {} == run.memory.restarts, "a driver client that was installed again"
+    assert {} == run.memory.records, "a driver client that was installed again"
 
 
 def test_what_still_exists_is_not_forgotten() -> None:
-    """A node without its object but with a plugin, one that lost its labels, a pod in trouble until it terminates."""
+    """A node without its object but with a plugin, and one that lost its labels."""
     run = Controller(stale(*TWO))
-    _first, second = run.act(0).statuses
-    assert second.stale_pod is not None
-    run.memory = run.memory.troubled(second.stale_pod, "busy")
+    run.act(0)
     run.found.drop("node", "a").change("node", {"metadata": {**UNLABELLED["metadata"], "name": "b"}}, "b")
     run.look(1)
-    assert {"plugin-ds/a", "plugin-ds/b"} == set(run.memory.restarts)
-    assert {second.stale_pod.uid: "busy"} == run.memory.troubles
-    assert {"a", "b"} == run.memory.eligible
-    run.found.change("plugin-pod", "metadata: {deletionTimestamp: '2026-01-01T11:00:00Z'}")
-    run.look(2)
-    assert {} == run.memory.troubles
-    # Until its end, a Job remembers nodes that are gone: one that was refreshed may come back without its labels.
-    memory = stale(*TWO).decide()[1]
-    assert frozenset(TWO) == without(stale(*TWO), "b").decide(memory=memory)[1].eligible
-
-
-# Results: what reports and summaries read from them.
+    assert {("a", "plugin-ds"), ("b", "plugin-ds")} == set(run.memory.records)
 
 
 def test_only_a_failing_run_names_the_nodes_in_need() -> None:

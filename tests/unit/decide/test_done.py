@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 from hook.decide.reasons import Reason
@@ -22,8 +21,7 @@ from tests.fixtures.cluster import (
 from tests.fixtures.limits import of
 from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, waiting
-from tests.unit.decide import patches
-from tests.unit.decide.runs import DRIVER, PLUGIN, failing, reasons_over, timeline, wrong_decisions
+from tests.unit.decide.runs import DRIVER, PLUGIN, Run, reasons_over, timeline, wrong_decisions
 
 MANAGED = """metadata: {name: nvidia-dra-driver-kubelet-plugin, namespace: gpu-operator, uid: managed,
 ownerReferences: [{kind: GPUCluster, uid: gc, controller: true}]}"""
@@ -133,17 +131,12 @@ def test_a_plugin_under_another_name_fails() -> None:
 
 def test_a_job_that_skips_forgets_nothing_and_a_controller_what_is_gone() -> None:
     """A controller may skip for months while nodes come and go. A Job needs its records when they are back."""
-    memory = stale().decide()[1]
-    after = without_plugin().decide(memory=memory, now=LATER + timedelta(minutes=1))[1]
-    assert memory == replace(after, first_seen=memory.first_seen)
-    for controller, kept in ((True, set()), (False, {"gpu-0"})):
-        settings = of(Settings(), controller=controller)
-        known = stale().decide(settings)[1]
-        assert {"gpu-0"} == known.eligible
-        found, memory = without_plugin().only("node").drop("driver-pod"), replace(known, first_seen={})
-        for now in (LATER, LATER + timedelta(hours=1)):
-            decision, memory = found.decide(settings, memory, now)
-        assert (Phase.SKIP, kept) == (decision.phase, set(memory.eligible))
+    for controller, kept in ((True, set()), (False, {("gpu-0", "plugin-ds")})):
+        run = Run(stale(), of(Settings(), controller=controller))
+        run.act()
+        gone = run.then(without_plugin().only("node").drop("driver-pod"))
+        assert Phase.SKIP is gone.through((1, gone.found), (3600, gone.found))[1].phase
+        assert kept == set(gone.memory.records)
 
 
 def test_a_fleet_that_vanishes_is_skipped_only_after_a_grace_period() -> None:
@@ -207,37 +200,6 @@ def test_done_needs_every_eligible_node_verified_and_quiet() -> None:
                                                     Reason.NOT_RENDERED),
         "a malformed pod on an unknown node": (unknown, Reason.MALFORMED_OBJECT),
     })  # fmt: skip
-
-
-def test_nodes_that_wait_for_the_place_of_a_failed_node_are_named() -> None:
-    """At once, not only at the end: the upgrade controller upgrades no other node before an administrator acts."""
-    gave_up, waits, moves, ends = "upgrade-failed", "upgrade-required", "pod-restart-required", "uncordon-required"
-    alone = "; a fails and keeps its place in the upgrade, for which b, c wait"
-    both = "; a, b fail and keep their places in the upgrade, for which c waits"
-
-    def upgrading(*drivers: Object, **states: str) -> Cluster:
-        """Return nodes with these upgrade states, and an outdated driver on all others."""
-        found = cluster("a", "b", "c").change("driver-pod", patches.OUTDATED).put("driver-pod", *drivers)
-        for node, state in states.items():
-            found.change("node", labelled(node, state=state), node)
-        return found
-
-    skipped = upgrading(a=gave_up, b=waits, c=waits).change("node", labelled("a", skip="true"), "a")
-    for name, found, expected in (
-        ("one failed", upgrading(a=gave_up, b=waits, c=waits), alone),
-        ("two failed", upgrading(a=gave_up, b=gave_up, c=waits), both),
-        ("not marked yet", upgrading(failing("a"), a=moves, b=waits, c=waits), alone),
-        ("excluded", skipped, alone),
-        ("a crash without an upgrade", upgrading(failing("a"), b=waits, c=waits), ""),
-        ("another one moves", upgrading(a=gave_up, b=moves, c=waits), ""),
-        ("another one finishes", upgrading(driver_pod("b"), a=gave_up, b=ends, c=waits), ""),
-        ("none waits", upgrading(a=gave_up), ""),
-        ("none failed", upgrading(a=moves, b=waits, c=waits), ""),
-    ):
-        decision, _memory = found.decide()
-        assert Reason.NODES_PENDING is decision.reason, name
-        found_there = decision.message.endswith(expected), "keep" in decision.message
-        assert (True, bool(expected)) == found_there, f"{name}: {decision.message}"
 
 
 def test_a_policy_that_is_not_ready_delays_done_for_two_minutes() -> None:

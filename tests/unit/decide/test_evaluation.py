@@ -17,6 +17,12 @@ STATUS = {"metadata": {"generation": 9}, "status": {"state": "notReady"}}
 CRASHED = {"status": {"containerStatuses": [running("gpus", 3597, restarts=3), running("compute-domains", 76)]}}
 
 
+def without(node: str) -> Cluster:
+    """Return a fleet from which a node was removed a moment ago: the counts of the DaemonSets are of before."""
+    found = cluster("0", "a", "b", "d")
+    return found.drop("node", node).drop("driver-pod", f"driver-{node}").drop("plugin-pod", f"plugin-{node}")
+
+
 def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
     """After each event the decision is that of a full evaluation, and all other statuses are the same objects."""
     crashed = merged(plugin_pod("b"), CRASHED)
@@ -29,10 +35,13 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
         (cluster("a", "b", "c").put("plugin-pod", crashed), "", "", 1),
         (cluster("a", "b", "c").put("plugin-pod", crashed), "", "abc", -90),
         (cluster("a", "b", "c"), "b", "b", 1),
-        (cluster("a", "b", "c").change("daemonset", {"status": {"desiredNumberScheduled": 9}}), "", "", 1),
         (cluster("a", "b", "c").change("policy", STATUS), "", "", 1),
-        (cluster("a", "b").change("node", labelled("a", state="upgrade-failed"), "a"), "ac", "a", 1),
-        (cluster("a", "b", "d"), "ad", "ad", 1),
+        (cluster("a", "b", "c").change("daemonset", {"status": {"desiredNumberScheduled": 9}}), "", "abc", 1),
+        (cluster("a", "b", "c"), "", "abc", 1),
+        (cluster("a", "b").change("node", labelled("a", state="upgrade-failed"), "a"), "ac", "ab", 1),
+        (cluster("a", "b", "d"), "ad", "abd", 1),
+        (cluster("0", "a", "b", "d"), "0", "0abd", 1),
+        (without("0"), "0", "", 1),
         (cluster("0", "a", "b", "d"), "0", "0", 1),
         (cluster("0", "a", "b", "d").change("policy", "spec: {driver: {version: 590.1.2}}"), "", "0abd", 1),
         (cluster("0", "a", "b", "d"), "", "0abd", 1),

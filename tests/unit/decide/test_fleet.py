@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from hook.decide.fleet import context_of
 from hook.decide.reasons import Reason
-from hook.settings import Settings
 from tests.fixtures.cluster import Cluster, cluster, reasons, stale
 from tests.fixtures.objects import R, conditions, driver_pod, merged, obj, parsed
 from tests.unit.decide.runs import DRIVER, wrong_decisions, wrong_nodes
@@ -69,14 +67,6 @@ def test_a_revision_that_arrives_after_its_daemonset_is_waited_for() -> None:
         decision, _memory = stale().change("revision", before).decide()
         (status,) = decision.statuses
         assert (Reason.DRIVER_OUTDATED, ()) == (status.reason, decision.actions), name
-
-
-def test_node_feature_discovery_is_down_if_no_node_of_several_has_its_label() -> None:
-    """Nodes with a driver pod or with a plugin pod count."""
-    unlabelled = "metadata: {labels: {nvidia.com/gpu.present: null}}"
-    found = cluster("a", "b").change("node", unlabelled).drop("plugin-pod", "plugin-b")
-    assert not context_of(found.seen(), Settings()).detects
-    assert context_of(found.drop("driver-pod", "driver-b").seen(), Settings()).detects
 
 
 def test_a_daemonset_counts_if_it_has_pods_or_wants_them() -> None:

@@ -131,7 +131,7 @@ def test_a_reconfiguration_without_an_end_needs_manual_action() -> None:
     scene = Run(run.found, structs.replace(FOLLOWING, refresh_after=("mig",)))
     (status,) = scene.through((0, run.found), (300, run.found))[1].statuses
     assert (NodeState.FAILED, Reason.PREREQUISITE_NOT_READY) == (status.state, status.reason)
-    assert "mig.config.state=pending) (for 300 s)" in status.message
+    assert "mig.config.state=pending) (waited 300 s)" in status.message
     with_mig(run.found, written=900)
     assert len(scene.restart(301)) == 1
 

@@ -290,18 +290,17 @@ def test_a_node_with_a_malformed_object_is_not_touched() -> None:
     # A pod of an unknown node may be a second driver pod on any of them.
     unknown = obj("driver-pod", "{metadata: {name: x}, spec: {nodeName: [1]}}")
     decision, _memory = stale("gpu-0", "gpu-1").put("driver-pod", unknown).decide()
-    assert ["MalformedObject"] * 2 == reasons(decision.statuses)
-    no_node = obj("slice", "{metadata: {name: x}, spec: {nodeName: null}}")
-    for part, elsewhere in (("driver-pod", driver_pod("gpu-9")), ("slice", no_node)):
-        elsewhere["spec"]["devices"] = elsewhere["spec"]["containers"] = "broken"
-        decision, _memory = stale().put(part, elsewhere).decide()
-        assert (Reason.PLUGIN_STALE, ["gpu-0"]) == (decision.statuses[0].reason, deleted(decision)), part
+    assert (Phase.WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
+    elsewhere = driver_pod("gpu-9")
+    elsewhere["spec"]["containers"] = "broken"
+    decision, _memory = stale().put("driver-pod", elsewhere).decide()
+    assert (Reason.MALFORMED_OBJECT, ["gpu-0"]) == (decision.reason, deleted(decision))
     # A malformed pod may decide whether there is a driver, so it counts unless the Node object alone excludes its node.
     pod = "metadata: {uid: 7}"
     for node, part, name, expected, phase in (
         (labelled("b", skip="true"), "plugin-pod", "plugin-b", "NodeSkipped", Phase.DONE),
         (not_ready_since(0), "driver-pod", "driver-b", "NodeNotReadyBriefly", Phase.WAIT),
-        (labelled("b", skip="true"), "slice", "0-gpu.nvidia.com-b", "MalformedObject", Phase.WAIT),
+        (labelled("b", skip="true"), "slice", "0-gpu.nvidia.com-b", "NodeSkipped", Phase.DONE),
         (labelled("b", deploy_driver=None), "driver-pod", "driver-b", "MalformedObject", Phase.WAIT),
     ):
         found = cluster("a", "b").change("node", node, "b")

@@ -60,11 +60,10 @@ def test_a_plugin_that_the_driver_manager_evicts_is_waited_for() -> None:
     client = "nvidia.com/gpu.deploy.client"
     for label, found in ((client, cluster()), (configured, in_policy), (configured, in_pool)):
         decision, _memory = selecting(label, found).decide()
-        assert (Phase.DONE, True) == (decision.phase, decision.message.endswith(f"reloads a driver: {label})"))
+        assert Phase.DONE is decision.phase
         if found is not in_pool:
             found.change("node", {"metadata": {"labels": {label: "paused-for-driver-upgrade"}}}).drop("plugin-pod")
             assert Reason.OPERANDS_PAUSED is found.judge().reason, label
-    assert "driver manager" not in selecting(configured, cluster()).decide()[0].message
 
 
 # Pools: NVIDIADriver objects, with one driver DaemonSet each.

@@ -10,7 +10,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
 from hook.settings import Advanced, ControllerSettings, Duration, Settings
 from tests.fixtures.cluster import Cluster, cluster, reasons, stale, stale_plugin
-from tests.fixtures.following import Controller, successor
+from tests.fixtures.following import Controller, moment, successor
 from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import avoiding, with_toolkit
 from tests.fixtures.objects import Object, R, conditions, driver_pod, plugin_pod, running
@@ -56,7 +56,7 @@ def test_a_restart_is_not_asked_for_twice_within_half_a_minute() -> None:
     for seconds in (29, 30, 60):
         run.act(seconds)
     assert [0, 30, 60] == [seconds for seconds, _node in run.restarted]
-    assert [1] == [record.tries for record in run.memory.restarts.values()]
+    assert [1] == [record.tries for record in run.memory.records.values()]
 
 
 def test_a_plugin_is_restarted_once_under_one_load() -> None:
@@ -111,7 +111,7 @@ def test_each_restart_of_the_toolkit_is_another_run() -> None:
             if count == 3:
                 run.found.only("provider-pod", named(run.found.of("provider-pod")[0], "another-pod"))
             assert 1 == len(run.restart(60 * count))
-            assert [1] == [record.tries for record in run.memory.restarts.values()]
+            assert [1] == [record.tries for record in run.memory.records.values()]
             fresh = plugin_pod(waited=began + 60, started=began + 61, ready=began + 65)
             run.found.put("plugin-pod", named(fresh, f"next-{count}"))
             assert ["Verified"] == reasons(run.look(60 * count).statuses)
@@ -153,8 +153,8 @@ def test_the_pauses_double_up_to_a_limit() -> None:
             assert 1 == len(run.act(moment).actions), pause
             another_driver(run.found, number).only("plugin-pod", successor(number))
     run = never_verified()
-    ((key, record),) = run.memory.restarts.items()
-    run.memory = replace(run.memory, restarts={key: replace(record, tries=10**9)})
+    ((key, record),) = run.memory.records.items()
+    run.memory = replace(run.memory, records={key: replace(record, tries=10**9)})
     assert () == run.look(3599).actions
     assert ["PluginStale"] == reasons(run.look(3600).statuses)
 
@@ -187,7 +187,7 @@ def test_a_verified_plugin_is_restarted_at_once_after_a_reload() -> None:
         for number, seconds in ((1, 10), (2, 20)):
             another_driver(run.found, number).only("plugin-pod", successor(number))
             run.act(seconds)
-            assert [1] == [record.tries for record in run.memory.restarts.values()], (refused, seconds)
+            assert [1] == [record.tries for record in run.memory.records.values()], (refused, seconds)
             run.found.only("plugin-pod", named(plugin_pod(), f"next-{number}"))
             assert [verified] == reasons(run.act(seconds + 5).statuses)
         assert [(0, "gpu-0"), (10, "gpu-0"), (20, "gpu-0")] == run.restarted, refused
@@ -227,7 +227,7 @@ def test_the_controller_asks_again_after_a_refusal() -> None:
     run.act(60, refused="nor on a Saturday")
     assert ["RestartRefused"] == reasons(run.look(179).statuses)
     run.act(180)
-    assert [3] == [record.tries for record in run.memory.restarts.values()]
+    assert [3] == [record.tries for record in run.memory.records.values()]
     assert ["PluginRestarting"] == reasons(run.look(181).statuses)
     # Another load is another reason to restart, also for a Job.
     refused = Run(stale("a")).record("a", refused=DENIED)
@@ -238,13 +238,12 @@ def test_a_restart_that_failed_is_tried_again_after_the_others() -> None:
     """A webhook is out of reach: each try takes seconds, so the last failure comes last, and the message names it."""
     run = Run(stale("a", "b", "c").put("driver-pod", driver_pod("a", ready=R - 20)))
     trouble = {action.node: action.pod for action in run.look().actions if isinstance(action, DeletePod)}
-    memory = run.memory.troubled(trouble["a"], "no answer").troubled(trouble["b"], "no answer")
-    run.memory = memory
+    for seconds, node in enumerate("ab"):
+        run.memory = run.memory.troubled(node, trouble[node], moment(seconds), "no answer")
     decision = run.look(5)
     assert ["c", "a", "b"] == deleted(decision)
     assert [True, True, False] == ["no answer" in status.message for status in decision.statuses]
-    run.memory = memory.troubled(trouble["a"], "still none")
-    assert ["plugin-b-uid", "plugin-a-uid"] == list(run.memory.troubles)
+    run.memory = run.memory.troubled("a", trouble["a"], moment(6), "still none")
     assert ["c", "b", "a"] == deleted(run.look(5))
 
 
@@ -253,7 +252,7 @@ def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other() -> None:
     for settings in (Settings(), FOLLOWING):
         run = Run(stale().only("plugin-pod", ORPHAN, stale_plugin()), settings)
         assert [["orphan"], ["plugin-gpu-0"]] == [run.restart(), run.restart()]
-        assert [1] == [record.tries for record in run.memory.restarts.values()]
+        assert [1] == [record.tries for record in run.memory.records.values()]
         run.found.put("plugin-pod", successor(1))
         assert NodeState.VERIFIED is run.look().statuses[0].state
 
@@ -263,7 +262,7 @@ def test_an_orphan_that_a_daemonset_adopts_is_restarted_although_it_was_refused_
     run = Run(cluster().only("plugin-pod", ORPHAN))
     run.act(refused="not a pod of a named DaemonSet")
     refused = run.look()
-    assert (["RestartRefused"], []) == (reasons(refused.statuses), deleted(refused))
+    assert (["RestartFailing"], ["gpu-0"]) == (reasons(refused.statuses), deleted(refused))
     adopted: Object = {"metadata": {"ownerReferences": stale_plugin()["metadata"]["ownerReferences"]}}
     run.found.change("plugin-pod", adopted)
     assert ["gpu-0"] == deleted(run.look())
