@@ -206,7 +206,7 @@ def test_a_leader_that_cannot_read_the_cluster_ends_with_its_lease(led: Led, mon
 
     def no_answer() -> None:
         turns.append(leader._telemetry.health.lost)
-        assert len(turns) < 3, "it goes on without its Lease"
+        assert len(turns) < 3, "it continues without its Lease"
         if len(turns) > 1:
             aged(lease, lease.config.renew_deadline + 1)
 
