@@ -10,7 +10,7 @@ part of ``580.65.06-ubuntu22.04``. Registry and digest do not count, because adm
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -422,7 +422,8 @@ def _intents(
         # A leftover of a pool can: it differs until the operator has replaced it.
         return {ds.uid: policy for ds in drivers if ds.owner_kind not in stack.other_owners}
     decides = pools_decide(snapshot.nodes.values(), snapshot.pools, stack)
-    by_uid = {pool.uid: replace(pool, manual=not_rotated(pool, policy, decides=decides)) for pool in snapshot.pools}
+    own = {pool.uid: not_rotated(pool, policy, decides=decides) for pool in snapshot.pools}
+    by_uid = {pool.uid: msgspec.structs.replace(pool, manual=own[pool.uid]) for pool in snapshot.pools}
     return {ds.uid: by_uid[ds.owner_uid] for ds in drivers if ds.owner_uid in by_uid}
 
 

@@ -18,7 +18,7 @@ from hook.format import printable
 from hook.kube.client import READ_SECONDS
 from hook.kube.resources import DEPLOYMENTS, EVENTS, JOBS
 from hook.kube.retry import FOREVER, Patience, patiently
-from hook.objects import decoding
+from hook.objects import decoding, sharing
 from hook.objects.decoding import MalformedObjectError, Name, Time, Value
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def own_job(api: Api, namespace: str, name: str, patience: Patience, seconds: fl
     found = _own(api, JOBS.select(namespace), name, patience, seconds)
     if found is None:
         return None
-    began = decoding.moment(found.status.start_time)
+    began = sharing.moment(found.status.start_time)
     # A start time in the future would delay the deadline.
     started = min(began or api.now(), api.now())
     return Job(ObjectReference("batch/v1", "Job", namespace, name, found.metadata.uid), started)

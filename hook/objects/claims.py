@@ -8,8 +8,9 @@ from __future__ import annotations
 from sys import intern
 from typing import TYPE_CHECKING
 
-from hook.objects.decoding import Reader, Text, Time, Value, moment, reads
+from hook.objects.decoding import Reader, Text, Time, Value, reads
 from hook.objects.parts import Identified, Namespaced  # noqa: TC001 - msgspec evaluates it
+from hook.objects.sharing import moment
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -6,9 +6,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from hook.objects import names
-from hook.objects.decoding import NOTHING, Count, Labels, MalformedObjectError, Name, Text, Time, Value, reads, utc
+from hook.objects.decoding import NOTHING, Count, Labels, MalformedObjectError, Name, Text, Time, Value, reads
 from hook.objects.parts import Identified, Labelled, Namespaced, Variable
 from hook.objects.scheduling import Affinity, Taint, Term
+from hook.objects.sharing import utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

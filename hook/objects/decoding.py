@@ -7,10 +7,9 @@ object does not affect the rest of its page, and the objects of a page are never
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
+from datetime import datetime
 from sys import intern
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
@@ -26,7 +25,6 @@ Key = tuple[str, str]
 """Namespace and name."""
 Shape = TypeVar("Shape")
 Read_co = TypeVar("Read_co", covariant=True)
-Shared = TypeVar("Shared", bound=Hashable)
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -35,9 +33,6 @@ LONGEST_TEXT: Final = 1024
 lines and the memory of a small container."""
 LONGEST_PROBLEM: Final = 300
 """Characters of a decoder's message, which names a type and a path."""
-MOST_INTERNED: Final = 8192
-"""Values that are shared. A fleet has far fewer versions and labels. It may have more timestamps; then those that were
-read last are the ones that occur again."""
 
 Text = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)]
@@ -46,7 +41,6 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 Labels = Mapping[str, Text]
 
-_INTERNED: Final[dict[Any, Any]] = {}
 _DECODERS: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 _PREPARING: Final = threading.Lock()
 
@@ -182,39 +176,3 @@ def _text(values: Json, name: str, field: str) -> str:
     """Return a field of a section of an object that may be malformed; empty if it is no text or too long."""
     value = section(values, name).get(field)
     return value if isinstance(value, str) and len(value) <= LONGEST_TEXT else ""
-
-
-def moment(time: datetime | None) -> datetime | None:
-    """Return a time in whole seconds and UTC; None stays None."""
-    return None if time is None else utc(time)
-
-
-def utc(time: datetime) -> datetime:
-    """Return a time in whole seconds and UTC.
-
-    Kubelets write whole seconds. A fraction in one of two times of a second would prove an order that is unknown.
-    """
-    try:
-        return interned(time.astimezone(UTC).replace(microsecond=0))
-    except OverflowError as error:
-        raise MalformedObjectError(f"{time.isoformat()} is out of range") from error
-
-
-def interned(value: Shared) -> Shared:
-    """Intern a value, so that equal values of many nodes share memory."""
-    if len(_INTERNED) >= MOST_INTERNED:
-        _INTERNED.clear()
-    # The key has the type as well, because 1 and True are equal.
-    shared: Shared = _INTERNED.setdefault((type(value), value), value)
-    return shared
-
-
-def labels_under(labels: Mapping[str, str], prefixes: tuple[str, ...] = ("",)) -> Mapping[str, str]:
-    """Return the labels under these prefixes. Objects with the same ones share them."""
-    kept = ((intern(key), intern(value)) for key, value in labels.items() if key.startswith(prefixes))
-    return _shared_labels(tuple(sorted(kept)))
-
-
-@lru_cache(maxsize=1024)
-def _shared_labels(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    return MappingProxyType(dict(labels))

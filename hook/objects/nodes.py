@@ -10,9 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from hook.objects import names
-from hook.objects.decoding import NOTHING, Reader, Text, Time, Value, interned, labels_under, moment
+from hook.objects.decoding import NOTHING, Reader, Text, Time, Value
 from hook.objects.parts import Condition, Metadata, condition
 from hook.objects.scheduling import Taint  # noqa: TC001 - msgspec evaluates it
+from hook.objects.sharing import interned, labels_under, moment
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hook.objects.decoding import Count, Text, Time, Value, moment, reads
+from hook.objects.decoding import Count, Text, Time, Value, reads
 from hook.objects.parts import Condition, Identified, Metadata, Namespaced, condition
+from hook.objects.sharing import moment
 
 if TYPE_CHECKING:
     from datetime import datetime

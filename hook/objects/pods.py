@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from hook.objects import names
-from hook.objects.decoding import NOTHING, Count, Name, Text, Time, Value, labels_under, moment, reads
+from hook.objects.decoding import NOTHING, Count, Name, Text, Time, Value, reads
 from hook.objects.parts import Condition, Identified, condition
 from hook.objects.scheduling import Affinity
+from hook.objects.sharing import labels_under, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from hook.objects import names
-from hook.objects.decoding import LONGEST_TEXT, NOTHING, Labels, Name, Text, Time, Value, moment, read, reads, utc
+from hook.objects.decoding import LONGEST_TEXT, NOTHING, Labels, Name, Text, Time, Value, read, reads
 from hook.objects.parts import Labelled, Metadata, Variable
+from hook.objects.sharing import moment, utc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,8 +19,7 @@ _STATE_OF_OFED: Final = "state-OFED"
 """NO ``pkg/state/state_ofed.go``: name of the driver's entry in ``status.appliedStates``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Value, frozen=True):
     """What a driver stack must be: a ClusterPolicy, NVIDIADriver or NicClusterPolicy."""
 
     kind: str
@@ -51,9 +50,9 @@ class Policy:
     """Why the upgrade controller is off, also for all pools; or empty."""
     eviction_label: str = ""
     """One more node label that the driver manager pauses, so that DaemonSets which select it are evicted."""
-    spec: Mapping[str, Any] = field(default_factory=dict)
+    spec: Mapping[str, Any] = NOTHING
     """As written. Only plans read it, and leniently (``ctl.plan.limits``)."""
-    node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = NOTHING
     """Labels of the nodes of a pool; empty if all nodes with a device are."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:

@@ -7,8 +7,9 @@ from sys import intern
 import msgspec
 
 from hook.objects import names
-from hook.objects.decoding import Count, Text, Value, interned, reads
+from hook.objects.decoding import Count, Text, Value, reads
 from hook.objects.parts import Metadata  # noqa: TC001 - msgspec evaluates it
+from hook.objects.sharing import interned
 
 
 class DeviceSlice(Value, frozen=True):

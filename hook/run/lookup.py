@@ -14,7 +14,7 @@ from hook.format import as_text, printable, some, timestamp
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.resources import LEASES
-from hook.objects import decoding, names
+from hook.objects import decoding, names, sharing
 from hook.objects.decoding import MalformedObjectError, Text, Time, Value
 from hook.objects.parts import Namespaced  # noqa: TC001 - msgspec evaluates it
 from hook.run import report
@@ -130,7 +130,7 @@ class _Lease(Value, frozen=True):
 
 def _lease(answer: Raw) -> Lease:
     lease = decoding.read(_Lease, answer)
-    renewed = decoding.moment(lease.spec.renew_time)
+    renewed = sharing.moment(lease.spec.renew_time)
     return Lease(lease.metadata.namespace, lease.metadata.name, lease.spec.holder_identity, renewed)
 
 
