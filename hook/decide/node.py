@@ -163,6 +163,8 @@ def _unlabelled(view: NodeView, context: Context) -> NodeBlocker:
     if not running and not view.driver_pods:
         message = f"it does not carry {label}, and neither a driver nor a plugin runs there"
         return NodeBlocker(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
+    if view.node is not None and (silent := _not_ready(view.node)):
+        return silent
     message = f"a driver or plugin runs there, but it does not carry {label} (is NFD down, or the node gone?)"
     # Without a driver pod nothing reloads there. NFD may be back in a moment, or the GPU was taken out for good.
     patience = None if view.driver_pods else Patience.NODE
@@ -318,11 +320,11 @@ def _driver_failure(pod: Pod, stack: Stack) -> str:
 def _label_blocker(driver: Pod, view: NodeView, context: Context) -> NodeBlocker | None:
     """Return why upgrade labels veto the node. They trail by up to two minutes: they can veto, but prove nothing.
 
-    An unknown value counts as an upgrade in progress. Ignore the state label where nothing upgrades the driver: a
-    disabled upgrade controller leaves it behind.
+    An unknown value counts as an upgrade in progress. Ignore the state label where nothing upgrades the driver: the
+    upgrade controller leaves it behind if it is disabled, or if the policy is gone.
     """
     state = view.label(context.stack.upgrade.state)
-    if manual_upgrade(driver, context) is None:
+    if context.policy is not None and manual_upgrade(driver, context) is None:
         if state == names.STATE_REQUIRED:
             return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_REQUIRED, f"its upgrade state is {state}")
         if state in names.STATES_BEFORE_RESTART:

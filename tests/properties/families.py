@@ -225,7 +225,10 @@ FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
         "UPGRADE daemonset_controller takes_driver watch:10,50 GONE watch:50,100 policy_returns watch:100",
         "RELOAD UPGRADE GONE look time:200 look policy_returns watch:100",
         "GONE operator_replaces time look garbage_collector time:10,40 look policy_returns watch:100"),
-    "policy_gone": _drawn("GONE RELOAD look watch:50,1500", "GONE look RELOAD time:1200 look watch:50", repaired=False),
+    "policy_gone": _drawn("GONE RELOAD look watch:50,1500", "GONE look RELOAD time:1200 look watch:50",
+        "UPGRADE daemonset_controller 2*upgrade_controller GONE takes_driver work:300 look watch:50", repaired=False),
+    "lost_without_labels": _drawn("goes_dark labels_vanish takes_driver look watch:50,300",
+        "RELOAD goes_dark look labels_vanish watch:50,300", repaired=False),
     "orphans": _drawn("RELOAD ORPHANED time look daemonset_controller time:40,120 look time:20 look watch:50",
         "ORPHANED daemonset_controller time:40 RELOAD look watch:50"),
     "side_probed": _drawn(

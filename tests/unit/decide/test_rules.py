@@ -132,6 +132,12 @@ ROWS: Final[dict[str, Row]] = {
         leftover, JOB, WAIT, Reason.NOT_RENDERED, ["Verified", "NotRendered"]),
     "a current driver is no manual upgrade": (
         lambda: cluster().change("policy", patches.BY_HAND), JOB, DONE, Reason.NOTHING_STALE, ["Verified"]),
+    "a state label that the upgrade controller left behind with its policy holds nothing back": (
+        lambda: stale().drop("policy").change("node", labelled(state="pod-deletion-required")), JOB, WAIT,
+        Reason.NO_POLICY, ["PluginStale"]),
+    "a node that is lost is lost although it has no labels either": (
+        lambda: stale("a", "b").change("node", merged(not_ready_since(0), labelled("b", present=None)), "b"), JOB, WAIT,
+        Reason.NODES_PENDING, ["PluginStale", "NodeNotReadyBriefly"]),
     # Which plugin is fresh.
     "each plugin on an outdated driver counts": (
         lambda: with_exporter(cluster(), started=5).change("policy", patches.BY_HAND).change(
