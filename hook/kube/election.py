@@ -77,11 +77,11 @@ class LeaderElector:
         api: Api,
         config: LeaderElectionConfig,
         on_try: Callable[[str], None] = lambda _trouble: None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
         sleep: Callable[[float], object] | None = None,
     ) -> None:
         self.config = config
-        self._api, self._on_try, self._clock = api, on_try, clock
+        self._api, self._on_try, self._clock = api, on_try, clock or time.monotonic
         self._over, self._acquired = threading.Event(), threading.Event()
         self._sleep = sleep or self._over.wait
         self._thread = threading.Thread(target=self.run, name="election", daemon=True)
@@ -89,7 +89,7 @@ class LeaderElector:
         """The identity that holds the Lease, as last read; empty if none does."""
         self.trouble: ApiError | None = None
         """Why the last try failed; None if it succeeded, or if another replica just holds the Lease."""
-        self.answered = clock()
+        self.answered = self._clock()
         """When the API server last answered for the Lease, on the monotonic clock."""
         self._observed: LeaderElectionRecord | None = None
         self._observed_at = self._renewed_at = float("-inf")

@@ -291,7 +291,7 @@ class Informer:
     def _apply(self, kind: str, obj: Raw) -> None:
         """Apply an event. Most events of a large fleet change no view."""
         if kind == "BOOKMARK":
-            key, version = decoding.identity(decoding.decode(obj))
+            _key, version = decoding.identity(decoding.decode(obj))
             with self._lock:
                 self._version = version or self._version
             return

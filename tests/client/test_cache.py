@@ -14,6 +14,7 @@ from hook.errors import ApiError
 from hook.kube import cache as caches
 from hook.kube import retry
 from hook.kube.cache import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS, SLICES, Cache, Lists, assemble
+from hook.kube.client import READ_SECONDS
 from hook.kube.informer import ListWatch
 from hook.kube.resources import PODS, RESOURCE_SLICES, policies_of
 from hook.kube.retry import Patience
@@ -104,7 +105,7 @@ def test_a_change_wakes_a_wait_once() -> None:
         cache = Cache(server.api, Settings(), Patience(PATIENCE))
         threading.Timer(0.05, cache._note_change, (None, None)).start()
         with bounded():
-            cache.wait(2 * PATIENCE)
+            cache.wait(2 * READ_SECONDS)
         began = time.monotonic()
         cache.wait(0.1)
         assert time.monotonic() - began >= 0.1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -110,8 +110,10 @@ def test_a_lease_is_created_and_renewed(scene: Scene) -> None:
 def test_a_wall_clock_that_steps_during_a_failed_renewal(step: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """One failed renewal loses no Lease, whatever was set: there are ten seconds of tries."""
     with staged() as scene:
-        elector, wall, leading = scene.elector(), list[float](), list[bool]()
-        monkeypatch.setattr(time, "time", lambda: scene.now + sum(wall))
+        wall, leading = list[float](), list[bool]()
+        clocks = SimpleNamespace(monotonic=lambda: scene.now, time=lambda: scene.now + sum(wall))
+        monkeypatch.setattr(election, "time", clocks)
+        elector = LeaderElector(scene.server.api, CONFIG, scene.tries.append, sleep=scene.sleep)
 
         def look() -> None:
             leading.append(elector.leading)
