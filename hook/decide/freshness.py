@@ -98,35 +98,33 @@ def started_after(plugin: Pod, moment: datetime | None) -> bool:
 
 
 def keeps_crashing(driver: Pod, stack: Stack) -> bool:
-    """Return whether the driver container crash-loops. After a reboot, its restarts do not count."""
-    container = _named(driver.containers, stack.driver.container)
-    often = container is not None and container.restarts >= CRASH_LOOP_RESTARTS
-    return often and set_up_at(driver, stack) is not None
-
-
-def set_up_at(driver: Pod, stack: Stack) -> datetime | None:
-    """Return when the init containers of a driver pod ended whose driver container restarted by itself, or None.
+    """Return whether the driver container crash-loops. After a reboot, its restarts do not count.
 
     A reboot runs the init containers again, a crash does not.
     """
     container = _named(driver.containers, stack.driver.container)
-    ends = (each.finished_at for each in driver.init_containers if each.succeeded)
-    end = max((end for end in ends if end is not None), default=None)
-    last = container.last_finished_at if container is not None else None
-    return end if end is not None and last is not None and end <= last else None
+    if container is None or container.restarts < CRASH_LOOP_RESTARTS or container.last_finished_at is None:
+        return False
+    ends = [each.finished_at for each in driver.init_containers if each.succeeded and each.finished_at is not None]
+    return bool(ends) and max(ends) <= container.last_finished_at
 
 
 def ready_since(pod: Pod, container: str) -> datetime | None:
     """Return R, when a driver became ready, or None if R belongs to an earlier run of its container.
 
     R belongs to an earlier run if `container`, the driver container, started after it. A side container that restarts
-    quickly may not move R, and the driver stays loaded. If no container has that name, all of them count.
+    quickly may not move R, and the driver stays loaded.
     """
     since = pod.containers_ready_since
-    named = [main for main in pod.containers if main.name == container] or pod.containers
-    if since is None or any(main.started_at is not None and main.started_at > since for main in named):
+    mains = _mains(pod, container)
+    if since is None or any(main.started_at is not None and main.started_at > since for main in mains):
         return None
     return since
+
+
+def _mains(driver: Pod, container: str) -> Sequence[Container]:
+    """Return the containers that may load a driver: the one of that name, or all if there is none."""
+    return [main for main in driver.containers if main.name == container] or driver.containers
 
 
 def driver_started(driver: Pod, stack: Stack) -> datetime | None:
@@ -137,8 +135,7 @@ def driver_started(driver: Pod, stack: Stack) -> datetime | None:
 
 def load_of(driver: Pod, stack: Stack) -> str:
     """Return an identifier of the load of a driver that depends on no clock: its pod and its container's restarts."""
-    restarts = sum(container.restarts for container in driver.containers if container.name == stack.driver.container)
-    return f"{driver.uid}/{restarts}"
+    return f"{driver.uid}/{sum(main.restarts for main in _mains(driver, stack.driver.container))}"
 
 
 def _older_than_driver(plugin: Pod, driver: Pod, stack: Stack) -> str:

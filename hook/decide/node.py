@@ -38,7 +38,6 @@ FAILING_TO_START: Final = frozenset({
     "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
 })  # fmt: skip
 """Waiting reasons of a container that do not pass by themselves (K8S ``pkg/kubelet``, ``images/types.go``)."""
-KNOWN_STATES: Final = names.STATES_QUIET | names.STATES_BEFORE_RESTART | names.STATES_AFTER_RESTART
 STEADY: Final = timedelta(seconds=10)
 """Time that a container must run after its first restart: the kubelet's first crash back-off.
 
@@ -329,7 +328,7 @@ def _label_blocker(driver: Pod, view: NodeView, context: Context) -> NodeBlocker
             return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_REQUIRED, f"its upgrade state is {state}")
         if state in names.STATES_BEFORE_RESTART:
             return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {state}")
-        if state not in KNOWN_STATES and state != names.STATE_FAILED:
+        if state not in {*names.STATES_QUIET, *names.STATES_AFTER_RESTART, names.STATE_FAILED}:
             message = f"its upgrade state {state!r} is unknown to this version"
             return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_STATE_UNKNOWN, message)
     if paused := _paused(view, context.stack):

@@ -111,6 +111,12 @@ def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot() -> None:
         ("rebooted twice", crashing(2, ended_before=-61), False),
         ("restarted, but its past is unknown", driver_pod(restarts=2), False),
         ("no unloader that shows a reboot", crashing(2, init=[]), False),
+        ("one init container failed", crashing(2, init=[finished(UNLOADER, -60), finished("mesh", 9, 1)]), True),
+        (
+            "one init container ran again, the other one not yet",
+            crashing(2, ended_before=-30, init=[finished("mesh", -60), finished(UNLOADER, -2)]),
+            False,
+        ),
         ("one init container ended at no time", crashing(9, init=[untimed("mesh"), finished(UNLOADER, -60)]), True),
         ("no such container", OTHER_CONTAINER, False),
     ):
@@ -119,3 +125,12 @@ def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot() -> None:
     for driver, started in ((DRIVER, at(0)), (NOT_STARTED, None), (OTHER_CONTAINER, None)):
         assert started == freshness.driver_started(read_pod(driver), GPU_OPERATOR)
     assert at(0) == freshness.ready_since(read_pod(driver_pod(started=0, ready=0)), "nvidia-driver-ctr")
+
+
+def test_any_container_may_load_a_driver_if_none_has_the_name() -> None:
+    """Each of them must have started before the pod was ready, and each restart is another load."""
+    for started, restarts, ready, load in ((R, 0, at(R), "0"), (R + 1, 0, None, "0"), (0, 1, at(R), "1")):
+        mains = [running("vgpu-ctr", 0), running("side", started, restarts=restarts)]
+        pod = read_pod(with_status(merged(DRIVER, {"spec": {"containers": [{"name": "vgpu-ctr"}]}}), main=mains))
+        assert ready == freshness.ready_since(pod, "nvidia-driver-ctr"), started
+        assert freshness.load_of(pod, GPU_OPERATOR).endswith(f"/{load}"), restarts

@@ -20,7 +20,7 @@ from tests.fixtures.cluster import (
 )
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import down
-from tests.fixtures.modes import Pool, avoiding, network, pooled, with_mig
+from tests.fixtures.modes import Pool, avoiding, network, pooled, with_mig, with_toolkit
 from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, stamp
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, MIG, PLUGIN, Run, deleted, failing, named
@@ -300,6 +300,7 @@ def test_a_fleet_that_gets_a_node_each_minute_succeeds() -> None:
 
     for name, found, expected in (
         ("joined", joined(5, plugin=False), Phase.DONE),
+        ("joined in the second of the start", joined(0, plugin=False), Phase.WAIT),
         ("joined before", joined(-5, plugin=False), Phase.WAIT),
         ("joined again, with a plugin that runs", joined(5, plugin=True), Phase.WAIT),
         ("its driver fails", joined(5, plugin=False).put("driver-pod", failing("b")), Phase.WAIT),
@@ -320,12 +321,14 @@ def test_a_node_is_lost_by_the_timer_of_the_run() -> None:
 
 
 def test_a_proof_does_not_outlast_the_next_reconfiguration() -> None:
-    """Also where its time is one of several writers: that a second one was seen is enough."""
-    run = Run(with_mig(cluster(), written=900, manager=MERGED_MANAGER), MIG)
-    assert ["plugin-gpu-0"] == run.restart()
-    run.found.only("plugin-pod", named(plugin_pod(waited=910, started=911, ready=915), "next"))
-    assert ["Verified"] == reasons(run.look(50).statuses)
-    with_mig(run.found, "pending", written=1900, manager=MERGED_MANAGER)
-    assert ["PrerequisiteNotReady"] == reasons(run.look(60).statuses)
-    with_mig(run.found, written=1900, manager=MERGED_MANAGER)
-    assert ["next"] == run.restart(70)
+    """Also where its time is one of several writers: that a second one was seen is enough. The toolkit has none."""
+    both = Settings(refresh_after=("toolkit", "mig"))
+    for found, settings in ((cluster(), MIG), (with_toolkit(cluster()), both)):
+        run = Run(with_mig(found, written=900, manager=MERGED_MANAGER), settings)
+        assert ["plugin-gpu-0"] == run.restart()
+        run.found.only("plugin-pod", named(plugin_pod(waited=910, started=911, ready=915), "next"))
+        assert ["Verified"] == reasons(run.look(50).statuses)
+        with_mig(run.found, "pending", written=1900, manager=MERGED_MANAGER)
+        assert ["PrerequisiteNotReady"] == reasons(run.look(60).statuses)
+        with_mig(run.found, written=1900, manager=MERGED_MANAGER)
+        assert ["next"] == run.restart(70)

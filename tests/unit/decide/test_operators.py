@@ -219,6 +219,10 @@ def test_the_daemonsets_decide_which_nodes_have_a_network_driver() -> None:
         "wanted elsewhere": (second_without("b"), Reason.DRIVER_NOT_DEPLOYED),
         "wanted": (second_without(), Reason.DRIVER_MISSING),
         "wanted by one of two": (with_another(second_without(), avoiding("a", "b")), Reason.DRIVER_MISSING),
+        "wanted elsewhere, its pod still there": (
+            network("a", "b").change("daemonset", avoiding("b"), DRIVER),
+            Reason.VERIFIED,
+        ),
         "no DaemonSet": (second_without().drop("daemonset", DRIVER), Reason.DRIVER_MISSING),
         "GPUs for virtual machines": (second_without("b").change("node", for_vms, "b"), Reason.DRIVER_NOT_DEPLOYED),
     }.items():
