@@ -266,3 +266,33 @@ def test_an_orphan_that_a_daemonset_adopts_is_restarted_although_it_was_refused_
     adopted: Object = {"metadata": {"ownerReferences": stale_plugin()["metadata"]["ownerReferences"]}}
     run.found.change("plugin-pod", adopted)
     assert ["gpu-0"] == deleted(run.look())
+
+
+def test_a_restart_that_failed_is_none_and_is_about_its_pod_alone() -> None:
+    """Another hand replaced the pod. Neither is it counted, nor does its trouble concern the next pod."""
+    run = Run(stale())
+    (action,) = run.look().actions
+    run.memory = run.memory.troubled("gpu-0", action.pod, run.memory.started, "no answer")
+    assert ["RestartFailing"] == reasons(run.look(5).statuses)
+    run.found.only("plugin-pod", successor(1))
+    assert ["PluginStale"] == reasons(run.look(10).statuses)
+    run.found.only("plugin-pod", named(plugin_pod(), "next"))
+    assert Reason.NOTHING_STALE is run.look(20).reason
+
+
+def test_a_plugin_that_is_fresh_but_never_ready_was_never_verified() -> None:
+    """So the next reload of its driver finds it in its backoff."""
+    run = controller()
+    run.act()
+    run.found.only("plugin-pod", named(plugin_pod(ready=None), "next"))
+    assert ["PluginNotReady"] == reasons(run.look(10).statuses)
+    another_driver(run.found, 1).only("plugin-pod", named(stale_plugin(), "next"))
+    assert ["RestartBackedOff"] == reasons(run.look(20).statuses)
+
+
+def test_the_deletion_of_an_orphan_is_not_asked_for_twice_either() -> None:
+    """Until it is seen, or did not happen. Only if it is refused, the next try need not wait."""
+    for refused, expected in (("", []), ("not a pod of a named DaemonSet", ["gpu-0"])):
+        run = Run(cluster().only("plugin-pod", ORPHAN))
+        run.act(refused=refused)
+        assert expected == deleted(run.look(5)), refused
