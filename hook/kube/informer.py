@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -21,7 +22,7 @@ from hook.kube.retry import patiently
 from hook.objects import decoding, entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from hook.kube.client import Api
@@ -48,8 +49,6 @@ LONGEST_GAP_SECONDS: Final = 5.0
 caught up, and outdated views must not cause a restart."""
 ABSENT_SECONDS: Final = 5.0
 """Pause after a list of a kind that the API server does not know. Its CRD may be installed later."""
-LIST_AGAIN: Final = frozenset({GONE, NOT_FOUND, UNAUTHORIZED, FORBIDDEN})
-"""Errors of a watch after which only a list shows the truth. The patience for 401 and 403 is that of the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +197,15 @@ class Informer:
         """Replace the views. Afterwards the version is where the watch begins, or empty to list again."""
         patience = self._patience.synced if self.synced else self._patience
 
-        def note(error: ApiError) -> None:
-            if error.transient:
-                self._note_failure(error)
-
         started = time.monotonic()
         try:
             found = list_views(
-                self._api, self.list_watch, patience, known=self._views.get, sleep=self._sleep, failed=note
+                self._api,
+                self.list_watch,
+                patience,
+                known=self._views.get,
+                sleep=self._sleep,
+                failed=self._note_transient,
             )
         except ApiError as error:
             if error.status != GONE:
@@ -255,11 +255,13 @@ class Informer:
 
     def _watch(self) -> None:
         """Watch once, then pause. Afterwards the version is where the next watch begins, or empty to list again."""
-        started, version, retry_after = time.monotonic(), self._version, 0.0
+        started, version, is_open = time.monotonic(), self._version, False
         try:
-            seconds = WATCH_SECONDS + retry.CHANCE.randrange(WATCH_SPREAD_SECONDS)
-            with self._api.watch(self._watched, version, seconds) as events:
-                started = time.monotonic()
+            with ExitStack() as stack:
+                events = patiently(
+                    partial(self._open, stack), self._patience.synced, sleep=self._sleep, failed=self._note_transient
+                )
+                started, is_open = time.monotonic(), True
                 if self._has_missed_changes():
                     return
                 for kind, obj in events:
@@ -267,17 +269,20 @@ class Informer:
                         return
                     self._apply(kind, obj)
         except ApiError as error:
-            if error.status not in LIST_AGAIN and not error.transient:
+            lists = error.status in {GONE, NOT_FOUND} or (is_open and error.status in {UNAUTHORIZED, FORBIDDEN})
+            if not lists and not (is_open and error.transient):
                 raise
             log.debug("watching %s again: %s", self._plural, error)
             self._note_failure(error)
-            retry_after = error.retry_after
-            if error.status in LIST_AGAIN:
+            if lists:
                 self._version = ""
         useful = self._version not in (version, "") or time.monotonic() - started > SHORT_WATCH_SECONDS
         self._failures = 0 if useful else self._failures + 1
-        pause = retry.backoff(self._failures) if self._failures > 1 else NEXT_WATCH_SECONDS
-        self._sleep(max(retry_after, pause))
+        self._sleep(retry.backoff(self._failures) if self._failures > 1 else NEXT_WATCH_SECONDS)
+
+    def _open(self, stack: ExitStack) -> Iterator[tuple[str, Raw]]:
+        seconds = WATCH_SECONDS + retry.CHANCE.randrange(WATCH_SPREAD_SECONDS)
+        return stack.enter_context(self._api.watch(self._watched, self._version, seconds))
 
     def _has_missed_changes(self) -> bool:
         """Return whether a gap was so long that a list has to follow. Otherwise the open watch ends the gap."""
@@ -312,6 +317,10 @@ class Informer:
         """Set `out_of_sync`, with the time of the first failure and the reason of the last one."""
         since = self.out_of_sync.last_synced if self.out_of_sync else time.monotonic()
         self.out_of_sync = OutOfSync(self._plural, since, str(error))
+
+    def _note_transient(self, error: ApiError) -> None:
+        if error.transient:
+            self._note_failure(error)
 
     def _sleep(self, seconds: float) -> None:
         """Wait. With endless retries, only an error can end them when the informer is stopped."""

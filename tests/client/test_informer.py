@@ -146,12 +146,11 @@ def test_watches_ask_for_bookmarks_and_for_what_was_listed() -> None:
         events(("ADDED", node("c", "12")), ("ERROR", {"kind": "Status", "code": 401, "message": "no"})),
         events(("ADDED", node("c", "12")), ("ERROR", {"kind": "Status", "code": 403, "message": "no"})),
         refused(410),
-        refused(401),
-        refused(403),
+        refused(404),
     ],
 )
 def test_a_watch_that_is_refused_lists_again(broken: Said) -> None:
-    """What it missed is not known. Credentials and RBAC change, so a 401 or 403 has the patience of a list."""
+    """What it missed is not known."""
     script = Script(watches=[broken, WAITS])
     with following(script) as (informer, server):
         until(lambda: len(script.queries) >= 2, "the next watch")
@@ -160,7 +159,7 @@ def test_a_watch_that_is_refused_lists_again(broken: Said) -> None:
         until(lambda: informer.out_of_sync is None, "it is in sync")
 
 
-@pytest.mark.parametrize("broken", [CUT, Said(), Said(503), refused(429)])
+@pytest.mark.parametrize("broken", [CUT, Said(), Said(503), refused(429), refused(401), refused(403)])
 def test_a_watch_that_broke_or_is_throttled_is_continued(broken: Said) -> None:
     """From its last version, without a list. Until it is open again, the cache counts as out of sync."""
     opened = threading.Event()
@@ -323,7 +322,7 @@ def test_a_watch_that_must_wait_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def sleep(seconds: float) -> None:
             pauses.append(seconds)
-            informer.stop()
+            raise informers._StoppedError
 
         monkeypatch.setattr(informer, "_sleep", sleep)
         informer.start()
@@ -352,6 +351,16 @@ def test_what_ends_an_informer_is_known(said: Said, patience: Patience, status: 
         assert informer.problem is not None
         assert informer.problem.status == status
         assert isinstance(informer.problem, PermissionDeniedError) is (status == 403)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_watch_that_may_not_be_opened_ends_an_informer(status: int) -> None:
+    """A role may allow lists alone. It has the 15 seconds of new RBAC rules, and the error names the watch."""
+    with following(lambda line: refused(status) if "watch" in line else TWO, Patience(0.0, 0.0)) as (informer, server):
+        until(lambda: informer.problem, "it ends")
+        assert informer.problem is not None
+        assert informer.problem.status == status
+        assert server.count("limit") == 1
 
 
 def test_an_outage_after_the_first_list_ends_nothing() -> None:
