@@ -23,6 +23,7 @@ from tests.client.fixtured import Shown, showing
 from tests.client.server import events, refused, serving, until
 from tests.fixtures.cluster import cluster, stale
 from tests.fixtures.objects import Object, merged
+from tests.fixtures.planning import OLD
 from tests.fixtures.workloads import claim
 from tests.process.program import CTL, ENOUGH_SECONDS, ROOT, documented, run, start, write_kubeconfig
 
@@ -128,7 +129,7 @@ def test_each_help_has_an_example_and_nothing_is_cut(tmp_path: Path) -> None:
 
 def test_a_file_gets_a_table_whenever_the_fleet_changes(tmp_path: Path) -> None:
     """Views that are equal are shown once. A file also shows that the API server refuses; an interrupt ends it."""
-    shown, log = Shown(stale("a")), tmp_path / "log"
+    shown, log = Shown(cluster("a").change("driver-pod", OLD)), tmp_path / "log"
     with serving(shown) as server:
         file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
         program = start(log, "status", f"--kubeconfig={file}", "--watch", program=CTL)
@@ -137,10 +138,10 @@ def test_a_file_gets_a_table_whenever_the_fleet_changes(tmp_path: Path) -> None:
             shown.instead = lambda line: looks.append(line) if "/leases?" in line and "labelSelector" in line else None
             until(lambda: len(looks) > 3, "it looks again")
             assert log.read_text().count("NODE ") == 1, log.read_text()
-            assert "UTC, 0 of 1 nodes verified\n" in log.read_text()
+            assert "UTC, 0 of 1 nodes verified, about 2m left\n" in log.read_text()
             shown.found, shown.version = cluster("a"), shown.version + 1
             shown.instead = lambda line: EXPIRED if "watch=" in line else None
-            until(lambda: "Verified" in log.read_text(), "the plugin is fresh")
+            until(lambda: "Verified" in log.read_text(), "the node is verified")
             shown.instead = lambda _line: refused(403)
             until(lambda: "WARNING cannot read" in log.read_text(), "the refusal is shown")
         finally:
