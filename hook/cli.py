@@ -30,7 +30,7 @@ from hook.flags import CONTROLLER, LOGGING, NAMESPACE, POD, RUN, WHAT, WHERE, fl
 from hook.format import printable
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
-from hook.kube.events import own_job
+from hook.kube.own import own_job
 from hook.log import configure, end_on_signals, ignore_signals
 from hook.objects.stacks import STACKS
 from hook.run import report, workloads

@@ -21,7 +21,7 @@ from hook.errors import NO_ANSWER, ApiError, UntrustedError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.election import LeaderElector
-from hook.kube.events import own_deployment
+from hook.kube.own import own_deployment
 from hook.objects.stacks import STACKS
 from hook.run import report, workloads
 from hook.run.loop import NOT_READ, TICK_SECONDS, ReconcileLoop

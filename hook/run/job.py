@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from hook.kube.cache import Cache
     from hook.kube.client import Api
-    from hook.kube.events import EventRecorder, Job
+    from hook.kube.events import EventRecorder
+    from hook.kube.own import Job
     from hook.run.statusobject import StatusObject
     from hook.settings import Settings
 

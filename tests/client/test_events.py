@@ -17,7 +17,8 @@ from hook.decide.workloads import Affected, AffectedPod
 from hook.errors import ApiError, LeaseLostError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Job, ObjectReference, own_job
+from hook.kube.events import EventRecorder, ObjectReference
+from hook.kube.own import Job, own_job
 from hook.kube.resources import Resource
 from hook.run.job import Runner
 from hook.settings import Settings

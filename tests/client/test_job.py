@@ -20,7 +20,8 @@ from hook.decide.result import Decision, Phase
 from hook.errors import PermissionDeniedError
 from hook.kube import retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Job, ObjectReference
+from hook.kube.events import EventRecorder, ObjectReference
+from hook.kube.own import Job
 from hook.objects.stacks import STACKS, StackName
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome, Runner
 from hook.run.report import next_step

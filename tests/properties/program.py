@@ -11,7 +11,8 @@ from hook.decide.reasons import Reason
 from hook.errors import CONFLICT, NOT_FOUND, ApiError
 from hook.kube import retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Job, ObjectReference
+from hook.kube.events import EventRecorder, ObjectReference
+from hook.kube.own import Job
 from hook.objects import node_of
 from hook.run.job import Outcome, Runner
 from hook.settings import AffectedWorkloads

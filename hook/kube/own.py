@@ -1,0 +1,98 @@
+"""The object that runs this program: its Job or its Deployment, which gets Events."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hook.errors import ApiError, UntrustedError
+from hook.kube.client import READ_SECONDS
+from hook.kube.events import ObjectReference
+from hook.kube.resources import DEPLOYMENTS, JOBS
+from hook.kube.retry import FOREVER, Patience, patiently
+from hook.objects import decoding, sharing
+from hook.objects.decoding import MalformedObjectError, Name, Time, Value
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hook.kube.client import Api
+    from hook.kube.resources import Resource
+
+log = logging.getLogger(__name__)
+
+OWNER_SECONDS: Final = 5.0
+"""Timeout of all requests for the own Deployment together, and the shortest timeout of one request for the own Job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The Job that runs this program."""
+
+    reference: ObjectReference
+    started: datetime
+
+
+class _OwnMetadata(Value, frozen=True):
+    uid: Name
+
+
+class _OwnStatus(Value, frozen=True):
+    start_time: Time | None = None
+
+
+class _OwnObject(Value, frozen=True):
+    """The own Job or Deployment."""
+
+    metadata: _OwnMetadata
+    status: _OwnStatus = _OwnStatus()
+
+
+def own_job(api: Api, namespace: str, name: str, patience: Patience, seconds: float = FOREVER) -> Job | None:
+    """Return the own Job, read within `seconds`, or None. Without it, the timeout counts from the start of the process.
+
+    Raises ApiError if the patience ends before `seconds`. Otherwise the deadline ends the run.
+    """
+    found = _own(api, JOBS.select(namespace), name, patience, seconds)
+    if found is None:
+        return None
+    began = sharing.moment(found.status.start_time)
+    # A start time in the future would delay the deadline.
+    started = min(began or api.now(), api.now())
+    return Job(ObjectReference("batch/v1", "Job", namespace, name, found.metadata.uid), started)
+
+
+def own_deployment(api: Api, namespace: str, name: str) -> ObjectReference | None:
+    """Return the own Deployment, or None if it cannot be read within a few seconds. Then its Events are dropped."""
+    patience = Patience(OWNER_SECONDS, OWNER_SECONDS)
+    found = _own(api, DEPLOYMENTS.select(namespace), name, patience, OWNER_SECONDS)
+    return ObjectReference("apps/v1", "Deployment", namespace, name, found.metadata.uid) if found is not None else None
+
+
+def _own(api: Api, resource: Resource, name: str, patience: Patience, seconds: float) -> _OwnObject | None:
+    """Read the object that runs this program, if it has a name.
+
+    Raises ApiError if the API server did not answer for the patience, which is shorter than `seconds`, and
+    UntrustedError.
+    """
+    if not name:
+        return None
+    end = time.monotonic() + seconds
+    timeout = min(READ_SECONDS, max(patience.unreachable, OWNER_SECONDS))
+
+    def read() -> _OwnObject:
+        answer = api.send("get", resource, name, seconds=min(timeout, end - time.monotonic()))
+        return decoding.read(_OwnObject, answer)
+
+    try:
+        return patiently(read, patience, end)
+    except (ApiError, MalformedObjectError) as error:
+        unreachable = isinstance(error, ApiError) and error.unreachable
+        another_pod_follows = unreachable and patience.unreachable < seconds
+        if isinstance(error, UntrustedError) or (another_pod_follows and time.monotonic() < end):
+            raise
+        where = f"{resource.kind} {resource.namespace}/{name}"
+        log.warning("cannot read the own %s, continuing without it: %s", where, error)
+        return None
