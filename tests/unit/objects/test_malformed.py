@@ -18,7 +18,7 @@ from hook.objects.operators import read_deployment, read_lease, read_replicaset
 from hook.objects.pods import read_pod
 from hook.objects.slices import read_slice
 from tests.fixtures import workloads
-from tests.fixtures.objects import Object, merged, obj, parsed, raw
+from tests.fixtures.objects import FOLDER, Object, merged, obj, parsed, raw
 
 READERS: Final[dict[str, Reader[Any]]] = {
     "policy": policies.cluster_policy,
@@ -33,6 +33,8 @@ READERS: Final[dict[str, Reader[Any]]] = {
     "replicaset": read_replicaset,
     "lease": read_lease,
 }
+OF_KIND: Final = {obj(name)["kind"]: reader for name, reader in READERS.items()}
+FIXTURES: Final = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))
 MALFORMED: Final = (
     ("policy", "metadata: {name: null}", "name"),
     ("policy", "metadata: {uid: null}", "uid"),
@@ -76,6 +78,14 @@ MALFORMED: Final = (
 )
 
 
+@pytest.mark.parametrize("name", FIXTURES)
+def test_an_object_as_a_cluster_serves_it_can_be_read(name: str) -> None:
+    """Of every stack and kind."""
+    found = obj(name)
+    value = entry(OF_KIND[found["kind"]], found["kind"], raw(found)).view
+    assert not isinstance(value, Malformed)
+
+
 @pytest.mark.parametrize(("name", "patch", "problem"), MALFORMED)
 def test_a_malformed_object_is_named(name: str, patch: str, problem: str) -> None:
     """A field that a decision rests on is missing or has the wrong type: kind, name and problem are reported."""
@@ -86,7 +96,6 @@ def test_a_malformed_object_is_named(name: str, patch: str, problem: str) -> Non
     assert isinstance(found, Malformed)
     assert (good["kind"], bad["metadata"].get("name", "")) == (found.kind, found.name)
     assert bad["metadata"].get("namespace", "") == found.namespace
-    assert bad.get("spec", {}).get("nodeName", "") in (found.node, 5, ["gpu-0"])
     assert problem in found.problem
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hook.objects.policies import cluster_policy, nic_cluster_policy, nvidia_driver
-from tests.fixtures.objects import Object, obj
+from tests.fixtures.objects import Object, merged, obj, parsed
 
 
 def test_a_clusterpolicy_is_read() -> None:
@@ -53,22 +53,18 @@ def test_the_label_for_evictions_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "manual"),
+    ("upgrade", "manual"),
     [
-        ("{}", None),
-        ("{upgradePolicy: {}}", ""),
-        ("{upgradePolicy: {autoUpgrade: true}}", ""),
-        ("{upgradePolicy: {autoUpgrade: false}}", "its upgradePolicy.autoUpgrade is off"),
+        ("null", None),
+        ("{}", ""),
+        ("{autoUpgrade: true}", ""),
+        ("{autoUpgrade: false}", "its upgradePolicy.autoUpgrade is off"),
     ],
 )
-def test_a_pool_has_an_upgrade_policy_of_its_own_or_none(policy: str, manual: str | None) -> None:
+def test_a_pool_has_an_upgrade_policy_of_its_own_or_none(upgrade: str, manual: str | None) -> None:
     """Its default is on, other than that of a ClusterPolicy."""
-    found = nvidia_driver(obj("pool/policy", {"spec": {"upgradePolicy": None}}) | {})
-    assert found.manual is None
-    assert (
-        manual
-        == nvidia_driver(obj("pool/policy", f"spec: {policy if policy != '{}' else '{upgradePolicy: null}'}")).manual
-    )
+    pool = obj("pool/policy", "spec: {upgradePolicy: null}")
+    assert manual == nvidia_driver(merged(pool, parsed(f"spec: {{upgradePolicy: {upgrade}}}"))).manual
 
 
 def test_a_pool_selects_nodes() -> None:
