@@ -55,8 +55,8 @@ READ_SECONDS: Final = 60.0
 """Timeout of a response. A page of 50 objects takes well below a second."""
 WATCH_SLACK_SECONDS: Final = 15.0
 """Time by which a watch may outlast its timeout. The server ends a watch itself, so a longer silence is an error."""
-JOIN_SECONDS: Final = 0.2
-"""Time for pending calls after a signal: twice the response time of a busy API server. With the limits of what is
+JOIN_SECONDS: Final = 1.0
+"""Time for pending calls after a signal: ten times the response time of a busy API server. With the limits of what is
 written then, the program exits within the pod's grace period."""
 PAGE_SIZE: Final = 50
 """Objects per page. More cost memory, fewer cost requests (docs/dev/performance-profile.md)."""

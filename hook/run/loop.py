@@ -198,7 +198,7 @@ class ReconcileLoop:
         self.restarter = Restarter(api, lasting=settings.is_controller)
         self.memory = Memory(started=started)
         self._changed: set[str] = set()
-        """Nodes whose objects changed since the last decision."""
+        """Nodes whose objects changed between the last two snapshots."""
         self.subjects: dict[str, events.ObjectReference] = {}
         """The plugins' DaemonSets as targets of Events, by UID."""
         self.last = NOT_READ
@@ -212,8 +212,7 @@ class ReconcileLoop:
         # A new DaemonSet may need a watch of its pods that is not synced yet.
         if not self._cache.synced:
             return None
-        snapshot, changed = self._cache.observe()
-        self._changed |= changed
+        snapshot, self._changed = self._cache.observe()
         return snapshot
 
     def begin(self, started: datetime) -> None:
@@ -232,7 +231,6 @@ class ReconcileLoop:
             self._account(self.restarter.settle(live, current=self._cache.out_of_sync is None))
         self._next_decision = time.monotonic() + DECISION_SECONDS
         self.last, self.memory = decide(snapshot, self.memory, self._settings, self._api.now(), self._changed)
-        self._changed = set()
         self._reporter.report_sync(self._cache.out_of_sync)
         return self.last
 

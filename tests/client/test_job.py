@@ -17,20 +17,22 @@ import pytest
 from hook import cli
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
+from hook.decide.workloads import Affected
 from hook.errors import PermissionDeniedError
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
+from hook.kube.informer import OutOfSync
 from hook.kube.own import Job
 from hook.objects.stacks import STACKS, StackName
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome, Runner
-from hook.run.report import next_step
+from hook.run.report import LOST_SECONDS, next_step
 from hook.run.statusobject import StatusObject
 from hook.run.view import Viewer
 from hook.settings import Duration, OnDeadline, Settings
 from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, refused, serving, told, until
-from tests.fixtures.cluster import cluster, labelled, stale
+from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.unit.decide import patches
 
 SLICES: Final = "/resourceslices"
@@ -118,6 +120,31 @@ def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:
         run = runner(server)
         assert ended(run).exit_code == EXIT_DEADLINE
     assert deleted[0]["preconditions"] == {key: pod["metadata"][key] for key in ("uid", "resourceVersion")}
+
+
+@pytest.mark.parametrize(
+    ("found", "waits"),
+    [pytest.param(cluster(), True, id="done"), pytest.param(stale(), False, id="time up")],
+)
+def test_the_end_of_a_run_waits_for_claims_to_be_read(
+    monkeypatch: pytest.MonkeyPatch, found: Cluster, waits: bool
+) -> None:
+    """Once, because a report without them is incomplete. A run whose time is up has no time for that."""
+    shown, observed = Shown(found), list[bool]()
+
+    def wrote(_line: str, _body: bytes) -> Said:
+        run._job = Job(JOB, server.api.now() - timedelta(seconds=PASSED))
+        return shown.dated(told(kind="Status"))
+
+    def observe(_snapshot: object, *, now: bool = False) -> Affected:
+        observed.append(now)
+        return Affected()
+
+    with serving(shown, wrote) as server:
+        run = runner(server)
+        monkeypatch.setattr(run.workloads, "observe", observe)
+        ended(run)
+    assert (observed[-1], any(observed[:-1])) == (waits, False)
 
 
 def test_the_time_counts_from_the_jobs_start() -> None:
@@ -265,6 +292,28 @@ def test_a_run_that_is_out_of_time_still_shows_its_result() -> None:
             run._status_object = StatusObject(server.api, "ns", "it-status")
             run.show_end(Outcome(LATE, EXIT_DEADLINE))
         assert ["TimedOut"] == [json.loads(body)["data"]["phase"] for body in bodies]
+
+
+@pytest.mark.parametrize(
+    ("decision", "seconds", "cause"),
+    [
+        pytest.param(LATE, LOST_SECONDS + 1, Reason.API_UNREACHABLE, id="time up in an outage"),
+        pytest.param(LATE, LOST_SECONDS - 1, None, id="time up while a watch is opened again"),
+        pytest.param(LATE, None, None, id="time up"),
+        pytest.param(FAIL, LOST_SECONDS + 1, None, id="failed before"),
+    ],
+)
+def test_a_run_names_the_outage_that_took_its_time(
+    monkeypatch: pytest.MonkeyPatch, decision: Decision, seconds: float | None, cause: Reason | None
+) -> None:
+    """In its message, with what could not be read. The advice is about the outage then."""
+    lost = None if seconds is None else OutOfSync("pods", time.monotonic() - seconds, "refused")
+    with serving(Shown(cluster())) as server:
+        run = runner(server)
+        monkeypatch.setattr(run, "_late", lambda: decision)
+        monkeypatch.setattr(Cache, "out_of_sync", lost)
+        found = run.run().decision
+    assert (found.cause, "cannot read pods" in found.message) == (cause, cause is not None)
 
 
 def test_exit_codes() -> None:

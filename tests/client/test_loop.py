@@ -243,6 +243,18 @@ def test_a_signal_forgets_no_restart_that_was_granted(monkeypatch: pytest.Monkey
     assert looped.restarter.restarted == WAVE - 1
 
 
+@pytest.mark.parametrize("last", [refused(404), refused(409), refused(429), Said(503)])
+def test_one_lost_answer_among_the_tries_is_enough(monkeypatch: pytest.MonkeyPatch, last: Said) -> None:
+    """The first try may have deleted the pod, whatever the answer to the next one is."""
+    monkeypatch.setattr(retry, "WRITE", retry.Patience(unreachable=1.0))
+    answers = [Said()]
+    with serving(lambda _line: answers.pop() if answers else last) as server:
+        restarter = Restarter(server.api)
+        list(restarter.act([A], 60))
+        assert server.count("DELETE") > 1
+        assert [A] == [result.action for result in restarter.settle(set())]
+
+
 def test_nothing_is_restarted_while_the_cache_is_out_of_sync() -> None:
     """What was decided on is of before; writes may get through where reads do not."""
     up = threading.Event()

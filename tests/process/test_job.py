@@ -18,7 +18,7 @@ from hook.settings import Settings
 from tests.client.fixtured import Shown
 from tests.client.server import GRANTED, PATIENCE, Said, Server, serving, told, until
 from tests.fixtures.cluster import Cluster, cluster, stale
-from tests.process.program import Ended, documented, run, start, write_kubeconfig
+from tests.process.program import Ended, Logged, documented, run, start, write_kubeconfig
 
 STATUS: Final = "/api/v1/namespaces/gpu-operator/configmaps/post-status"
 OWN: Final = "/apis/batch/v1/namespaces/gpu-operator/jobs/post"
@@ -123,12 +123,12 @@ def test_a_run_whose_time_is_up_shows_that(tmp_path: Path, answer: Said) -> None
 
 
 @contextmanager
-def interrupted(shown: ApiServer, folder: Path, *more: str) -> Iterator[tuple[Server, list[Ended]]]:
+def interrupted(shown: ApiServer, folder: Path, *more: str) -> Iterator[tuple[Logged, list[Ended]]]:
     """Start a Job, stop it with SIGTERM when the block ends, and append what is left of it."""
     left: list[Ended] = []
     with serving(shown, shown.wrote) as server:
         program = start(folder / "program.log", *words(server, folder, *more))
-        yield server, left
+        yield program, left
         program.signal(signal.SIGTERM)
         left.append(program.ended(seconds=10))
 
@@ -136,8 +136,8 @@ def interrupted(shown: ApiServer, folder: Path, *more: str) -> Iterator[tuple[Se
 def test_a_stopped_run_reports_what_it_did(tmp_path: Path) -> None:
     """Within the grace period of its pod: restarts in log, message and Events, and no result in the status object."""
     shown = ApiServer(stale(*NODES))
-    with interrupted(shown, tmp_path) as (server, left):
-        until(lambda: server.count("DELETE") == len(NODES) and shown.statuses, "all are restarted")
+    with interrupted(shown, tmp_path) as (_program, left):
+        until(lambda: len(shown.events_on("DaemonSet")) == len(NODES), "all are restarted")
     (done,) = left
     message = documented("termination-message", (tmp_path / "message").read_text())
     assert (done.code, message["reason"], message["restarted"]) == (TERMINATED, "Terminated", len(NODES)), done.said
@@ -181,8 +181,8 @@ def test_a_stopped_run_waits_for_no_event_that_hangs(tmp_path: Path) -> None:
 
     shown.instead = hangs
     try:
-        with interrupted(shown, tmp_path) as (server, left):
-            until(lambda: server.count("DELETE") == len(NODES), "all are restarted")
+        with interrupted(shown, tmp_path) as (program, left):
+            until(lambda: program.said.count("restarted plugin pod") == len(NODES), "all are restarted")
     finally:
         over.set()
     assert left[0].code == TERMINATED
