@@ -134,7 +134,7 @@ def test_the_end_of_a_run_waits_for_claims_to_be_read(
 
     def wrote(_line: str, _body: bytes) -> Said:
         run._job = Job(JOB, server.api.now() - timedelta(seconds=PASSED))
-        return shown.dated(told(kind="Status"))
+        return told(kind="Status")
 
     def observe(_snapshot: object, *, now: bool = False) -> Affected:
         observed.append(now)

@@ -29,7 +29,7 @@ TERMINATED: Final = 128 + signal.SIGTERM
 
 
 class ApiServer(Shown):
-    """Shows a cluster and the own Job at the real time, and keeps what is written."""
+    """Shows a cluster and the own Job, and keeps what is written."""
 
     def __init__(self, found: Cluster, started: timedelta = timedelta()) -> None:
         super().__init__(found)
@@ -43,10 +43,6 @@ class ApiServer(Shown):
         if line == f"GET {OWN}":
             return told(kind="Job", metadata={"uid": "job-uid"}, status={"startTime": timestamp(self.started)})
         return super().__call__(line)
-
-    def dated(self, said: Said) -> Said:
-        """Answer at the real time."""
-        return said
 
     def wrote(self, line: str, body: bytes) -> Said:
         """Keep a write, and grant it."""
