@@ -84,7 +84,14 @@ class Runner:
         decision = self._late()
         if decision is None:
             self._cache.start()
-            decision = self._reconcile()
+            try:
+                decision = self._reconcile()
+            except ApiError as error:
+                # The patience with an API server that does not answer may end at the same moment as the time.
+                late = self._late()
+                if late is None or not error.unreachable:
+                    raise
+                decision = late
         decision = self._with_cause(decision)
         return Outcome(decision, self._exit_code(decision))
 
