@@ -15,6 +15,7 @@ import click
 from hook import __version__
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, headline
+from hook.decide.run import margin
 from hook.decide.workloads import Affected
 from hook.errors import (
     UNAUTHORIZED,
@@ -159,7 +160,7 @@ def connect(values: Mapping[str, Any]) -> Api:
 
 def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run, report the outcome in any case, and return the exit code."""
-    ours = settings.timeout - settings.margin
+    ours = settings.timeout - margin(settings)
     patience = retry.Patience(min(settings.advanced.api_patience, ours).total_seconds())
     cache = Cache(api, settings, patience)
     runner: Runner | None = None

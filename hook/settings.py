@@ -6,7 +6,7 @@ The chart's values have the same names and paths, and ``values.schema.json`` has
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -131,12 +131,6 @@ class Advanced(Section, frozen=True):
     """The longest of these pauses, and the longest wait after an administrator has fixed the cause."""
 
 
-MARGIN_SHARE: Final = 20
-MARGIN_CEILING: Final = timedelta(seconds=30)
-MARGIN_FLOOR: Final = timedelta(seconds=5)
-"""The report must fit between our deadline and that of the Job. Two seconds were not enough on a loaded machine."""
-
-
 class Settings(Section, frozen=True):
     """Everything that a decision depends on in addition to the cluster."""
 
@@ -161,23 +155,6 @@ class Settings(Section, frozen=True):
     affected_workloads: AffectedWorkloads = AffectedWorkloads()
     controller: ControllerLimits = ControllerLimits()
     advanced: Advanced = Advanced()
-
-    @property
-    def max_unavailable(self) -> Bound | None:
-        """Return how many plugins may be down at once for any cause. None: no limit, as in every Job."""
-        return self.controller.max_unavailable if self.is_controller else None
-
-    @property
-    def margin(self) -> timedelta:
-        """Return the part of the timeout that is reserved for the report."""
-        share = min(self.timeout / MARGIN_SHARE, MARGIN_CEILING)
-        return min(max(share, MARGIN_FLOOR), self.timeout / 2)
-
-    def deadline(self, started: datetime) -> datetime:
-        """Return when a run must begin to report. A controller has no deadline."""
-        if self.is_controller:
-            return datetime.max.replace(tzinfo=UTC)
-        return started + self.timeout - self.margin
 
 
 class ControllerSettings(Settings, frozen=True):

@@ -14,7 +14,7 @@ from ctl.plan.result import Capacity, Excluded
 from hook.decide.fleet import live_pods, not_rotated, pools_decide
 from hook.decide.node import excluded
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeBlocker, NodeState
+from hook.decide.result import Condition, NodeState
 from hook.format import timestamp
 from hook.objects import names
 from hook.objects.nodes import small_number
@@ -125,13 +125,13 @@ def split(fleet: Fleet, policy: Policy, now: datetime) -> list[Pool]:
     return [_without_excluded(pool, away) for pool in pools]
 
 
-def _away(node: Node | None, context: Context, now: datetime) -> NodeBlocker | None:
+def _away(node: Node | None, context: Context, now: datetime) -> Condition | None:
     """Exclude a node that has been NotReady for long. A plan has only one look, so it goes by the node's own time."""
     if node is None or node.ready or node.ready_since is None:
         return None
     if now - node.ready_since < context.settings.node_timeout:
         return None
-    return NodeBlocker(NodeState.EXCLUDED, Reason.NODE_NOT_READY, f"it is NotReady since {timestamp(node.ready_since)}")
+    return Condition(NodeState.EXCLUDED, Reason.NODE_NOT_READY, f"it is NotReady since {timestamp(node.ready_since)}")
 
 
 def _without_excluded(pool: Pool, excluded: dict[str, Excluded]) -> Pool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hook.decide import moments
-from hook.decide.fleet import comparable, plugin_names
+from hook.decide.fleet import comparable, other_owners, plugin_names
 from hook.decide.node import UNPUBLISHED, managed
 from hook.decide.reasons import Reason, Trait, remedy
 from hook.decide.result import NodeState
@@ -108,7 +108,7 @@ def withdrawn(context: Context) -> Blocker | None:
         return None if _is_awaited(context) else (Reason.NO_POLICY, f"there is no {context.stack.policy.kind}")
     # A kind of object other than the policy (NicNodePolicy) may deploy drivers.
     daemonsets = (driver.daemonset for driver in context.drivers.values())
-    others = any(ds.desired > 0 and ds.owner_kind in context.stack.other_owners for ds in daemonsets)
+    others = any(ds.desired > 0 and ds.owner_kind in other_owners(context.stack) for ds in daemonsets)
     if policy.driver_enabled or others or context.unmet:
         return None
     return Reason.DRIVER_DISABLED, f"{policy} deploys no driver"
@@ -281,7 +281,7 @@ def operator_blocker(fleet: Fleet, timers: Timers) -> Blocker | None:
     deployment = _deployment(fleet)
     if deployment is None or deployment.wanted == 0:
         return _quiet_blocker(fleet, deployment, None, unknown_quiet, timers)
-    if not deployment.rolled_out:
+    if not is_rolled_out(deployment):
         message = (
             f"the {context.stack.operator.title}'s Deployment {deployment.namespace}/{deployment.name} is rolling out "
             f"({deployment.updated} of {deployment.wanted} updated, {deployment.available} available)"
@@ -302,6 +302,13 @@ def operator_blocker(fleet: Fleet, timers: Timers) -> Blocker | None:
     known = named and all(map(comparable, context.sources))
     quiet = context.settings.advanced.operator_quiet if known else unknown_quiet
     return _quiet_blocker(fleet, deployment, lease, quiet, timers)
+
+
+def is_rolled_out(deployment: Deployment) -> bool:
+    """Return whether the rollout is complete, as ``kubectl rollout status`` defines it."""
+    if deployment.observed_generation != deployment.generation:
+        return False
+    return deployment.updated == deployment.total == deployment.available == deployment.wanted
 
 
 def _deployment(fleet: Fleet) -> Deployment | None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hook.objects import DaemonSet, DeviceSlice, Malformed, Node, Pod, Revision, Snapshot
     from hook.objects.policies import Policy
-    from hook.objects.stacks import PluginKind, Prerequisite, Stack
+    from hook.objects.stacks import Label, PluginKind, Prerequisite, Stack
     from hook.settings import DriverClient, Settings
 
     OnNode = TypeVar("OnNode", Pod, DeviceSlice)
@@ -108,6 +108,8 @@ class Context:
     slices_served: bool
     """Whether the API server has ResourceSlices."""
     malformed: Sequence[Malformed]
+    governed: bool
+    """Whether there is a policy, so that an operator upgrades the drivers."""
     policy: Policy | None = field(compare=False)
     """The active one."""
     policy_kind_served: bool = field(compare=False)
@@ -208,6 +210,7 @@ def context_of(snapshot: Snapshot, settings: Settings) -> Context:
         prerequisites=_prerequisites(snapshot.daemonsets, stack, settings),
         slices_served=snapshot.slices is not None,
         malformed=snapshot.malformed,
+        governed=policy is not None,
         policy=policy,
         policy_kind_served=snapshot.policies is not None,
         pools=snapshot.pools,
@@ -266,6 +269,8 @@ def _sorted(pods: Sequence[Pod]) -> Sequence[Pod]:
 
 def _newest_slices(slices: Sequence[DeviceSlice]) -> Sequence[DeviceSlice]:
     """Drop older generations of a pool, as the scheduler does. A pool of a kubelet plugin is on one node."""
+    if len(slices) < 2:  # noqa: PLR2004 - the only one
+        return slices
     newest: dict[str, int] = {}
     for each in slices:
         newest[each.pool] = max(each.generation, newest.get(each.pool, 0))
@@ -318,7 +323,27 @@ def _matches(daemonset: DaemonSet, wanted: DriverClient) -> bool:
 
 def _is_source(daemonset: DaemonSet) -> bool:
     """Return whether a DaemonSet loads a driver or is a provider, in any stack. It would always look stale."""
-    return any(stack.loads_driver(daemonset) or stack.is_prerequisite(daemonset) for stack in STACKS.values())
+    return any(loads_driver(daemonset, stack) or is_prerequisite(daemonset, stack) for stack in STACKS.values())
+
+
+def loads_driver(daemonset: DaemonSet, stack: Stack) -> bool:
+    """Return whether a DaemonSet loads the driver, by its label, or by its owner if the label is overridden."""
+    owned = daemonset.owner_kind in stack.driver.owners and stack.driver.container in daemonset.images
+    return owned or _carries(daemonset, stack.driver.label)
+
+
+def is_prerequisite(daemonset: DaemonSet, stack: Stack) -> bool:
+    """Return whether plugins may have to start after the pods of a DaemonSet."""
+    return any(_carries(daemonset, prerequisite.label) for prerequisite in stack.prerequisites.values())
+
+
+def _carries(daemonset: DaemonSet, label: Label) -> bool:
+    return daemonset.labels.get(label.key) == label.value
+
+
+def other_owners(stack: Stack) -> frozenset[str]:
+    """Return the kinds that deploy drivers in addition to the policy and its pools. Their objects are not read."""
+    return stack.driver.owners - {kind.kind for kind in (stack.policy, stack.pool) if kind is not None}
 
 
 def _is_operator_managed(daemonset: DaemonSet, stack: Stack) -> bool:
@@ -351,8 +376,7 @@ def _prerequisites(
 ) -> dict[Prerequisite, dict[str, DaemonSet]]:
     chosen = [prerequisite for name, prerequisite in stack.prerequisites.items() if name in settings.refresh_after]
     return {
-        prerequisite: {ds.uid: ds for ds in daemonsets if ds.labels.get(prerequisite.label[0]) == prerequisite.label[1]}
-        for prerequisite in chosen
+        prerequisite: {ds.uid: ds for ds in daemonsets if _carries(ds, prerequisite.label)} for prerequisite in chosen
     }
 
 
@@ -392,7 +416,7 @@ def not_rotated(pool: Policy, policy: Policy, *, decides: bool) -> str:
 
 def _drivers(snapshot: Snapshot, policy: Policy | None, stack: Stack, settings: Settings) -> dict[str, Driver]:
     """Return the driver DaemonSets by UID. One whose pods a DaemonSet controller replaces is never manual."""
-    found = [ds for ds in snapshot.daemonsets if stack.loads_driver(ds)]
+    found = [ds for ds in snapshot.daemonsets if loads_driver(ds, stack)]
     intents = _intents(found, policy, snapshot, stack)
     in_use = {pod.owner_uid for pod in snapshot.driver_pods}
     one_source = len(sources_of(policy, snapshot.pools)) == 1
@@ -420,7 +444,7 @@ def _intents(
     if not policy.pooled:
         # A DaemonSet of another kind of object (NicNodePolicy) cannot be compared with this policy.
         # A leftover of a pool can: it differs until the operator has replaced it.
-        return {ds.uid: policy for ds in drivers if ds.owner_kind not in stack.other_owners}
+        return {ds.uid: policy for ds in drivers if ds.owner_kind not in other_owners(stack)}
     decides = pools_decide(snapshot.nodes.values(), snapshot.pools, stack)
     own = {pool.uid: not_rotated(pool, policy, decides=decides) for pool in snapshot.pools}
     by_uid = {pool.uid: msgspec.structs.replace(pool, manual=own[pool.uid]) for pool in snapshot.pools}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hook.decide.fleet import live_pods
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeBlocker, NodeState, Patience
+from hook.decide.result import Condition, NodeState, Patience
 from hook.format import some
 
 if TYPE_CHECKING:
@@ -35,23 +35,23 @@ class Moment:
     """Identifier of what happened. Another one means that it happened again."""
 
 
-def blocker(view: NodeView, context: Context) -> NodeBlocker | None:
+def blocker(view: NodeView, context: Context) -> Condition | None:
     """Let a node wait for each prerequisite that the settings name and that is deployed to it."""
     for prerequisite, owners in context.prerequisites.items():
         if view.label(prerequisite.deploy_label) != "true":
             continue
         if not owners:
             message = f"there is no {prerequisite.title} DaemonSet, but the settings (refreshAfter) name it"
-            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
+            return Condition(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
         live = [pod for pod in live_pods(view.prerequisite_pods) if pod.owner_uid in owners]
         replaced = any(context.is_outdated(pod) and owners[pod.owner_uid].rolling for pod in live)
         if len(live) != 1 or provided_since(live[0]) is None or replaced:
             message = f"its {prerequisite.title} pod is missing, not ready or about to be replaced"
-            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
+            return Condition(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
         change = prerequisite.change
         if change is not None and _is_changing(view, change):
             message = f"its {change.title} has not ended ({change.label}={view.label(change.label)})"
-            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
+            return Condition(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
     return None
 
 

@@ -16,7 +16,7 @@ from hook.decide import freshness, moments
 from hook.decide.fleet import live_pods, same_driver
 from hook.decide.freshness import CRASH_LOOP_RESTARTS, Freshness
 from hook.decide.reasons import Reason, Trait
-from hook.decide.result import NodeBlocker, NodeState, NodeStatus, Patience, StalePod
+from hook.decide.result import Condition, NodeState, NodeStatus, Patience, StalePod
 from hook.format import timestamp
 from hook.objects import names
 from hook.settings import OnManualUpgrade
@@ -57,7 +57,7 @@ def evaluate_node(view: NodeView, context: Context, memory: Memory, now: datetim
     statuses = [evaluate_plugin(daemonset, node, now) for daemonset in context.plugins.named]
     if not statuses:
         message = f"no {context.stack.plugin.noun} is installed"
-        statuses = [_status(view, NodeBlocker(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, message))]
+        statuses = [_status(view, Condition(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, message))]
     if manual := manual_upgrade(node.driver, context):
         return _with_outdated_driver(statuses, _status(view, manual))
     if view.label(context.stack.upgrade.state) in names.STATES_QUIET:
@@ -65,7 +65,7 @@ def evaluate_node(view: NodeView, context: Context, memory: Memory, now: datetim
     return tuple(_upgrade_failed(replace(status, label_pending=True), view, context) for status in statuses)
 
 
-def _blocker(view: NodeView, context: Context) -> NodeBlocker | None:
+def _blocker(view: NodeView, context: Context) -> Condition | None:
     """Return why a node is excluded, or must wait until its plugins can be evaluated.
 
     A malformed object holds its node, unless the Node object alone excludes it.
@@ -73,11 +73,11 @@ def _blocker(view: NodeView, context: Context) -> NodeBlocker | None:
     ineligible, found = excluded(view, context), view.malformed
     if found is not None and (ineligible is None or Trait.NODE_ALONE not in ineligible.reason.traits):
         message = f"{found.kind} {found.namespace}/{found.name} cannot be read: {found.problem}"
-        return NodeBlocker(NodeState.WAITING, Reason.MALFORMED_OBJECT, message)
+        return Condition(NodeState.WAITING, Reason.MALFORMED_OBJECT, message)
     return ineligible or _unsettled(view, context)
 
 
-def _status(view: NodeView, blocker: NodeBlocker) -> NodeStatus:
+def _status(view: NodeView, blocker: Condition) -> NodeStatus:
     pods = [*_live_first(view.driver_pods), *_live_first(view.plugin_pods)]
     return NodeStatus(
         node=view.name,
@@ -139,17 +139,17 @@ def _with_outdated_driver(statuses: Sequence[NodeStatus], manual: NodeStatus) ->
 # Whether the node is eligible: the Node object and its labels.
 
 
-def excluded(view: NodeView, context: Context) -> NodeBlocker | None:
+def excluded(view: NodeView, context: Context) -> Condition | None:
     """Return why a node is excluded or has to wait, as far as the Node object and its labels show it."""
     stack, node = context.stack, view.node
     if node is None or view.label(stack.nodes.present) != "true":
         return _unlabelled(view, context)
     if view.label(stack.upgrade.skip) == "true":
-        return NodeBlocker(NodeState.EXCLUDED, Reason.NODE_SKIPPED, f"it carries {stack.upgrade.skip}=true")
+        return Condition(NodeState.EXCLUDED, Reason.NODE_SKIPPED, f"it carries {stack.upgrade.skip}=true")
     return _without_driver(view, context) or _not_ready(node)
 
 
-def _unlabelled(view: NodeView, context: Context) -> NodeBlocker:
+def _unlabelled(view: NodeView, context: Context) -> Condition:
     """Distinguish a node that lost its labels from one without a GPU, where no driver or plugin ever started.
 
     The plugin's DaemonSet also selects nodes by CPU vendor (DRA), so on Grace nodes without a GPU its pod stays in
@@ -161,16 +161,16 @@ def _unlabelled(view: NodeView, context: Context) -> NodeBlocker:
     running = any(container.started_at for pod in plugins for container in pod.containers)
     if not running and not view.driver_pods:
         message = f"it does not carry {label}, and neither a driver nor a plugin runs there"
-        return NodeBlocker(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
+        return Condition(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
     if view.node is not None and (silent := _not_ready(view.node)):
         return silent
     message = f"a driver or plugin runs there, but it does not carry {label} (is NFD down, or the node gone?)"
     # Without a driver pod nothing reloads there. NFD may be back in a moment, or the GPU was taken out for good.
     patience = None if view.driver_pods else Patience.NODE
-    return NodeBlocker(NodeState.WAITING, Reason.LABELS_MISSING, message, patience)
+    return Condition(NodeState.WAITING, Reason.LABELS_MISSING, message, patience)
 
 
-def _without_driver(view: NodeView, context: Context) -> NodeBlocker | None:
+def _without_driver(view: NodeView, context: Context) -> Condition | None:
     """Exclude a node to which this stack deploys no driver."""
     if managed(view, context):
         return _unwanted(view, context)
@@ -178,24 +178,24 @@ def _without_driver(view: NodeView, context: Context) -> NodeBlocker | None:
     deploy, workload = view.label(labels.deploy), view.label(labels.workload)
     if deploy == names.PRE_INSTALLED:
         message = "its host brings its own driver, which nothing reloads"
-        return NodeBlocker(NodeState.EXCLUDED, Reason.HOST_DRIVER, message)
+        return Condition(NodeState.EXCLUDED, Reason.HOST_DRIVER, message)
     if workload in names.VIRTUAL_MACHINE_WORKLOADS:
         message = f"its GPUs are for virtual machines ({labels.workload}={workload}), so it gets no driver for pods"
-        return NodeBlocker(NodeState.EXCLUDED, Reason.VIRTUAL_MACHINE_NODE, message)
+        return Condition(NodeState.EXCLUDED, Reason.VIRTUAL_MACHINE_NODE, message)
     if labels.deploy and deploy not in names.DEPLOY_VALUES and view.driver_pods:
         change = f"has the unknown value {deploy[:40]!r} as" if deploy else "lost"
         message = f"it runs a driver pod but {change} its {labels.deploy} label"
-        return NodeBlocker(NodeState.WAITING, Reason.LABELS_MISSING, message)
+        return Condition(NodeState.WAITING, Reason.LABELS_MISSING, message)
     if not labels.deploy:
         why = "no driver DaemonSet wants a pod there"
     elif view.label(labels.operands) == "false":
         why = f"{labels.operands}=false"
     else:
         why = f"{labels.deploy}={deploy or '(none)'}"
-    return NodeBlocker(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, f"no driver is deployed to it ({why})")
+    return Condition(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, f"no driver is deployed to it ({why})")
 
 
-def _unwanted(view: NodeView, context: Context) -> NodeBlocker | None:
+def _unwanted(view: NodeView, context: Context) -> Condition | None:
     """Exclude a node that should get a driver, but on which no driver DaemonSet wants a pod.
 
     A DaemonSet that does not show what the operator asks for may want one there in a moment.
@@ -206,7 +206,7 @@ def _unwanted(view: NodeView, context: Context) -> NodeBlocker | None:
     taint = next(filter(None, (untolerated(view, daemonset) for daemonset in drivers)), "")
     why = f"none tolerates its taint {taint}" if taint else "none selects it"
     message = f"no driver DaemonSet wants a pod on it ({why})"
-    return NodeBlocker(NodeState.EXCLUDED, Reason.NO_DRIVER_WANTED, message)
+    return Condition(NodeState.EXCLUDED, Reason.NO_DRIVER_WANTED, message)
 
 
 def managed(view: NodeView, context: Context) -> bool:
@@ -229,19 +229,19 @@ def untolerated(view: NodeView, daemonset: DaemonSet) -> str:
     return f"{taint.key}:{taint.effect}" if taint is not None else ""
 
 
-def _not_ready(node: Node) -> NodeBlocker | None:
+def _not_ready(node: Node) -> Condition | None:
     """Let a node wait that is not ready. Its time may come from a kubelet whose clock is wrong, so it is only shown."""
     if node.ready:
         return None
     since = f" since {timestamp(node.ready_since)}" if node.ready_since is not None else ""
     message = f"it is NotReady{since}, perhaps for a moment"
-    return NodeBlocker(NodeState.WAITING, Reason.NODE_NOT_READY_BRIEFLY, message, Patience.NODE)
+    return Condition(NodeState.WAITING, Reason.NODE_NOT_READY_BRIEFLY, message, Patience.NODE)
 
 
 # Whether the driver is settled: the driver itself, then its upgrade labels, then the other prerequisites.
 
 
-def _unsettled(view: NodeView, context: Context) -> NodeBlocker | None:
+def _unsettled(view: NodeView, context: Context) -> Condition | None:
     """Return the first driver or prerequisite on this node that is not settled and that plugins must start after.
 
     A driver is settled if there is exactly one live driver pod, of the newest revision of its DaemonSet, Ready, and no
@@ -250,15 +250,15 @@ def _unsettled(view: NodeView, context: Context) -> NodeBlocker | None:
     live = live_pods(view.driver_pods)
     if not live:
         message = "its driver pod is terminating" if view.driver_pods else "it has no driver pod"
-        return NodeBlocker(NodeState.WAITING, Reason.DRIVER_MISSING, message)
+        return Condition(NodeState.WAITING, Reason.DRIVER_MISSING, message)
     if len(live) > 1:
         message = f"{len(live)} driver pods live on it: {', '.join(pod.name for pod in live)}"
-        return NodeBlocker(NodeState.WAITING, Reason.SEVERAL_DRIVER_PODS, message)
+        return Condition(NodeState.WAITING, Reason.SEVERAL_DRIVER_PODS, message)
     blocker = _driver_blocker(live[0], view, context) or _label_blocker(live[0], view, context)
     return moments.blocker(view, context) if blocker is None and context.prerequisites else blocker
 
 
-def manual_upgrade(driver: Pod, context: Context) -> NodeBlocker | None:
+def manual_upgrade(driver: Pod, context: Context) -> Condition | None:
     """Return the blocker of a node whose outdated driver pod only an administrator replaces; None for other nodes."""
     owner = context.drivers.get(driver.owner_uid)
     if owner is None or not owner.manual or not context.is_outdated(driver):
@@ -269,37 +269,37 @@ def manual_upgrade(driver: Pod, context: Context) -> NodeBlocker | None:
         OnManualUpgrade.WAIT: NodeState.WAITING,
         OnManualUpgrade.FAIL: NodeState.FAILED,
     }[context.settings.on_manual_upgrade]
-    return NodeBlocker(state, Reason.MANUAL_UPGRADE, message)
+    return Condition(state, Reason.MANUAL_UPGRADE, message)
 
 
-def _driver_blocker(pod: Pod, view: NodeView, context: Context) -> NodeBlocker | None:
+def _driver_blocker(pod: Pod, view: NodeView, context: Context) -> Condition | None:
     owner = context.drivers.get(pod.owner_uid)
     if owner is None:
         message = f"the DaemonSet of driver pod {pod.name} is gone"
-        return NodeBlocker(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
+        return Condition(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
     if owner.unrendered:
-        return NodeBlocker(NodeState.WAITING, Reason.NOT_RENDERED, owner.unrendered)
+        return Condition(NodeState.WAITING, Reason.NOT_RENDERED, owner.unrendered)
     if context.is_outdated(pod) and not owner.manual:
         state = view.label(context.stack.upgrade.state)
         if state in names.STATES_BEFORE_RESTART:
-            return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {state}")
+            return Condition(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {state}")
         newest = context.newest.get(pod.owner_uid)
         expected = newest.hash if newest is not None else "?"
         message = f"driver pod {pod.name} is of revision {pod.hash or '(none)'}, newest is {expected}"
-        return NodeBlocker(NodeState.WAITING, Reason.DRIVER_OUTDATED, message)
+        return Condition(NodeState.WAITING, Reason.DRIVER_OUTDATED, message)
     if pod.ready and freshness.ready_since(pod, context.stack.driver.container) is not None:
         return None
     return _driver_not_ready(pod, view, context.stack)
 
 
-def _driver_not_ready(pod: Pod, view: NodeView, stack: Stack) -> NodeBlocker:
+def _driver_not_ready(pod: Pod, view: NodeView, stack: Stack) -> Condition:
     if failure := _driver_failure(pod, stack):
         message = f"driver pod {pod.name}{failure}"
-        return NodeBlocker(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
+        return Condition(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
     safe_load = stack.nodes.safe_load
     draining = bool(safe_load) and view.node is not None and view.node.waits_for_drain
     cause = f", it waits until its node is drained ({safe_load})" if draining else ""
-    return NodeBlocker(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet{cause}")
+    return Condition(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet{cause}")
 
 
 def _driver_failure(pod: Pod, stack: Stack) -> str:
@@ -316,24 +316,24 @@ def _driver_failure(pod: Pod, stack: Stack) -> str:
     return ""
 
 
-def _label_blocker(driver: Pod, view: NodeView, context: Context) -> NodeBlocker | None:
+def _label_blocker(driver: Pod, view: NodeView, context: Context) -> Condition | None:
     """Return why upgrade labels veto the node. They trail by up to two minutes: they can veto, but prove nothing.
 
     An unknown value counts as an upgrade in progress. Ignore the state label where nothing upgrades the driver: the
     upgrade controller leaves it behind if it is disabled, or if the policy is gone.
     """
     state = view.label(context.stack.upgrade.state)
-    if context.policy is not None and manual_upgrade(driver, context) is None:
+    if context.governed and manual_upgrade(driver, context) is None:
         if state == names.STATE_REQUIRED:
-            return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_REQUIRED, f"its upgrade state is {state}")
+            return Condition(NodeState.WAITING, Reason.UPGRADE_REQUIRED, f"its upgrade state is {state}")
         if state in names.STATES_BEFORE_RESTART:
-            return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {state}")
+            return Condition(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {state}")
         if state not in {*names.STATES_QUIET, *names.STATES_AFTER_RESTART, names.STATE_FAILED}:
             message = f"its upgrade state {state!r} is unknown to this version"
-            return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_STATE_UNKNOWN, message)
+            return Condition(NodeState.WAITING, Reason.UPGRADE_STATE_UNKNOWN, message)
     if paused := _paused(view, context.stack):
         message = f"its operands are paused while the driver is unloaded ({paused})"
-        return NodeBlocker(NodeState.WAITING, Reason.OPERANDS_PAUSED, message)
+        return Condition(NodeState.WAITING, Reason.OPERANDS_PAUSED, message)
     return None
 
 
@@ -366,7 +366,9 @@ class SettledNode(msgspec.Struct, frozen=True):
         """Return the settled node with its live driver pod."""
         driver = live_pods(view.driver_pods)[0]
         after = list(moments.of(view, context)) if context.prerequisites else []
-        load = "/".join((freshness.load_of(driver, context.stack), *(moment.run for moment in after)))
+        load = freshness.load_of(driver, context.stack)
+        for moment in after:
+            load = f"{load}/{moment.run}"
         return cls(view, context, memory, driver, after, load)
 
 
@@ -378,27 +380,28 @@ def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> Node
     if pods:
         end = "is terminating" if pods[0].deleting else "has ended"
         message = f"{_title(plugin, pods[0], node)} {end}"
-        return _of_plugin(plugin, node, NodeState.RESTARTING, (Reason.PLUGIN_RESTARTING, message), pods[0])
+        return _of_plugin(plugin, node, Condition(NodeState.RESTARTING, Reason.PLUGIN_RESTARTING, message), pods[0])
     return _evaluate_absent(plugin, node)
 
 
 def _of_plugin(
     plugin: DaemonSet,
     node: SettledNode,
-    state: NodeState,
-    why: Blocker,
+    found: Condition,
     subject: Pod | DaemonSet | None = None,
+    fresh: tuple[tuple[str, str], ...] = (),
 ) -> NodeStatus:
-    """Return a status of a plugin. One that may become verified by itself has a grace period."""
+    """Return the status of a plugin. One that may become verified by itself has a grace period."""
     return NodeStatus(
         node=node.view.name,
-        state=state,
-        reason=why[0],
-        message=why[1],
+        state=found.state,
+        reason=found.reason,
+        message=found.message,
         subject=str(subject) if subject is not None else "",
         plugin=str(plugin),
         daemonset_uid=plugin.uid,
-        patience=None if state in (NodeState.VERIFIED, NodeState.STALE) else Patience.PLUGIN,
+        patience=None if found.state in (NodeState.VERIFIED, NodeState.STALE) else Patience.PLUGIN,
+        fresh=fresh,
     )
 
 
@@ -410,9 +413,9 @@ def _evaluate_absent(plugin: DaemonSet, node: SettledNode) -> NodeStatus:
     """Evaluate a node without a plugin pod. It is done only if the DaemonSet wants none here."""
     if not node.view.is_wanted_by(plugin):
         message = f"{plugin} wants no pod here"
-        return _of_plugin(plugin, node, NodeState.VERIFIED, (Reason.NOTHING_TO_REFRESH, message))
+        return _of_plugin(plugin, node, Condition(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, message))
     message = f"no pod of {plugin} is here, although it wants one"
-    return _of_plugin(plugin, node, NodeState.WAITING, (Reason.PLUGIN_MISSING, message), plugin)
+    return _of_plugin(plugin, node, Condition(NodeState.WAITING, Reason.PLUGIN_MISSING, message), plugin)
 
 
 def _evaluate_live(plugin: DaemonSet, live: list[Pod], node: SettledNode, now: datetime) -> NodeStatus:
@@ -425,14 +428,14 @@ def _evaluate_live(plugin: DaemonSet, live: list[Pod], node: SettledNode, now: d
     for pod, evidence in evaluated:
         if evidence.freshness is Freshness.STARTING:
             message = f"{_title(plugin, pod, node)}: {evidence.because}"
-            status = _of_plugin(plugin, node, NodeState.VERIFYING, (Reason.PLUGIN_STARTING, message), pod)
-            return replace(status, fresh=fresh)
+            found = Condition(NodeState.VERIFYING, Reason.PLUGIN_STARTING, message)
+            return _of_plugin(plugin, node, found, pod, fresh)
     for pod in live:
         if unverified := _not_steady(pod, now) or _unproven(pod, plugin, node):
             reason, why = unverified
-            message = f"{_title(plugin, pod, node)}{why}"
-            return replace(_of_plugin(plugin, node, NodeState.VERIFYING, (reason, message), pod), fresh=fresh)
-    return replace(_verified(plugin, live[0], node), fresh=fresh)
+            found = Condition(NodeState.VERIFYING, reason, f"{_title(plugin, pod, node)}{why}")
+            return _of_plugin(plugin, node, found, pod, fresh)
+    return _of_plugin(plugin, node, _verified(plugin, live[0], node), live[0], fresh)
 
 
 def _evidence(pod: Pod, plugin: DaemonSet, node: SettledNode) -> Evidence:
@@ -466,7 +469,7 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
     message = f"{_title(plugin, pod, node)} is stale: {evidence.because}"
     if taint := untolerated(node.view, plugin):
         message = f"{message}; once deleted it would not come back: it does not tolerate the taint {taint}"
-        return _of_plugin(plugin, node, NodeState.WAITING, (Reason.TAINT_NOT_TOLERATED, message), pod)
+        return _of_plugin(plugin, node, Condition(NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, message), pod)
     stale_pod = StalePod(
         namespace=pod.namespace,
         name=pod.name,
@@ -480,16 +483,16 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
         others=frozenset(other.uid for other in live if other is not pod),
         orphan=not pod.owner_uid,
     )
-    status = _of_plugin(plugin, node, NodeState.STALE, (Reason.PLUGIN_STALE, message), pod)
+    status = _of_plugin(plugin, node, Condition(NodeState.STALE, Reason.PLUGIN_STALE, message), pod)
     return replace(status, stale_pod=stale_pod)
 
 
-def _verified(plugin: DaemonSet, pod: Pod, node: SettledNode) -> NodeStatus:
-    """Return the status of a plugin whose pods are fresh and Ready, and publish devices of the expected driver."""
+def _verified(plugin: DaemonSet, pod: Pod, node: SettledNode) -> Condition:
+    """Return that the pods of a plugin are fresh and Ready, and publish devices of the expected driver."""
     kind = node.context.plugins.of_kind(plugin.uid)
     proof = f" ({UNPUBLISHED})" if kind.publisher and not _publishes(pod, kind.publisher) else ""
     message = f"{_title(plugin, pod, node)} runs on the loaded driver{proof}"
-    return _of_plugin(plugin, node, NodeState.VERIFIED, (Reason.VERIFIED, message), pod)
+    return Condition(NodeState.VERIFIED, Reason.VERIFIED, message)
 
 
 def _not_steady(pod: Pod, now: datetime) -> Blocker | None:

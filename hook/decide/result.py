@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hook.decide.reasons import Reason
 
@@ -51,9 +51,8 @@ class Phase(StrEnum):
     DEADLINE = "Deadline"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeBlocker:
-    """State, reason and message of a node whose plugins must not be restarted now."""
+class Condition(NamedTuple):
+    """State of a node, or of a plugin on it, with a reason and a message."""
 
     state: NodeState
     reason: Reason

@@ -7,6 +7,7 @@ with what was done before, choose restarts, and decide whether the run ends.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.decide import end, moments
@@ -21,7 +22,6 @@ from hook.settings import OnDeadline
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
-    from datetime import datetime
 
     from hook.decide.record import Key, Record
     from hook.decide.result import Blocker
@@ -29,6 +29,24 @@ if TYPE_CHECKING:
     from hook.settings import Settings
 
 Value = TypeVar("Value")
+
+MARGIN_SHARE: Final = 20
+MARGIN_CEILING: Final = timedelta(seconds=30)
+MARGIN_FLOOR: Final = timedelta(seconds=5)
+"""The report must fit between our deadline and that of the Job. Two seconds were not enough on a loaded machine."""
+
+
+def margin(settings: Settings) -> timedelta:
+    """Return the part of the timeout that is reserved for the report."""
+    share = min(settings.timeout / MARGIN_SHARE, MARGIN_CEILING)
+    return min(max(share, MARGIN_FLOOR), settings.timeout / 2)
+
+
+def deadline(settings: Settings, started: datetime) -> datetime:
+    """Return when a run must begin to report. A controller has no deadline."""
+    if settings.is_controller:
+        return datetime.max.replace(tzinfo=UTC)
+    return started + settings.timeout - margin(settings)
 
 
 def succeeded(decision: Decision, settings: Settings) -> bool:
@@ -81,7 +99,7 @@ def _wait_to_skip(
 ) -> Decision:
     """Wait for a grace period before a skip, because this run saw an eligible node, or a driver reloads."""
     message = f"{skip[1]} (that may change in a moment)"
-    if timers.now < fleet.context.settings.deadline(memory.started):
+    if timers.now < deadline(fleet.context.settings, memory.started):
         return Decision(Phase.WAIT, skip[0], message, statuses=tuple(statuses))
     late = f"the time is up with work left: {message}"
     return Decision(Phase.DEADLINE, Reason.TIME_UP, late, statuses=tuple(statuses), cause=skip[0])
@@ -291,7 +309,9 @@ def _queued(status: NodeStatus, budget: DisruptionBudget) -> NodeStatus:
 def _budget(statuses: Sequence[NodeStatus], fleet: Fleet, memory: Memory, now: datetime) -> DisruptionBudget:
     """Return the budget that is left by the plugins that are down now."""
     settings = fleet.context.settings
-    limit, bound = settings.max_parallel_restarts, settings.max_unavailable
+    limit = settings.max_parallel_restarts
+    # A Job refreshes each node as soon as it is settled.
+    bound = settings.controller.max_unavailable if settings.is_controller else None
     down = [status for status in statuses if _is_down(status) or _is_awaited(status, memory, fleet, now)]
     # A stale plugin that is not up waits for its restart. The number must not keep it from that.
     away = [status for status in down if status.stale_pod is None or status.state is NodeState.RESTARTING]
@@ -360,7 +380,7 @@ def _phase(
     settings = fleet.context.settings
     if not blockers:
         return Phase.DONE, end.success(statuses, memory, fleet.context)
-    if timers.now >= settings.deadline(memory.started):
+    if timers.now >= deadline(settings, memory.started):
         return Phase.DEADLINE, (Reason.TIME_UP, f"the time is up with work left: {blockers[0][1]}")
     if failure := _failure(blockers, statuses, settings, timers):
         return Phase.FAIL, failure

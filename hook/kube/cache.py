@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.decide.fleet import active_policy, find_plugins
+from hook.decide.fleet import active_policy, find_plugins, loads_driver
 from hook.kube import resources
 from hook.kube.informer import Informer, ListWatch
 from hook.kube.workloads import WorkloadCache
@@ -217,7 +217,7 @@ class Cache:
 
         A DaemonSet that selects by another label than before lets all nodes be read again.
         """
-        selecting = [ds for ds in snapshot.daemonsets if self._stack.loads_driver(ds)]
+        selecting = [ds for ds in snapshot.daemonsets if loads_driver(ds, self._stack)]
         selecting += find_plugins(snapshot.daemonsets, self._settings).named
         selectors = [*(ds.selected_by for ds in selecting), *(pool.node_selector for pool in snapshot.pools)]
         keys = {key for keys in selectors for key in keys if not key.startswith(names.NODE_LABEL_PREFIXES)}
@@ -234,7 +234,7 @@ class Cache:
             self._replace(POOLS, [pools] if policy.pooled else [])
         for daemonset in snapshot.daemonsets:
             key, value = stack.driver.label
-            if stack.loads_driver(daemonset) and daemonset.template_labels.get(key) != value:
+            if loads_driver(daemonset, stack) and daemonset.template_labels.get(key) != value:
                 pods = _pods_of(daemonset)
                 self._add_pods(DRIVER_PODS, pods.namespace, pods.labels)
 

@@ -30,13 +30,6 @@ class Deployment(Value, frozen=True):
     named_by_host: bool = False
     """Its pods have other host names than their own (hostNetwork, hostname), and so has the holder of its Lease."""
 
-    @property
-    def rolled_out(self) -> bool:
-        """Return whether the rollout is complete, as ``kubectl rollout status`` defines it."""
-        return (
-            self.observed_generation == self.generation and self.updated == self.total == self.available == self.wanted
-        )
-
 
 class ReplicaSet(Value, frozen=True):
     """A ReplicaSet of the operator's Deployment."""

@@ -15,7 +15,6 @@ from hook.objects import names, policies
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hook.objects.daemonsets import DaemonSet
     from hook.objects.decoding import Reader
     from hook.objects.policies import Policy
 
@@ -37,10 +36,6 @@ class Label(NamedTuple):
     def selector(self) -> str:
         """Return the selector of objects with the label: the key alone if the value is empty."""
         return f"{self.key}={self.value}" if self.value else self.key
-
-    def is_on(self, labels: Mapping[str, str]) -> bool:
-        """Return whether it is one of these labels."""
-        return labels.get(self.key) == self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,20 +193,6 @@ class Stack:
     """By the name in the setting ``refreshAfter``."""
     failed_upgrade_command: str = ""
     """Command that repairs a failed upgrade, from the operator's documentation; a template like those of reasons."""
-
-    @property
-    def other_owners(self) -> frozenset[str]:
-        """Return the kinds that deploy drivers in addition to the policy and its pools. Their objects are not read."""
-        return self.driver.owners - {kind.kind for kind in (self.policy, self.pool) if kind is not None}
-
-    def loads_driver(self, daemonset: DaemonSet) -> bool:
-        """Return whether a DaemonSet loads the driver, by its label, or by its owner if the label is overridden."""
-        owned = daemonset.owner_kind in self.driver.owners and self.driver.container in daemonset.images
-        return owned or self.driver.label.is_on(daemonset.labels)
-
-    def is_prerequisite(self, daemonset: DaemonSet) -> bool:
-        """Return whether plugins may have to start after the pods of a DaemonSet."""
-        return any(prerequisite.label.is_on(daemonset.labels) for prerequisite in self.prerequisites.values())
 
 
 # The GPU operator.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, Phase, headline
-from hook.decide.run import succeeded
+from hook.decide.run import deadline, margin, succeeded
 from hook.errors import ApiError, PermissionDeniedError, UntrustedError
 from hook.kube.events import EXIT_SECONDS, FLUSH_SECONDS
 from hook.objects.stacks import STACKS
@@ -177,7 +177,7 @@ class Runner:
 
     @property
     def _deadline(self) -> datetime:
-        return self._settings.deadline(self._started)
+        return deadline(self._settings, self._started)
 
     def _exit_code(self, decision: Decision) -> int:
         if self._settings.dry_run and decision.phase is Phase.WAIT:
@@ -191,7 +191,7 @@ class Runner:
         if self._status_object is None:
             return
         affected = self.workloads.affected
-        left = (self._left + self._settings.margin.total_seconds()) / 2
+        left = (self._left + margin(self._settings).total_seconds()) / 2
         if outcome.exit_code in RESULTS:
             self._status_object.end(outcome.decision, affected, seconds=min(STATUS_SECONDS, left))
         else:
@@ -214,5 +214,5 @@ class Runner:
             self._recorder.event(subject, decision.reason, note, warning=decision.unhappy)
         if self._job and (affected := workloads.note(self.workloads.affected)):
             self._recorder.event(self._job.reference, EventReason.AFFECTED_WORKLOADS, affected, warning=True)
-        left = self._left + self._settings.margin.total_seconds()
+        left = self._left + margin(self._settings).total_seconds()
         self._recorder.flush(max(0.0, min(FLUSH_SECONDS, left - EXIT_SECONDS)))

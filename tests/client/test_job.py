@@ -17,6 +17,7 @@ import pytest
 from hook import cli
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
+from hook.decide.run import margin
 from hook.decide.workloads import Affected
 from hook.errors import PermissionDeniedError
 from hook.kube import retry
@@ -159,7 +160,7 @@ def test_the_time_counts_from_the_jobs_start() -> None:
             outcome = ended(run)
             assert (outcome.decision.reason, outcome.exit_code) == (Reason.TIME_UP, code)
             assert STACKS[settings.stack].upgrade.state in next_step(outcome.decision, STACKS[settings.stack]), settings
-            assert run._deadline == run._started + settings.timeout - settings.margin
+            assert run._deadline == run._started + settings.timeout - margin(settings)
     with serving(Shown(cluster())) as server:  # without a Job, from when this process connected
         cache = Cache(server.api, Settings(), retry.Patience(1))
         run = Runner(server.api, cache, Settings(), EventRecorder(server.api, "", silent=True), None)
@@ -239,7 +240,7 @@ def test_a_second_read_ends_at_the_deadline() -> None:
         run, settings = runner(server), Settings()
         run._cache.start()
         until(run._loop.observe, "all is read")
-        run._job = Job(JOB, server.api.now() - settings.timeout + settings.margin + timedelta(seconds=2))
+        run._job = Job(JOB, server.api.now() - settings.timeout + margin(settings) + timedelta(seconds=2))
         shown.instead = lambda line: None if "watch=" in line else SILENT
         with bounded():
             assert run._confirmed(DONE).phase is Phase.WAIT

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from hook.decide.run import margin
 from hook.format import timestamp
 from hook.settings import Settings
 from tests.client.fixtured import Shown
@@ -22,7 +23,7 @@ from tests.process.program import Ended, Logged, documented, run, start, write_k
 
 STATUS: Final = "/api/v1/namespaces/gpu-operator/configmaps/post-status"
 OWN: Final = "/apis/batch/v1/namespaces/gpu-operator/jobs/post"
-LATE: Final = Settings().timeout - Settings().margin + timedelta(seconds=1)
+LATE: Final = Settings().timeout - margin(Settings()) + timedelta(seconds=1)
 """The time of a run is up, and its pod still has time to report that."""
 NODES: Final = ("a", "b", "c")
 TERMINATED: Final = 128 + signal.SIGTERM

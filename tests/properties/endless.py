@@ -61,7 +61,7 @@ def _is_not_too_soon(run: Controller, machine: Machine, pod: PluginPod) -> None:
 
 def _leaves_enough(run: Controller, machine: Machine, pod: PluginPod) -> None:
     """Ask that no more are down than may be, by what is true and was seen: a plugin that serves needs a place."""
-    bound = run.settings.max_unavailable
+    bound = run.settings.controller.max_unavailable if run.settings.is_controller else None
     if bound is None or bound.percent or pod.ready is None:
         return
     seen = {one.node for one in run.watch.snapshot().plugin_pods if one.live and one.ready} - run.down.keys()

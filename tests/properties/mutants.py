@@ -16,9 +16,9 @@ from hook.decide import end, fleet, freshness, record, run
 from hook.decide import node as nodes
 from hook.decide.result import NodeState
 from hook.kube import client
-from hook.objects import DaemonSet, Deployment, Pod, parts
+from hook.objects import DaemonSet, Pod, parts
 from hook.run import job
-from hook.settings import Duration, Settings
+from hook.settings import Duration
 from tests.fixtures.limits import of
 from tests.properties.breaking import Mutant
 from tests.properties.promises import DoneTooEarlyError, WrongEndError, WrongRestartError
@@ -142,7 +142,7 @@ MUTANTS: Final = (
                {one.owner_uid: one for one in sorted(revisions, key=lambda one: one.created)}.values(), owners)),
     Mutant("the-driver-daemonsets-image-is-not-compared", WrongRestartError, "operator_lag", fleet._has_version,
            always(True)),
-    Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", Deployment.rolled_out,
+    Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", end.is_rolled_out,
            always(True)),
     Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", end._another_leads, always(False)),
     Mutant("a-side-container-undoes-a-restart", WrongRestartError, "side_probed", nodes._is_successor,
@@ -208,6 +208,6 @@ MUTANTS: Final = (
            lambda original, _count, chosen: original(1, chosen)),
     Mutant("what-failed-is-never-tried-again", WrongEndError, "never_well", record.held_until,
            lambda original, *tried: original(*tried) and NEVER),
-    Mutant("a-controller-has-a-deadline", WrongEndError, "late", Settings.deadline,
+    Mutant("a-controller-has-a-deadline", WrongEndError, "late", run.deadline,
            lambda original, chosen, started: original(of(chosen, controller=False), started)),
 )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Final
 
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, NodeStatus, Phase, headline
+from hook.decide.run import deadline as due_at
 from hook.objects import Snapshot
 from hook.objects.stacks import GPU_OPERATOR
 from hook.run import report
@@ -205,7 +206,7 @@ def _by_start_up(driver: DriverPod, plugin: PluginPod) -> bool:
 
 def still_going(run: Run, started: float) -> None:
     """Assert that a run that continues has time left."""
-    deadline = run.settings.deadline(at(started))
+    deadline = due_at(run.settings, at(started))
     if run.outcome is None and at(moment_of(run.world)) >= deadline:
         raise WrongEndError("it continues although its time is up")
 
@@ -223,7 +224,7 @@ def ending(run: Run, outcome: Outcome, started: float) -> None:
         done(world)
     elif decision.phase is Phase.SKIP:
         skipped(run)
-    elif decision.phase is Phase.DEADLINE and at(moment_of(world)) < run.settings.deadline(at(started)):
+    elif decision.phase is Phase.DEADLINE and at(moment_of(world)) < due_at(run.settings, at(started)):
         raise WrongEndError(f"{decision.reason} said before the time was up")
     elif decision.phase is Phase.FAIL:
         _failed(run, [judged for judged in decision.statuses if judged.state is NodeState.FAILED])
@@ -280,7 +281,7 @@ def calm(world: World) -> bool:
 
 def came_to_rest(run: Run, outcome: Outcome, started: float, since: int, calm_since: int | None) -> None:
     """Hold the end of a run in a cluster at rest: what can be done was done, and trouble was reported as such."""
-    deadline = run.settings.deadline(at(started))
+    deadline = due_at(run.settings, at(started))
     if outcome.decision.phase is not Phase.DEADLINE or any(one.set_back for one in run.world.machines.values()):
         return  # A driver that became ready before it started, by its clock, is waited for.
     if calm_since is not None and at((calm_since + CALM) / SECOND) < deadline:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import Any, Final
 
 import pytest
@@ -191,23 +191,3 @@ def test_a_controller_has_no_dry_run() -> None:
     """A controller that never acts would look like one that does."""
     assert settings_from({"dryRun": True}).dry_run
     assert refusal({"dryRun": True}, controller=True).startswith("dryRun: the controller has no dry run")
-
-
-def test_only_a_controller_limits_how_many_plugins_are_down() -> None:
-    """A Job refreshes each node as soon as it is settled."""
-    values = {"controller": {"maxUnavailable": "10%"}}
-    assert (False, None) == (settings_from(values).is_controller, settings_from(values).max_unavailable)
-    assert Bound("10%") == settings_from(values, controller=True).max_unavailable
-
-
-@pytest.mark.parametrize(("timeout", "margin"), [(8, 4), (60, 5), (5 * 60, 15), (10 * 60, 30), (120 * 60, 30)])
-def test_a_margin_of_the_timeout_is_kept_for_reporting(timeout: int, margin: int) -> None:
-    """It is a twentieth, at least 5 s and at most 30 s, but never more than half."""
-    assert timedelta(seconds=margin) == Settings(timeout=Duration(seconds=timeout)).margin
-
-
-def test_a_run_reports_before_its_time_is_up() -> None:
-    """The controller has no deadline."""
-    started = datetime(2026, 1, 1, 10, tzinfo=UTC)
-    assert started + timedelta(minutes=24, seconds=30) == Settings().deadline(started)
-    assert datetime.max.replace(tzinfo=UTC) == ControllerSettings().deadline(started)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from hook.decide.fleet import find_plugins
+import pytest
+
+from hook.decide.fleet import find_plugins, is_prerequisite, loads_driver
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects import read_daemonset
-from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN
+from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN, STACKS, Stack
 from hook.settings import DriverClient, Plugin, Settings
 from tests.fixtures.cluster import cluster, reasons, stale, stale_plugin
 from tests.fixtures.limits import FOLLOWING
@@ -176,3 +178,28 @@ def test_a_plugin_under_an_unknown_name_fails_a_run_at_once() -> None:
     for given in (Settings(), settings(EXPORTER)):
         decision, _memory = found.put("plugin-pod", stale_plugin()).decide(given)
         assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason), given.driver_clients
+
+
+@pytest.mark.parametrize(
+    ("name", "patch", "loads"),
+    [
+        ("driver-daemonset", "{}", GPU_OPERATOR),
+        ("driver-daemonset", "metadata: {labels: {app.kubernetes.io/component: other}}", GPU_OPERATOR),
+        ("driver-daemonset", "{metadata: {labels: {app.kubernetes.io/component: x}, ownerReferences: null}}", None),
+        ("network/driver-daemonset", "{}", NETWORK_OPERATOR),
+        ("plugin-daemonset", "{}", None),
+    ],
+    ids=["by-label", "by-owner", "of-nobody", "of-the-network", "a-plugin"],
+)
+def test_a_daemonset_loads_the_driver_of_one_stack(name: str, patch: str, loads: Stack | None) -> None:
+    """By its label. If the label was overridden, by its owner and its container."""
+    daemonset = read_daemonset(obj(name, patch))
+    assert [loads] * (loads is not None) == [stack for stack in STACKS.values() if loads_driver(daemonset, stack)]
+
+
+@pytest.mark.parametrize("name", ["toolkit/daemonset", "mig/daemonset"])
+def test_a_prerequisite_is_known_by_its_label(name: str) -> None:
+    """Of the GPU stack alone."""
+    daemonset = read_daemonset(obj(name))
+    assert (True, False) == (is_prerequisite(daemonset, GPU_OPERATOR), is_prerequisite(daemonset, NETWORK_OPERATOR))
+    assert not is_prerequisite(read_daemonset(obj("driver-daemonset")), GPU_OPERATOR)

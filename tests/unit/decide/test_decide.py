@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+import pytest
 from msgspec import structs
 
 from hook.decide.reasons import Reason
 from hook.decide.record import Memory
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase, headline, in_need
-from hook.decide.run import succeeded
-from hook.settings import Duration, OnDeadline, Settings
+from hook.decide.run import deadline, margin, succeeded
+from hook.settings import ControllerSettings, Duration, OnDeadline, Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, of
@@ -100,7 +101,7 @@ def test_the_controller_has_no_deadline() -> None:
         run.settings = of(FOLLOWING, controller=controller)
         phases = [run.look(seconds).phase for seconds in (0, YEAR)]
         assert [WAIT, WAIT if controller else DEADLINE] == phases
-    assert LATER + timedelta(days=10**6) < FOLLOWING.deadline(LATER)
+    assert LATER + timedelta(days=10**6) < deadline(FOLLOWING, LATER)
     run = Controller(stale())
     run.act(0)
     run.found.only("plugin-pod", plugin_pod())
@@ -155,3 +156,16 @@ def test_only_a_failing_run_names_the_nodes_in_need() -> None:
         assert f"{phase} (TimeUp): text" == headline(decision)
     counted = [decision.count(*each) for each in ((NodeState.WAITING,), (NodeState.VERIFIED, NodeState.EXCLUDED), ())]
     assert [1, 2, 0] == counted
+
+
+@pytest.mark.parametrize(("timeout", "kept"), [(8, 4), (60, 5), (5 * 60, 15), (10 * 60, 30), (120 * 60, 30)])
+def test_a_margin_of_the_timeout_is_kept_for_reporting(timeout: int, kept: int) -> None:
+    """It is a twentieth, at least 5 s and at most 30 s, but never more than half."""
+    assert timedelta(seconds=kept) == margin(Settings(timeout=Duration(seconds=timeout)))
+
+
+def test_a_run_reports_before_its_time_is_up() -> None:
+    """The controller has no deadline."""
+    started = datetime(2026, 1, 1, 10, tzinfo=UTC)
+    assert started + timedelta(minutes=24, seconds=30) == deadline(Settings(), started)
+    assert datetime.max.replace(tzinfo=UTC) == deadline(ControllerSettings(), started)

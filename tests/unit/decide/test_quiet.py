@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
+from hook.decide.end import is_rolled_out
 from hook.decide.reasons import Reason
+from hook.objects import read_deployment
 from tests.fixtures.cluster import LATER, Cluster, cluster
 from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import Object, merged, obj, parsed, stamp
@@ -122,3 +126,21 @@ def test_no_observed_change_for_the_quiet_time_is_enough() -> None:
     assert [SETTLING, DONE] == reasons_over((0, back), (15, back))
     between = cluster().put("revision", revision("b", 3, 3610)).change("revision", "revision: 4", f"{DRIVER}-new")
     assert SETTLING is reasons_over((0, cluster()), (20, between))[1]
+
+
+@pytest.mark.parametrize(
+    ("patch", "rolled_out"),
+    [
+        pytest.param("{}", True, id="complete"),
+        pytest.param("spec: {replicas: null}", True, id="one-by-default"),
+        pytest.param("metadata: {generation: 3}", False, id="not-observed"),
+        pytest.param("spec: {replicas: 2}", False, id="scaled-up"),
+        pytest.param("status: {replicas: 2}", False, id="an-old-pod-is-left"),
+        pytest.param("status: {updatedReplicas: 0}", False, id="not-updated"),
+        pytest.param("status: {availableReplicas: 0}", False, id="not-available"),
+        pytest.param("status: null", False, id="without-a-status"),
+    ],
+)
+def test_a_deployment_is_rolled_out(patch: str, rolled_out: bool) -> None:
+    """By the definition of ``kubectl rollout status``."""
+    assert rolled_out is is_rolled_out(read_deployment(obj("deployment", patch)))

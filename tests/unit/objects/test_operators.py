@@ -8,24 +8,6 @@ from hook.objects.operators import Lease, ReplicaSet, read_deployment, read_leas
 from tests.fixtures.objects import at, obj
 
 
-@pytest.mark.parametrize(
-    ("patch", "rolled_out"),
-    [
-        pytest.param("{}", True, id="complete"),
-        pytest.param("spec: {replicas: null}", True, id="one-by-default"),
-        pytest.param("metadata: {generation: 3}", False, id="not-observed"),
-        pytest.param("spec: {replicas: 2}", False, id="scaled-up"),
-        pytest.param("status: {replicas: 2}", False, id="an-old-pod-is-left"),
-        pytest.param("status: {updatedReplicas: 0}", False, id="not-updated"),
-        pytest.param("status: {availableReplicas: 0}", False, id="not-available"),
-        pytest.param("status: null", False, id="without-a-status"),
-    ],
-)
-def test_a_deployment_is_rolled_out(patch: str, rolled_out: bool) -> None:
-    """By the definition of ``kubectl rollout status``."""
-    assert rolled_out is read_deployment(obj("deployment", patch)).rolled_out
-
-
 def test_the_last_progress_of_a_rollout_is_read() -> None:
     """By the condition Progressing."""
     conditions = "[{type: Available}, {type: Progressing, lastUpdateTime: '2026-01-01T10:00:05Z'}]"

@@ -11,9 +11,7 @@ import pytest
 
 import hook
 from hook.objects import names, stacks
-from hook.objects.daemonsets import read_daemonset
-from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR, STACKS, Label, Stack, StackName
-from tests.fixtures.objects import obj
+from hook.objects.stacks import STACKS, Label, Stack, StackName
 
 HOOK: Final = Path(hook.__file__).parent
 TABLE: Final = Path(stacks.__file__)
@@ -56,31 +54,6 @@ def test_an_object_belongs_to_one_stack() -> None:
         [kind for stack in every for kind in stack.driver.owners],
     ):
         assert len(values) == len(set(values)), values
-
-
-@pytest.mark.parametrize(
-    ("name", "patch", "loads"),
-    [
-        ("driver-daemonset", "{}", GPU_OPERATOR),
-        ("driver-daemonset", "metadata: {labels: {app.kubernetes.io/component: other}}", GPU_OPERATOR),
-        ("driver-daemonset", "{metadata: {labels: {app.kubernetes.io/component: x}, ownerReferences: null}}", None),
-        ("network/driver-daemonset", "{}", NETWORK_OPERATOR),
-        ("plugin-daemonset", "{}", None),
-    ],
-    ids=["by-label", "by-owner", "of-nobody", "of-the-network", "a-plugin"],
-)
-def test_a_daemonset_loads_the_driver_of_one_stack(name: str, patch: str, loads: Stack | None) -> None:
-    """By its label. If the label was overridden, by its owner and its container."""
-    daemonset = read_daemonset(obj(name, patch))
-    assert [loads] * (loads is not None) == [stack for stack in STACKS.values() if stack.loads_driver(daemonset)]
-
-
-@pytest.mark.parametrize("name", ["toolkit/daemonset", "mig/daemonset"])
-def test_a_prerequisite_is_known_by_its_label(name: str) -> None:
-    """Of the GPU stack alone."""
-    daemonset = read_daemonset(obj(name))
-    assert (True, False) == (GPU_OPERATOR.is_prerequisite(daemonset), NETWORK_OPERATOR.is_prerequisite(daemonset))
-    assert not GPU_OPERATOR.is_prerequisite(read_daemonset(obj("driver-daemonset")))
 
 
 @pytest.mark.parametrize(("label", "selector"), [(Label("app", "x"), "app=x"), (Label("driver", ""), "driver")])
