@@ -29,10 +29,6 @@ class Leases:
         """Who holds it."""
         return str(self.lease["spec"].get("holderIdentity", "")) if self.lease else ""
 
-    def annotation(self, key: str) -> str:
-        """Return an annotation."""
-        return str(self.lease["metadata"].get("annotations", {}).get(key, "")) if self.lease else ""
-
     def change(self, change: dict[str, Any]) -> None:
         """Change it as another client does."""
         assert self.lease is not None
