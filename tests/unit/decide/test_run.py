@@ -1,0 +1,424 @@
+"""Decisions: which nodes are evaluated, which plugins are restarted now, and the phase of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec import structs
+
+from hook.decide.fleet import index
+from hook.decide.reasons import Reason
+from hook.decide.record import Memory
+from hook.decide.result import Decision, NodeState, NodeStatus, Phase, headline, in_need
+from hook.decide.run import deadline, decide, margin, succeeded
+from hook.objects import node_of
+from hook.settings import ControllerSettings, Duration, OnDeadline, Settings
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
+from tests.fixtures.following import Controller
+from tests.fixtures.limits import FOLLOWING, down, of
+from tests.fixtures.modes import avoiding, with_exporter
+from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, running, waiting
+from tests.unit.decide import patches
+from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, named, unnamed
+
+TWO = ("a", "b")
+YEAR = 365 * 24 * 3600
+UNLABELLED = labelled(present="false", deploy_driver=None)
+WAIT, FAIL, DEADLINE, DONE = Phase.WAIT, Phase.FAIL, Phase.DEADLINE, Phase.DONE
+
+
+def rotating() -> Cluster:
+    """Return a fleet whose driver pods are all being replaced."""
+    return cluster(*TWO).drop("driver-pod")
+
+
+def without(found: Cluster, *nodes: str) -> Cluster:
+    """Remove nodes with all their pods from a cluster, as an autoscaler does."""
+    for node in nodes:
+        found.drop("node", node).drop("driver-pod", f"driver-{node}").drop("plugin-pod", f"plugin-{node}")
+    return found
+
+
+# The end of a run.
+
+
+def test_the_time_is_up_a_margin_before_the_end_of_the_job() -> None:
+    """Counted from the start of the Job, so that its retries share it, with time left to report."""
+    for timeout, seconds, phase in ((1500, 1469, WAIT), (1500, 1470, DEADLINE), (100, 94, WAIT), (100, 95, DEADLINE)):
+        memory = Memory(started=LATER - timedelta(seconds=seconds))
+        decision, _memory = rotating().decide(Settings(timeout=Duration(seconds=timeout)), memory)
+        assert phase is decision.phase, (timeout, seconds)
+
+
+def test_a_deadline_names_what_blocked_the_run() -> None:
+    """It comes before a failure, and a run that finds nothing to do is done all the same."""
+    late = Memory(started=LATER - timedelta(hours=2))
+    unnamed = stale().change("daemonset", "metadata: {name: mine}", PLUGIN)
+    for found, memory, expected in (
+        (rotating(), Memory(started=LATER), (WAIT, Reason.NODES_PENDING, None)),
+        (rotating(), late, (DEADLINE, Reason.TIME_UP, Reason.NODES_PENDING)),
+        (unnamed, late, (DEADLINE, Reason.TIME_UP, Reason.UNNAMED_PLUGIN)),
+        (cluster(), late, (DONE, Reason.NOTHING_STALE, None)),
+    ):
+        decision, _memory = found.decide(memory=memory)
+        assert expected == (decision.phase, decision.reason, decision.cause)
+
+
+def test_what_the_deployment_tool_sees() -> None:
+    """A deadline is a success only for those who asked for a report. Every phase but Wait is final."""
+    for phase, on_deadline, expected in (
+        (DONE, OnDeadline.FAIL, True),
+        (Phase.SKIP, OnDeadline.FAIL, True),
+        (FAIL, OnDeadline.REPORT, False),
+        (DEADLINE, OnDeadline.FAIL, False),
+        (DEADLINE, OnDeadline.REPORT, True),
+        (WAIT, OnDeadline.FAIL, False),
+    ):
+        decision = Decision(phase, Reason.NODES_PENDING, "")
+        assert expected is succeeded(decision, Settings(on_deadline=on_deadline)), phase
+        assert (phase is not WAIT) is decision.final, phase
+
+
+# Memory.
+
+
+def test_a_decision_depends_on_its_arguments_alone_and_changes_none() -> None:
+    """So a run that was killed, and a second one next to it, ask for the very same restarts."""
+    memory = Memory(started=LATER)
+    after = stale().drop("slice").decide(memory=memory)[1]
+    assert (Memory(started=LATER), True) == (memory, after != memory)
+    assert stale("a", "b").decide(memory=after) == stale("a", "b").decide(memory=after)
+    found = stale(*TWO).put("plugin-pod", *cluster("b").of("plugin-pod"))
+    fresh = Memory(started=LATER - timedelta(seconds=40))
+    assert found.decide()[0].actions == found.decide(memory=fresh)[0].actions != ()
+
+
+# The controller.
+
+
+def test_the_controller_has_no_deadline() -> None:
+    """A year without progress is a year of waiting. The next reload is handled as the one before."""
+    for controller in (True, False):
+        run = Controller(cluster(*TWO).put("driver-pod", driver_pod("a", ready=None)))
+        run.settings = of(FOLLOWING, controller=controller)
+        phases = [run.look(seconds).phase for seconds in (0, YEAR)]
+        assert [WAIT, WAIT if controller else DEADLINE] == phases
+    assert LATER + timedelta(days=10**6) < deadline(FOLLOWING, LATER)
+    run = Controller(stale())
+    run.act(0)
+    run.found.only("plugin-pod", plugin_pod())
+    assert DONE is run.act(20).phase
+    run.found.only("driver-pod", driver_pod(started=YEAR, ready=YEAR + 5, restarts=1))
+    assert (WAIT, 1) == ((found := run.act(YEAR)).phase, len(found.actions))
+
+
+def test_a_failure_does_not_stop_the_restarts_of_the_controller() -> None:
+    """It reports a plugin that is not named, and restarts the driver clients that are. A Job does not."""
+    found = with_exporter(cluster(), started=-400).change("daemonset", {"metadata": {"name": "my-own-plugin"}}, PLUGIN)
+    for controller in (True, False):
+        settings = structs.replace(of(FOLLOWING, controller=controller), driver_clients=(EXPORTER,))
+        decision = Controller(found, settings).look()
+        assert (FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
+        assert int(controller) == len(decision.actions)
+
+
+def test_the_memory_of_the_controller_does_not_grow() -> None:
+    """Nodes come and go, their plugins are restarted, refused and in trouble. What is gone is forgotten."""
+    run = Controller(stale("n0"))
+    for number in range(1, 10):
+        run.act(number * 100)
+        (status,) = run.look(number * 100).statuses
+        assert status.stale_pod is not None
+        run.memory = run.memory.troubled(status.node, status.stale_pod, LATER, "busy")
+        run.found = stale(f"n{number}")
+    run.act(YEAR)
+    assert {("n9", "plugin-ds")} == set(run.memory.records)
+    run.found.change("daemonset", "metadata: {uid: another}", PLUGIN)
+    run.look(YEAR + 1)
+    assert {} == run.memory.records, "a driver client that was installed again"
+
+
+def test_what_still_exists_is_not_forgotten() -> None:
+    """A node without its object but with a plugin, and one that lost its labels."""
+    run = Controller(stale(*TWO))
+    run.act(0)
+    run.found.drop("node", "a").change("node", {"metadata": {**UNLABELLED["metadata"], "name": "b"}}, "b")
+    run.look(1)
+    assert {("a", "plugin-ds"), ("b", "plugin-ds")} == set(run.memory.records)
+
+
+def test_only_a_failing_run_names_the_nodes_in_need() -> None:
+    """The failed ones first; verified and excluded ones not at all. One line of it is made for grep."""
+    states = {"a": NodeState.WAITING, "b": NodeState.FAILED, "c": NodeState.VERIFIED, "d": NodeState.EXCLUDED}
+    statuses = tuple(NodeStatus(node, state, Reason.NODE_NOT_READY_BRIEFLY, "") for node, state in states.items())
+    for phase in Phase:
+        decision = Decision(phase, Reason.TIME_UP, "text", statuses=statuses)
+        expected = ["b", "a"] if phase in (FAIL, DEADLINE) else []
+        assert expected == [status.node for status in in_need(decision)], phase
+        assert f"{phase} (TimeUp): text" == headline(decision)
+    counted = [decision.count(*each) for each in ((NodeState.WAITING,), (NodeState.VERIFIED, NodeState.EXCLUDED), ())]
+    assert [1, 2, 0] == counted
+
+
+@pytest.mark.parametrize(("timeout", "kept"), [(8, 4), (60, 5), (5 * 60, 15), (10 * 60, 30), (120 * 60, 30)])
+def test_a_margin_of_the_timeout_is_kept_for_reporting(timeout: int, kept: int) -> None:
+    """It is a twentieth, at least 5 s and at most 30 s, but never more than half."""
+    assert timedelta(seconds=kept) == margin(Settings(timeout=Duration(seconds=timeout)))
+
+
+def test_a_run_reports_before_its_time_is_up() -> None:
+    """The controller has no deadline."""
+    started = datetime(2026, 1, 1, 10, tzinfo=UTC)
+    assert started + timedelta(minutes=24, seconds=30) == deadline(Settings(), started)
+    assert datetime.max.replace(tzinfo=UTC) == deadline(ControllerSettings(), started)
+
+
+SETTINGS = ControllerSettings()
+STATUS = {"metadata": {"generation": 9}, "status": {"state": "notReady"}}
+CRASHED = {"status": {"containerStatuses": [running("gpus", 3597, restarts=3), running("compute-domains", 76)]}}
+
+
+def fleet_without(node: str) -> Cluster:
+    """Return a fleet from which a node was removed a moment ago: the counts of the DaemonSets are of before."""
+    found = cluster("0", "a", "b", "d")
+    return found.drop("node", node).drop("driver-pod", f"driver-{node}").drop("plugin-pod", f"plugin-{node}")
+
+
+def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
+    """After each event the decision is that of a full evaluation, and all other statuses are the same objects."""
+    crashed = merged(plugin_pod("b"), CRASHED)
+    events: list[tuple[Cluster, str, str, int]] = [
+        (cluster("a", "b", "c"), "abc", "abc", 0),
+        (cluster("a", "b", "c"), "", "", 1),
+        (cluster("a", "b", "c").put("plugin-pod", stale_plugin("b")), "b", "b", 1),
+        (cluster("a", "b", "c").put("plugin-pod", crashed), "b", "b", 1),
+        (cluster("a", "b", "c").put("plugin-pod", crashed), "", "b", 90),
+        (cluster("a", "b", "c").put("plugin-pod", crashed), "", "", 1),
+        (cluster("a", "b", "c").put("plugin-pod", crashed), "", "abc", -90),
+        (cluster("a", "b", "c"), "b", "b", 1),
+        (cluster("a", "b", "c").change("policy", STATUS), "", "", 1),
+        (cluster("a", "b", "c").change("daemonset", {"status": {"desiredNumberScheduled": 9}}), "", "abc", 1),
+        (cluster("a", "b", "c"), "", "abc", 1),
+        (cluster("a", "b").change("node", labelled("a", state="upgrade-failed"), "a"), "ac", "ab", 1),
+        (cluster("a", "b", "d"), "ad", "abd", 1),
+        (cluster("0", "a", "b", "d"), "0", "0abd", 1),
+        (fleet_without("0"), "0", "", 1),
+        (cluster("0", "a", "b", "d"), "0", "0", 1),
+        (cluster("0", "a", "b", "d").change("policy", "spec: {driver: {version: 590.1.2}}"), "", "0abd", 1),
+        (cluster("0", "a", "b", "d"), "", "0abd", 1),
+    ]
+    memory, now = Memory(started=LATER), LATER
+    statuses: dict[str, object] = {}
+    for number, (found, changed, expected, seconds) in enumerate(events):
+        now += timedelta(seconds=seconds)
+        seen = found.seen()
+        full, evaluated = decide(seen, memory, SETTINGS, now), decide(seen, memory, SETTINGS, now, changed={*changed})
+        assert evaluated == full, number
+        memory = evaluated[1]
+        assert memory.evaluation is not None
+        again = {status.node: status for each in memory.evaluation.statuses.values() for status in each}
+        assert {node for node in again if again[node] is not statuses.get(node)} == {*expected}, number
+        assert [*memory.evaluation.fleet.nodes] == sorted(again), number
+        statuses = dict(again)
+
+
+def test_a_restart_lets_its_node_be_evaluated_again() -> None:
+    """Its record may make a pod fresh that is there already."""
+    found = cluster("a", "b").put("plugin-pod", stale_plugin("a"))
+    decision, memory = found.decide()
+    successor = merged(plugin_pod("a", waited=None, started=R), {"metadata": {"uid": "successor"}})
+    seen = found.put("plugin-pod", dict(successor)).seen()
+    _stale, after = decide(seen, memory, SETTINGS, LATER, changed={"a"})
+    (restart,) = decision.actions
+    fresh, _memory = decide(seen, after.asked("a", restart.pod, LATER), SETTINGS, LATER, changed=set())
+    assert ["Verified", "Verified"] == [status.reason.value for status in fresh.statuses]
+
+
+def test_the_order_of_objects_does_not_matter() -> None:
+    """A cache has pods in the order in which they came, and an older generation of a pool is dropped wherever it is."""
+    second = {"metadata": {"name": "b", "uid": "b"}}
+    slices = [
+        obj("slice", {"metadata": {"name": f"slice-{generation}"}, "spec": {"pool": {"generation": generation}}})
+        for generation in (1, 2)
+    ]
+    found = cluster().put("driver-pod", dict(merged(driver_pod(), second))).only("slice", *slices)
+    turned = cluster().only("driver-pod", *found.of("driver-pod")[::-1]).only("slice", *slices[::-1])
+    ours, theirs = (index(each.seen(), SETTINGS).nodes["gpu-0"] for each in (found, turned))
+    assert (["b", "driver-gpu-0"], [2]) == (
+        [pod.name for pod in ours.driver_pods],
+        [each.generation for each in ours.slices],
+    )
+    assert ours == theirs
+
+
+def test_each_object_of_a_node_names_it() -> None:
+    """A change of any other object concerns no node alone."""
+    seen = cluster("a").seen()
+    on_node = (seen.nodes["a"], *seen.driver_pods, *seen.plugin_pods, *(seen.slices or ()))
+    assert ["a"] * 4 == [node_of(each) for each in on_node]
+    assert ["", ""] == [node_of(each) for each in (seen.daemonsets[0], None)]
+
+
+ONE = down(1)
+OURS = Settings(max_parallel_restarts=1)
+EIGHT = tuple("abcdefgh")
+STARTING = merged(patches.NOT_READY, {"status": {"containerStatuses": [waiting("gpus", "ContainerCreating")]}})
+
+
+def restarted(found: Cluster, settings: Settings = ONE) -> list[str]:
+    """Return the nodes whose plugin is restarted now."""
+    return deleted(found.decide(settings)[0])
+
+
+def down_on(found: Cluster, nodes: Iterable[str]) -> Cluster:
+    """Let the stale plugins of these nodes be not Ready."""
+    return found.put("plugin-pod", *(merged(stale_plugin(node), patches.NOT_READY) for node in nodes))
+
+
+def test_every_stale_plugin_on_a_settled_node_is_restarted_at_once() -> None:
+    """Their nodes are disrupted already, so there is no limit by default, and any update strategy will do."""
+    found = stale("a", "b", "c", "d").put("plugin-pod", plugin_pod("b")).drop("driver-pod", "driver-c")
+    assert ["a", "d"] == restarted(found, Settings())
+    assert ["gpu-0"] == restarted(stale().change("daemonset", patches.ON_DELETE), Settings())
+    # The plugin that has waited longest is restarted first: the last name must not starve.
+    found = stale("a", "b", "c").put("driver-pod", driver_pod("a", ready=R + 20), driver_pod("c", ready=R - 20))
+    assert ["c", "b", "a"] == restarted(found, Settings())
+    assert ["c"] == restarted(found, OURS)
+    decision, _memory = stale("a", "b", "c").decide(Settings(max_parallel_restarts=2))
+    assert ["PluginStale", "PluginStale", "PluginQueued"] == reasons(decision.statuses)
+    assert ["a", "b"] == deleted(decision)
+
+
+def test_the_budget_is_a_number_or_a_share_of_the_eligible_plugins() -> None:
+    """Plugins of excluded nodes do not count, nor nodes that need none; a node that waits for its driver does."""
+    for bound, expected in (
+        (1, "a"), (3, "abc"), (20, "abcdefgh"), ("25%", "ab"), ("26%", "abc"), ("1%", "a"), ("100%", "abcdefgh"),
+    ):  # fmt: skip
+        assert [*expected] == restarted(stale(*EIGHT), down(bound)), bound
+    quarter = down("25%")
+    found = stale(*EIGHT).change("node", labelled("a", skip="true"), "a").drop("plugin-pod", "plugin-b")
+    found.change("daemonset", avoiding("b"), PLUGIN)
+    assert ["c", "d"] == restarted(found, quarter)
+    for node in "cd":
+        found.change("node", labelled(node, skip="true"), node)
+    assert ["e"] == restarted(found, quarter)
+    assert ["f"] == restarted(found.put("driver-pod", driver_pod("e", ready=None)), quarter)
+    # A plugin under an unknown name may not be restarted, so it does not count either.
+    assert ["gpu-0"] == restarted(unnamed(stale(), stale_plugin()))
+    both = with_exporter(stale("a", "b"), started=-400)
+    assert 2 == len(restarted(both, structs.replace(down("50%"), driver_clients=(EXPORTER,))))
+
+
+def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down() -> None:
+    """The one that waits names it."""
+    old: Object = {"spec": {"devices": [{"attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
+    name, slice_of_a = "plugin-a", "0-gpu.nvidia.com-a"
+    plugin = [("plugin-pod", name, patch) for patch in (patches.DELETING, STARTING, patches.NOT_READY, None)]
+    for part, what, patch in (*plugin, *(("slice", slice_of_a, patch) for patch in ("spec: {devices: []}", old, None))):
+        found = cluster("a", "b").put("plugin-pod", stale_plugin("b"))
+        decision, _memory = (found.change(part, patch, what) if patch else found.drop(part, what)).decide(ONE)
+        status = decision.statuses[1]
+        assert ([], Reason.PLUGIN_QUEUED) == (deleted(decision), status.reason), (part, patch)
+        assert status.message.endswith("waits for its turn (max 1 of 2 plugins down at once, 1 are: a)")
+        assert ["b"] == restarted(found, down(2))
+    assert [] == restarted(stale("a", "b").change("plugin-pod", patches.DELETING, name), OURS)
+    # A driver that reloads, an excluded node, and what is not down, or is down by itself, uses no budget.
+    marked = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T10:59:00Z"}
+    # The node controller takes Ready away from a silent node, and leaves ContainersReady.
+    silent = stale("a", "b").change("plugin-pod", {"status": {"conditions": [marked, conditions(R)[1]]}})
+    excluded = stale("a", "b").change("node", labelled("a", skip="true"), "a").drop("plugin-pod", "plugin-a")
+    for name, found, settings, expected in (
+        ("driver reloads", stale("a", "b").put("driver-pod", driver_pod("a", ready=None)), ONE, ["b"]),
+        ("excluded", excluded, ONE, ["b"]),
+        ("silent", silent, ONE, ["a"]),
+        ("stale and down", down_on(stale("a", "b"), "a"), OURS, ["a"]),
+    ):
+        assert expected == restarted(found, settings), name
+
+
+def test_a_stale_plugin_that_is_down_needs_no_budget() -> None:
+    """Its restart takes nothing down, but it counts as down for the others, and against the limit of ours."""
+    found = down_on(stale("a", "b", "c"), "bc")
+    assert ["b", "c"] == restarted(found)
+    assert ["a", "b", "c"] == restarted(found, down(3))
+    # Both limits apply; the one on what is down because of this program counts every restart.
+    found = stale(*EIGHT)
+    assert ["a", "b"] == restarted(found, down(4, max_parallel_restarts=2))
+    assert ["a", "b"] == restarted(found, down(2, max_parallel_restarts=4))
+    limits = down(1, max_parallel_restarts=3)
+    assert ["a", "b", "c"] == restarted(down_on(found, EIGHT), limits)
+    message = found.decide(limits)[0].statuses[7].message
+    assert "max 3 and max 1 of 8 plugins down at once, 8 are: a, b, c, d, e and 3 more" in message
+
+
+def test_a_restarted_plugin_uses_budget_whatever_happens_to_its_node() -> None:
+    """From the request until it is verified, also if the node's status says nothing about its plugin."""
+    plugins: tuple[tuple[str, Object | None, list[str]], ...] = (
+        ("gone", None, []),
+        ("not seen to go yet", stale_plugin("a"), []),
+        ("terminating", merged(stale_plugin("a"), patches.DELETING), []),
+        ("starting", named(plugin_pod("a", ready=None), "plugin-a", uid="next"), []),
+        ("back", named(plugin_pod("a"), "plugin-a", uid="next"), ["b"]),
+    )
+    crash: Object = {"status": driver_pod("a", started=3500, ready=3570, restarts=1, ended_before=3499)["status"]}
+    for settings in (ONE, OURS):
+        run = Run(stale("a", "b"), settings).record("a")
+        for part, what, patch in (
+            ("node", "a", {}),
+            ("node", "a", not_ready_since(3590)),
+            ("node", "a", labelled("a", state="upgrade-required")),
+            ("node", "a", labelled("a", state="upgrade-failed")),
+            ("node", "a", labelled("a", present=None)),
+            ("driver-pod", "driver-a", patches.NOT_READY),
+            ("driver-pod", "driver-a", crash),
+        ):
+            for name, pod, expected in plugins[: 2 if patch is crash else 5]:
+                found = stale("a", "b").change(part, patch, what).drop("plugin-pod", "plugin-a")
+                found.put("plugin-pod", *([pod] if pod else []))
+                assert expected == deleted(run.then(found).look()), (name, patch)
+
+
+def test_a_restarted_plugin_stops_using_budget() -> None:
+    """Its time to come back is over, its node is excluded, it came back before a reload, or nothing was deleted."""
+    run = Run(stale("a", "b"), ONE).record("a")
+    gone = stale("a", "b").drop("plugin-pod", "plugin-a").change("node", labelled("a", state="upgrade-required"), "a")
+    assert [[], ["b"]] == [deleted(run.then(gone).look(seconds)) for seconds in (299, 300)]
+    excluded = stale("a", "b").change("node", labelled("a", skip="true"), "a").drop("plugin-pod", "plugin-a")
+    assert ["b"] == deleted(run.then(excluded).look())
+    back = run.then(stale("a", "b").put("plugin-pod", named(plugin_pod("a"), "plugin-a", uid="next")))
+    assert ["b"] == deleted(back.look())
+    reloads = stale("a", "b").drop("plugin-pod", "plugin-a").change("driver-pod", patches.NOT_READY, "driver-a")
+    assert ["b"] == deleted(back.then(reloads).look())
+    for settings, found in (
+        (ONE, stale("a", "b").put("driver-pod", driver_pod("a", ready=None))),
+        (OURS, stale("a", "b")),
+    ):
+        refused = Run(stale("a", "b"), settings).record("a", refused="by admission")
+        assert ["b"] == deleted(refused.then(found).look(5))
+    # Of two driver clients on the same node, only the one that was restarted uses budget.
+    two = structs.replace(down(2), driver_clients=(EXPORTER,))
+    run = Run(with_exporter(stale("a", "b")), two).record("a")
+    hidden = with_exporter(stale("a", "b")).drop("plugin-pod", "plugin-a")
+    assert ["b"] == deleted(run.then(hidden.change("node", labelled("a", state="upgrade-failed"), "a")).look())
+    run = Run(with_exporter(stale("a", "b")), structs.replace(OURS, driver_clients=(EXPORTER,))).record("a")
+    unready = with_exporter(stale("a", "b")).put("plugin-pod", merged(plugin_pod("a"), patches.NOT_READY))
+    assert [] == deleted(run.then(unready).look())
+
+
+def test_one_plugin_that_does_not_come_back_returns_its_budget() -> None:
+    """It would keep all others stale. A second one stops the restarts, and the run ends with the reason."""
+    settings = structs.replace(OURS, plugin_timeout=Duration())
+
+    def unready(node: str) -> Object:
+        return named(plugin_pod(node, ready=None), f"plugin-{node}", uid="next")
+
+    run = Run(stale("a", "b", "c"), settings).record("a")
+    run.found.put("plugin-pod", unready("a"))
+    assert (Phase.WAIT, ["b"]) == ((first := run.act()).phase, deleted(first))
+    run.found.put("plugin-pod", unready("b"))
+    assert (Phase.WAIT, []) == ((second := run.look()).phase, deleted(second))
+    later = run.look(settings.node_timeout.total_seconds())
+    assert (Phase.FAIL, Reason.PLUGIN_NOT_READY, []) == (later.phase, later.reason, deleted(later))
+    assert ["PluginNotReady", "PluginNotReady", "PluginQueued"] == reasons(later.statuses)
