@@ -90,7 +90,7 @@ def policy_withdrawn(context: Context, statuses: Sequence[NodeStatus], timers: T
     A GitOps tool may delete and recreate a policy, replace its CRD, or disable the driver for moments. The run waits
     for it during the grace period. After that it still waits for each node with a stale plugin or an unsettled driver.
     """
-    if (found := withdrawn(context)) is None:
+    if (found := withdrawn(context)) is None or _malformed(context, statuses):
         return None
     in_grace = timers.held("policy-gone") < context.settings.advanced.policy_grace
     if in_grace or any(status.state not in TERMINAL for status in statuses):

@@ -24,7 +24,7 @@ from tests.fixtures.cluster import (
 )
 from tests.fixtures.limits import FOLLOWING, down
 from tests.fixtures.modes import Pool, avoiding, owner, pooled, wants, with_exporter, with_mig, with_toolkit
-from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, waiting
+from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, stamp, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, EXPORTER, MIG, PLUGIN, Run, deleted, named
 
@@ -173,6 +173,14 @@ def test_a_malformed_object_that_may_be_the_next_driver_stops_all_restarts(part:
     assert (WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
 
 
+def test_a_policy_that_cannot_be_read_is_not_gone() -> None:
+    """Its grace ends no run, even if every node is verified."""
+    run = Run(cluster().only("policy", obj("policy", {"metadata": {"uid": 7}})))
+    for seconds in (0, 121, 900):
+        decision = run.look(seconds)
+        assert (WAIT, Reason.MALFORMED_OBJECT) == (decision.phase, decision.reason), seconds
+
+
 def test_a_policy_that_the_settings_expect_is_awaited_beyond_its_grace() -> None:
     """Only a policy that was withdrawn for good ends a run while its drivers are in place."""
     for settings, last in ((Settings(expect=Expect(chart_version="v26.3.4")), WAIT), (JOB, SKIP)):
@@ -270,3 +278,29 @@ def test_only_a_job_has_a_release_to_run_again() -> None:
         run = Run(cluster("a", "b").change("node", not_ready_since(0), "b"), settings)
         run.look()
         assert (settings is JOB) is ("run the release again" in run.look(300).statuses[1].message)
+
+
+def test_one_driver_that_cannot_be_compared_makes_the_quiet_time_longer() -> None:
+    """The operator may not have rendered it, although the images of the other pools show that it works."""
+    for image, expected in (
+        ({"version": "580.126.20"}, Reason.NOTHING_STALE),
+        ({"version": None}, Reason.OPERATOR_SETTLING),
+    ):
+        found = pooled(Pool("a", ("a",)), Pool("b", ("b",))).change("pool", {"spec": image}, "b")
+        found.change("revision", {"metadata": {"creationTimestamp": stamp(3600 - 20)}})
+        assert expected is found.decide()[0].reason, image
+
+
+def test_excluded_nodes_are_none_of_those_that_are_verified() -> None:
+    """Neither of the nodes that are, nor of all."""
+    found = cluster("a", "b", "c").change("node", labelled("c", skip="true"), "c").drop("driver-pod", "driver-b")
+    assert found.decide()[0].message.startswith("1 of 2 nodes verified;")
+
+
+def test_a_run_whose_plugins_publish_devices_in_part_is_not_verified_by_readiness_alone() -> None:
+    """One of them that publishes shows the version of the driver."""
+    found = second_plugin(cluster(), R + 6)
+    domains = [{"name": "compute-domains", "image": "plugin:1"}]
+    found.change("daemonset", {"spec": {"template": {"spec": {"containers": domains}}}}, "second")
+    decision, _memory = found.decide(Settings(plugin=Plugin(names=(PLUGIN, "second"))))
+    assert (DONE, False) == (decision.phase, "no devices are published" in decision.message)
