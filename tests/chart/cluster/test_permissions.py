@@ -98,17 +98,18 @@ def _assert_warned(done: Ended, what: str) -> None:
     assert what in warning
 
 
+NEWER: Final = "580.142.01"
 REPEATED: Final = Right("", "events", "patch")
 """Counts an Event that is written again."""
 
 
 def test_each_right_to_write_is_used(lab: Lab, subtests: pytest.Subtests) -> None:
     """The Job refreshes the plugin after one reload, and the controller after the next; nothing is refused."""
-    lab.stale_fleet(nodes=1)
+    _reload(lab, NEWER)
     lab.deploy()
     lab.deploy(controller__enabled=True, job__enabled=False)
-    lab.operator(chart=NEW_CHART, driver=OLD, **ALL_AT_ONCE)
-    lab.until(lambda: bool(lab.truth.running(OLD)) and lab.serving_on() == {"gpu-0"}, "the plugin is fresh again")
+    _reload(lab, OLD)
+    lab.until(lambda: lab.serving_on() == {"gpu-0"}, "the plugin is fresh again")
     rendered = Helm(lab.cluster.binary("helm4")).render({"controller.enabled": True})
     for account in (RELEASE, f"{RELEASE}-controller"):
         granted = rights(rule for role in rendered.roles_of(account) for rule in role["rules"])
@@ -118,6 +119,12 @@ def test_each_right_to_write_is_used(lab: Lab, subtests: pytest.Subtests) -> Non
                 partial(lambda name, used: _written(lab, name) >= used, account, writing), f"{account}: {writing}"
             )
             assert _written(lab, account) - {REPEATED} == writing
+
+
+def _reload(lab: Lab, driver: str) -> None:
+    """Change the driver, and wait until it is ready."""
+    lab.operator(chart=NEW_CHART, driver=driver, **ALL_AT_ONCE)
+    lab.until(lambda: lab.truth.running(driver) == {"gpu-0"}, f"the node runs {driver}", 90)
 
 
 def _written(lab: Lab, account: str) -> set[Right]:
