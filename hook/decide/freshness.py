@@ -60,7 +60,8 @@ class Evidence:
     """A freshness with the observation that shows it."""
 
     freshness: Freshness
-    because: str
+    because: str = ""
+    """Empty if the pod is fresh: then there is nothing to explain."""
 
 
 def evaluate(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, moments: Sequence[Moment] = ()) -> Evidence:
@@ -73,14 +74,12 @@ def evaluate(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, moments: 
         return Evidence(Freshness.STALE, old)
     if pending := _not_running(plugin):
         return Evidence(Freshness.STARTING, pending)
-    if _saw_this_driver(plugin, kind, driver, stack):
-        return Evidence(Freshness.FRESH, "it waited for this driver before it started")
-    if started_after(plugin, ready):
-        return Evidence(Freshness.FRESH, "it started after this driver was ready")
+    if _saw_this_driver(plugin, kind, driver, stack) or started_after(plugin, ready):
+        return Evidence(Freshness.FRESH)
     return Evidence(Freshness.STALE, _why_stale(min(starts), ready))
 
 
-def running(plugin: Pod, because: str) -> Evidence:
+def running(plugin: Pod) -> Evidence:
     """Return the freshness of a plugin that is proven to run on this load of the driver: it only needs to run.
 
     The times of the driver pod may change later: a side container that crashes moves R. The proof holds until the
@@ -88,7 +87,7 @@ def running(plugin: Pod, because: str) -> Evidence:
     """
     if pending := _not_running(plugin):
         return Evidence(Freshness.STARTING, pending)
-    return Evidence(Freshness.FRESH, because)
+    return Evidence(Freshness.FRESH)
 
 
 def started_after(plugin: Pod, moment: datetime | None) -> bool:

@@ -440,10 +440,8 @@ def _evaluate_live(plugin: DaemonSet, live: list[Pod], node: SettledNode, now: d
 
 def _evidence(pod: Pod, plugin: DaemonSet, node: SettledNode) -> Evidence:
     """Return whether a pod is fresh, with the observation. A proof without times counts for one load of the driver."""
-    if node.memory.fresh.get(pod.uid) == node.load:
-        return freshness.running(pod, "it was proven to run on this driver before")
-    if _is_successor(pod, plugin, node):
-        return freshness.running(pod, "it came after a restart by this program, on this driver")
+    if node.memory.fresh.get(pod.uid) == node.load or _is_successor(pod, plugin, node):
+        return freshness.running(pod)
     kind = node.context.plugins.of_kind(plugin.uid)
     return freshness.evaluate(pod, kind, node.driver, node.context.stack, node.moments)
 

@@ -274,6 +274,10 @@ def test_drivers_of_node_policies_are_evaluated_without_the_policy() -> None:
     # One of its DaemonSets is enough, next to a leftover of the policy.
     done = with_another(network(), wants(0)).change("policy", NO_OFED).change("daemonset", other_owner, DRIVER)
     assert Reason.NOTHING_STALE is done.decide()[0].reason
+    # The upgrade controller reads the policy alone.
+    by_hand = network().change("policy", "spec: {ofedDriver: {upgradePolicy: {autoUpgrade: false}}}")
+    by_hand.change("daemonset", other_owner, DRIVER).change("driver-pod", patches.OUTDATED)
+    assert Reason.MANUAL_UPGRADE is by_hand.judge().reason
     none = outdated(part="policy", patch=NO_OFED).change("daemonset", other_owner, DRIVER)
     assert Reason.DRIVER_DISABLED is none.change("daemonset", WANTS_NONE, DRIVER).decide()[0].reason
 
