@@ -29,7 +29,8 @@ class Node:
     version: str = ""
     toolkit: int = 0
     mig: int = 0
-    driver_ready: bool = False
+    ready_driver: str | None = None
+    """UID of the driver pod that is Ready."""
     plugins: dict[str, Happening] = field(default_factory=dict)
     """How each running plugin started, by pod UID."""
 
@@ -37,13 +38,13 @@ class Node:
         """Let one event happen."""
         match now.event:
             case "driver-unloaded":
-                self.load, self.version, self.driver_ready = None, "", False
+                self.load, self.version, self.ready_driver = None, "", None
             case "driver-loaded":
-                self.load, self.version, self.driver_ready = now.load, now.version, False
+                self.load, self.version, self.ready_driver = now.load, now.version, None
             case "driver-ready":
-                self.driver_ready = True
-            case "driver-gone":
-                self.driver_ready = False
+                self.ready_driver = now.uid
+            case "driver-gone" if now.uid == self.ready_driver:
+                self.ready_driver = None
             case "toolkit-ready":
                 self.toolkit = now.toolkit
             case "mig-reconfigured":
@@ -53,14 +54,14 @@ class Node:
             case "plugin-gone":
                 self.plugins.pop(now.uid, None)
             case "reboot" | "node-removed":
-                self.load, self.version, self.driver_ready = None, "", False
+                self.load, self.version, self.ready_driver = None, "", None
                 self.plugins.clear()
 
     def standing(self, daemonset: str | None) -> Standing:
         """Sum up."""
         running = [plugin for plugin in self.plugins.values() if plugin.concerns(daemonset)]
         held = running[-1].version if running else None
-        return Standing(self.version, self.driver_ready, held, self.stale(daemonset))
+        return Standing(self.version, self.ready_driver is not None, held, self.stale(daemonset))
 
     def stale(self, daemonset: str | None) -> bool:
         """Return whether a plugin here holds another load than the one that is there."""

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from devcluster.happening import encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from devcluster.happening import JOURNAL, Happening, encode
+from devcluster.replay import Standing
 from devcluster.truth import NETWORK, Truth
 
 OURS = {"pod": "p", "daemonset": "plugin", "namespace": "dra"}
@@ -138,3 +145,190 @@ def test_a_pod_holds_the_files_of_the_driver_that_its_claims_were_prepared_with(
     truth = Truth.of(lines)
     assert truth.holding_old_files() == ("team/before", "team/stale")
     assert truth.nodes == ("gpu-0", "gpu-1")
+
+
+def at(t: float, event: str, node: str = "gpu-0", **details: Any) -> str:  # noqa: ANN401 - whatever an event has
+    """Return the line of anything else."""
+    return encode(event, node, t, **details)
+
+
+GONE: Final = at(20, "driver-gone", pod="d", uid="d")
+AGAIN: Final = [*STALE, *started(40, "c", 2, OTHER)]
+"""A plugin of the same name, but in another namespace, starts on the new load; the stale one goes on."""
+TWICE: Final = [*MIGRATION, *UNLOADED, *loaded(60, 3), *deleted(62, "b", stale=True), *started(64, "c", 3)]
+"""As MIGRATION, and another one."""
+Answers = Callable[[Truth], Any]
+
+
+def stale(daemonset: str | None = None) -> Answers:
+    """Ask for what is stale now, and when it was."""
+    return lambda truth: (truth.stale_now(daemonset), truth.stale_intervals(daemonset))
+
+
+def running(*versions: str) -> Answers:
+    """Ask for the nodes with a Ready driver of each version."""
+    return lambda truth: tuple(sorted(truth.running(version)) for version in versions)
+
+
+def standing(daemonset: str | None = None) -> Answers:
+    """Ask how the only node stands."""
+    return lambda truth: truth.standings(daemonset)["gpu-0"]
+
+
+VERDICTS: Final[dict[str, tuple[list[str], Answers, Any]]] = {
+    # What is loaded, and whether it runs.
+    "a Ready driver runs": (loaded(10, 1), running("580.1.2", "580.2.3"), (["gpu-0"], [])),
+    "a driver that is loaded but not Ready does not run": (loaded(10, 1)[:1], running("580.1.2"), ([],)),
+    "one that was Ready does not make the next one Ready": (
+        [*loaded(10, 1), loaded(30, 2)[0]], running("580.1.2"), ([],)),
+    "a driver does not run after its pod is gone": ([*loaded(10, 1), GONE], running("580.1.2"), ([],)),
+    "but while another pod's is Ready, it does": (
+        [*loaded(10, 1), at(20, "driver-gone", pod="e", uid="e")], running("580.1.2"), (["gpu-0"],)),
+    "but it stays loaded": ([*loaded(10, 1), GONE], Truth.loaded_now, {"gpu-0": "580.1.2"}),
+    "an unloaded driver is neither loaded": ([*loaded(10, 1), *UNLOADED], Truth.loaded_now, {"gpu-0": ""}),
+    "nor does it run": ([*loaded(10, 1), *UNLOADED], running("580.1.2", ""), ([], [])),
+    "nor does one before a reboot": ([*loaded(10, 1), at(20, "reboot")], running("580.1.2", ""), ([], [])),
+    "each node has a driver of its own": (
+        [*loaded(10, 1), *loaded(10, 1, "580.2.3", "gpu-1")], running("580.1.2", "580.2.3"), (["gpu-0"], ["gpu-1"])),
+    # Which nodes there are.
+    "nodes are in the order of their numbers": (
+        [at(1, "reboot", f"gpu-{number}") for number in (10, 9, 1)], lambda truth: truth.nodes,
+        ("gpu-1", "gpu-9", "gpu-10")),
+    "a node that was removed is not there": ([*STALE, at(40, "node-removed")], lambda truth: truth.nodes, ()),
+    "nothing on it is stale, behind or loaded": (
+        [*STALE, at(40, "toolkit-ready", toolkit=1), at(41, "node-removed")],
+        lambda truth: (truth.stale_now(), truth.behind_now(), truth.loaded_now(), truth.standings()), ((), (), {}, {})),
+    "one that comes again with its name is": (
+        [*STALE, at(40, "node-removed"), *loaded(50, 1)], lambda truth: (truth.nodes, truth.stale_now()),
+        (("gpu-0",), ())),
+    # What a plugin holds.
+    "a plugin holds what it started on": (
+        STALE, standing(), Standing("580.1.2", driver_ready=True, plugin_version="580.1.2", stale=True)),
+    "of two plugins the last one counts": (
+        [*STALE, at(40, "plugin-started", uid="z", load=2, version="x", **OURS)], standing(),
+        Standing("580.1.2", driver_ready=True, plugin_version="x", stale=True)),
+    "a plugin that is gone holds nothing": (
+        MIGRATION[:-2], standing(), Standing("580.2.3", driver_ready=True, plugin_version=None, stale=False)),
+    "a plugin is gone with its node's power": (
+        [*STALE, at(40, "reboot")], standing(), Standing("", driver_ready=False, plugin_version=None, stale=False)),
+    "the end of another pod leaves it there": (
+        [*STALE, at(40, "plugin-gone", uid="z", **OURS)], stale(), (("gpu-0",), {"gpu-0": [(30, None)]})),
+    "a plugin that starts again in its pod holds the new one": (
+        [*STALE, *started(40, "a", 2)], stale(), ((), {"gpu-0": [(30, 40)]})),
+    "of two plugins one may be stale": (AGAIN, stale(), (("gpu-0",), {"gpu-0": [(30, None)]})),
+    # Whose plugin it is.
+    "a name alone means any namespace": (AGAIN, stale("plugin"), (("gpu-0",), {"gpu-0": [(30, None)]})),
+    "a namespace means that one": (AGAIN, stale("dra/plugin"), (("gpu-0",), {"gpu-0": [(30, None)]})),
+    "not another one": (AGAIN, stale("shell/plugin"), ((), {"gpu-0": []})),
+    "nor one that has none of that name": (AGAIN, stale("default/plugin"), ((), {"gpu-0": []})),
+    "nor another name": (AGAIN, stale("plugi"), ((), {"gpu-0": []})),
+    "what a DaemonSet's plugin holds": (
+        [*AGAIN, at(50, "plugin-started", uid="e", load=2, version="x", daemonset="e", namespace="dra")],
+        lambda truth: [truth.standings(name)["gpu-0"].plugin_version for name in ("e", "dra/e", "shell/e", "plugin")],
+        ["x", "x", None, "580.1.2"]),
+    "restarts of one namespace": (
+        [*deleted(1, "a", stale=True), at(2, "plugin-deleted", uid="b", stale=True, **OTHER)],
+        lambda truth: ["".join(each.uid for each in truth.restarts(name)) for name in
+                       (None, "plugin", "dra/plugin", "shell/plugin", "plugi")], ["ab", "ab", "a", "b", ""]),
+    # When it was stale.
+    "an unloaded driver ends a stale spell": (
+        [*STALE, at(40, "driver-unloaded")], stale(), ((), {"gpu-0": [(30, 40)]})),
+    "so does a reboot": ([*STALE, at(40, "reboot")], stale(), ((), {"gpu-0": [(30, 40)]})),
+    "and the node's end": ([*STALE, at(40, "node-removed")], stale(), ((), {"gpu-0": [(30, 40)]})),
+    "the mere absence of the plugin does not": (
+        [*STALE, *deleted(40, "a", stale=True)], stale(), ((), {"gpu-0": [(30, None)]})),
+    "nor does the start of another DaemonSet's plugin": (
+        [*STALE, *deleted(40, "a", stale=True), *started(45, "c", 2, OTHER)], stale("dra/plugin"),
+        ((), {"gpu-0": [(30, None)]})),
+    "a later reload makes it one spell": (
+        [*STALE, *loaded(40, 3), *deleted(45, "a", stale=True), *started(50, "b", 3)], stale(),
+        ((), {"gpu-0": [(30, 50)]})),
+    "spells are added up": (
+        TWICE, lambda truth: (truth.stale_intervals(), truth.stale_seconds(100)),
+        ({"gpu-0": [(30, 37), (60, 64)]}, {"gpu-0": 11})),
+    "each node has spells of its own": (
+        [*STALE, *loaded(31, 1, node="gpu-1"), *started(40, "x", 1, node="gpu-1")],
+        lambda truth: truth.stale_seconds(100), {"gpu-0": 70, "gpu-1": 0}),
+    # Whether it is behind.
+    "a plugin that started before a toolkit is behind": (
+        [*loaded(10, 1), *started(12, "a", 1), at(20, "toolkit-ready", toolkit=1)], Truth.behind_now, ("gpu-0",)),
+    "one that started after it is not": (
+        [at(5, "toolkit-ready", toolkit=1), at(6, "mig-reconfigured", mig=2),
+         at(12, "plugin-started", uid="a", toolkit=1, mig=2, **OURS)], Truth.behind_now, ()),
+    "a MIG layout counts by itself": (
+        [at(5, "toolkit-ready", toolkit=1), at(12, "plugin-started", uid="a", toolkit=1, **OURS),
+         at(20, "mig-reconfigured", mig=1)], Truth.behind_now, ("gpu-0",)),
+    "files and layouts stay through a reboot": (
+        [at(5, "toolkit-ready", toolkit=1), at(6, "mig-reconfigured", mig=2), at(8, "reboot"),
+         at(12, "plugin-started", uid="a", toolkit=1, mig=2, **OURS)], Truth.behind_now, ()),
+    # Since when.
+    "a moment belongs to what is since then": (
+        [at(1, "reboot"), at(2, "reboot"), at(3, "reboot")], lambda truth: [each.t for each in truth.since(2)], [2, 3]),
+    "restarts and drains since a moment": (
+        [*deleted(1, "a", stale=False, ready=False), *deleted(3, "b", stale=False, ready=False),
+         *(at(t, "plugin-deleted", uid=uid, drained=True, **OURS) for t, uid in ((1, "c"), (3, "d")))],
+        lambda truth: ["".join(each.uid for each in ask(since=2)) for ask in
+                       (truth.restarts, truth.drains, truth.early_restarts, truth.needless_restarts)],
+        ["b", "d", "b", "b"]),
+    "questions with a DaemonSet and a moment": (
+        [*deleted(1, "a", stale=False, ready=False), at(2, "plugin-deleted", uid="b", drained=True, **OURS)],
+        lambda truth: [len(ask("shell/plugin", 0)) for ask in
+                       (truth.restarts, truth.drains, truth.early_restarts, truth.needless_restarts)], [0, 0, 0, 0]),
+}  # fmt: skip
+"""By what is to be seen: a journal, a question, and the right verdict."""
+
+
+@pytest.mark.parametrize(("lines", "ask", "verdict"), VERDICTS.values(), ids=VERDICTS)
+def test_verdicts(lines: list[str], ask: Answers, verdict: object) -> None:
+    """What a small journal adds up to."""
+    assert ask(Truth.of(lines)) == verdict
+
+
+def test_the_picture_of_a_node() -> None:
+    """Reloads last until the pod is Ready, restarts until the plugin is; a restart is early or not by its own line."""
+    lines = [
+        *TWICE,
+        *loaded(30, 1, node="gpu-1"),
+        *deleted(70, "c", stale=True, ready=False),
+        at(71, "plugin-ready", uid="o", **OTHER),
+        at(72, "plugin-deleted", uid="o", **OTHER),
+        at(80, "driver-unloaded"),
+    ]
+    lane = Truth.of(lines).lane("gpu-0", "dra/plugin")
+    assert lane.node == "gpu-0"
+    assert lane.reloads == [(20, 31), (20, 61), (80, None)]
+    assert lane.restarts == [(34, 38), (62, 65), (70, None)]
+    assert lane.early == [(70, None)]
+    assert lane.stale == [(30, 37), (60, 64)]
+    empty = Truth.of(lines).lane("gpu-1", "dra/plugin")
+    assert (empty.reloads, empty.restarts, empty.early, empty.stale) == ([], [], [], [])
+
+
+def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
+    """Whether half of it is there or all but its newline; it is read when it is whole."""
+    file = tmp_path / JOURNAL
+    assert (Truth.read(tmp_path).happenings, Truth.read(file).happenings) == ((), ())
+    first, second = loaded(10, 1)
+    for text, events in (
+        (first, ["driver-loaded"]),
+        (first + second[:20], ["driver-loaded"]),
+        (first + second.rstrip(), ["driver-loaded"]),
+        (first + second, ["driver-loaded", "driver-ready"]),
+        (first + second + at(20, "node-removed"), ["driver-loaded", "driver-ready", "node-removed"]),
+    ):
+        file.write_text(text)
+        for place in (file, tmp_path):
+            assert [each.event for each in Truth.read(place).happenings] == events
+    assert [each.event for each in Truth.read(file, NETWORK).happenings] == [
+        "driver-loaded",
+        "driver-ready",
+        "node-removed",
+    ]
+
+
+def test_a_line_is_one_happening() -> None:
+    """Times have milliseconds, and keys of another version are ignored."""
+    line = encode("driver-loaded", "gpu-0", 1.23456, stack="gpu", load=2, invented="x")
+    assert line.endswith("}\n")
+    assert line.count("\n") == 1
+    assert Happening.parse(line) == Happening(1.235, "driver-loaded", "gpu-0", "gpu", load=2)

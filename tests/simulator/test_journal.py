@@ -1,0 +1,447 @@
+"""What the simulated nodes write into the journal: each line is one that the truth is read from."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from devcluster.client import Object
+from devcluster.fleet.bay import DriverPod
+from devcluster.fleet.claims import ClaimLife
+from devcluster.fleet.driver import DriverLife
+from devcluster.fleet.holder import HolderLife
+from devcluster.fleet.journal import Journal
+from devcluster.fleet.kubelet import Fleet
+from devcluster.fleet.life import Life
+from devcluster.fleet.migmanager import CONFIG, STATE, MigManagerLife
+from devcluster.fleet.mofed import MofedLife
+from devcluster.fleet.nicplugin import NicHolderLife
+from devcluster.fleet.node import NFD_NIC
+from devcluster.fleet.plugin import PluginLife
+from devcluster.fleet.toolkit import ToolkitLife
+from devcluster.truth import NETWORK, Truth
+from tests.simulator.ground import Ground, Obliging, pod, settle
+
+OLD, NEW = "580.1.2", "580.2.3"
+DEPLOY: Final = "nvidia.com/gpu.deploy.dra-driver"
+
+
+def driver(name: str, version: str = OLD, digest: str = "", revision: str = "new") -> Object:
+    """Make a pod of a GPU driver."""
+    labels = {"controller-revision-hash": revision}
+    more = {"image": f"driver:{version}-ubuntu24.04", "env": {"DRIVER_CONFIG_DIGEST": digest}, "labels": labels}
+    return pod(name, "nvidia-driver-ctr", init="k8s-driver-manager", **more)
+
+
+def plugin(name: str, **more: Any) -> Object:  # noqa: ANN401 - as `pod` has it
+    """Make a pod of the DRA plugin."""
+    return pod(name, "gpus", init="init-container", **more)
+
+
+async def loaded(ground: Ground, name: str, *how: str) -> Life:
+    """Start a driver pod that turns Ready."""
+    return await ground.start(DriverLife, driver(name, *how))
+
+
+async def a_reload(ground: Ground) -> None:
+    """Let a plugin outlive its driver: it is stale when it is deleted, and its successor is fresh."""
+    first = await loaded(ground, "d1")
+    outlived = await ground.start(PluginLife, plugin("p1"))
+    await ground.end(first)
+    await loaded(ground, "d2", NEW)
+    await ground.end(outlived)
+    await ground.end(await ground.start(PluginLife, plugin("p2")))
+    who = "daemonset=plugin namespace=dra"
+    assert ground.told() == [
+        "driver-loaded version=580.1.2 load=1",
+        "driver-ready pod=d1 hash=new version=580.1.2 load=1",
+        f"plugin-started pod=p1 {who} version=580.1.2 load=1",
+        f"plugin-ready pod=p1 {who} version=580.1.2 load=1",
+        "driver-gone pod=d1",
+        "driver-unloaded",
+        "driver-loaded version=580.2.3 load=2",
+        "driver-ready pod=d2 hash=new version=580.2.3 load=2",
+        f"plugin-deleted pod=p1 {who} load=1 node_load=2 stale driver_ready driver_current",
+        f"plugin-gone pod=p1 {who}",
+        f"plugin-started pod=p2 {who} version=580.2.3 load=2",
+        f"plugin-ready pod=p2 {who} version=580.2.3 load=2",
+        f"plugin-deleted pod=p2 {who} load=2 node_load=2 driver_ready driver_current",
+        f"plugin-gone pod=p2 {who}",
+    ]
+    assert {each.stack for each in ground.truth().happenings} == {"gpu"}
+    assert [each.uid for each in ground.truth().restarts()] == ["p1-uid", "p2-uid"]
+
+
+async def the_journal_first(ground: Ground) -> None:
+    """Report Ready after the journal has it: a client may act on the report at once."""
+    await loaded(ground, "d1")
+    await ground.start(PluginLife, plugin("p1"))
+    assert ground.api.ready["d1-uid"][-1] == "driver-ready"
+    assert ground.api.ready["p1-uid"][-1] == "plugin-ready"
+
+
+async def a_remount(ground: Ground) -> None:
+    """Keep a driver with the same DRIVER_CONFIG_DIGEST, whatever the image: its root is mounted anew: a load."""
+    first = await loaded(ground, "d1", OLD, "same")
+    held = await ground.start(PluginLife, plugin("p1"))
+    await ground.end(first)
+    await loaded(ground, "d2", NEW, "same")
+    assert ground.told(since=5) == [
+        "driver-unloaded",
+        "driver-loaded version=580.1.2 load=2",
+        "driver-ready pod=d2 hash=new version=580.1.2 load=2",
+    ]
+    other = ground.truth()
+    assert (other.stale_now(), other.loaded_now()) == (("gpu-0",), {"gpu-0": OLD})
+    await ground.end(held)
+    assert [each.stale for each in ground.truth().restarts()] == [True]
+
+
+async def a_driver_that_is_not_ready(ground: Ground) -> None:
+    """Delete a plugin while a driver is loaded whose pod is not Ready: that is early."""
+    await ground.end(await loaded(ground, "d1"))
+    held = await ground.start(PluginLife, plugin("p1"))
+    await ground.change(annotations={"devcluster/driver-fault": "unready"})
+    await loaded(ground, "d2", NEW)
+    await ground.end(held)
+    (early,) = ground.truth().early_restarts()
+    assert (early.stale, early.driver_ready, early.driver_current, early.node_load) == (True, False, False, 2)
+    assert ground.truth().running(NEW) == set()
+
+
+async def a_driver_pod_that_is_deleted(ground: Ground) -> None:
+    """Delete a driver pod: from the first sight of that on, no driver is Ready, and a deletion is early."""
+    running = await loaded(ground, "d1")
+    held = await ground.start(PluginLife, plugin("p1"))
+    running.delete()
+    held.delete()
+    (early,) = ground.truth().early_restarts()
+    assert (early.driver_ready, early.stale) == (False, False)
+
+
+async def a_driver_pod_beside_another(ground: Ground) -> None:
+    """Delete a pod that has lost its owner: the one that is Ready beside it stays so."""
+    orphan = await loaded(ground, "d1")
+    await loaded(ground, "d2", NEW)
+    held = await ground.start(PluginLife, plugin("p1"))
+    await ground.end(orphan)
+    await ground.end(held)
+    assert ground.truth().early_restarts() == ()
+    assert ground.truth().running(NEW) == {"gpu-0"}
+
+
+async def a_driver_of_an_old_revision(ground: Ground) -> None:
+    """Delete a plugin whose node waits for another driver: that is early."""
+    await ground.start(DriverLife, driver("d1", OLD, "", "old"))
+    await ground.end(await ground.start(PluginLife, plugin("p1")))
+    (early,) = ground.truth().early_restarts()
+    assert (early.driver_ready, early.driver_current) == (True, False)
+
+
+async def a_restart_in_place(ground: Ground) -> None:
+    """Let a driver container exit: its driver is replaced, and the same pod is Ready again with another load."""
+    running = await loaded(ground, "d1")
+    assert isinstance(running, DriverLife)
+    held = await ground.start(PluginLife, plugin("p1"))
+    running.restart_container()
+    await asyncio.sleep(0)
+    assert ground.node.gpu.ready_driver is None
+    await settle()
+    assert ground.told(since=4) == [
+        "driver-unloaded",
+        "driver-loaded version=580.1.2 load=2",
+        "driver-ready pod=d1 hash=new version=580.1.2 load=2",
+    ]
+    await ground.end(held)
+    assert [each.stale for each in ground.truth().restarts()] == [True]
+
+
+async def a_plugin_without_a_driver(ground: Ground) -> None:
+    """Wait for a driver, and hold nothing: a deletion is needless. A holder that does not wait crashes until then."""
+    waits = await ground.start(PluginLife, plugin("p1"))
+    crashes = await ground.start(HolderLife, pod("x1", "exporter"))
+    await ground.end(waits)
+    assert ground.told() == [
+        "plugin-deleted pod=p1 daemonset=plugin namespace=dra",
+        "plugin-gone pod=p1 daemonset=plugin namespace=dra",
+    ]
+    await loaded(ground, "d1")
+    assert [each.pod for each in ground.truth().happenings if each.event == "plugin-started"] == ["x1"]
+    await ground.end(crashes)
+    assert len(ground.truth().needless_restarts()) == 2
+
+
+async def a_plugin_that_crashes(ground: Ground) -> None:
+    """Crash, and hold nothing until the fault is gone."""
+    await loaded(ground, "d1")
+    await ground.change(annotations={"devcluster/plugin-fault": "crash-loop"})
+    await ground.start(PluginLife, plugin("p1"))
+    assert ground.told(since=2) == []
+    await ground.change(annotations={"devcluster/plugin-fault": ""})
+    assert ground.truth().standings()["gpu-0"].plugin_version == OLD
+
+
+async def an_unloaded_driver(ground: Ground) -> None:
+    """Delete a plugin that holds what is unloaded: it is judged stale, and what is unloaded once is written once."""
+    await ground.end(await loaded(ground, "d1"))
+    held = await ground.start(PluginLife, plugin("p1"))
+    ground.node.gpu.unload()
+    ground.node.gpu.unload()
+    await ground.end(held)
+    assert ground.told(since=5)[0] == "driver-unloaded"
+    assert ground.told(since=6)[0] == "plugin-deleted pod=p1 daemonset=plugin namespace=dra load=1 stale"
+
+
+async def a_drain(ground: Ground) -> None:
+    """Pause the label that a pod was placed by: the pod is drained. One that was placed by another label is not."""
+    await ground.change(labels={DEPLOY: "true", "nvidia.com/gpu.deploy.dcgm": "false"})
+    await ground.end(await loaded(ground, "d1"))
+    placed = await ground.start(PluginLife, plugin("p1", selects=[DEPLOY]))
+    other = await ground.start(PluginLife, plugin("p2", selects=["nvidia.com/gpu.deploy.dcgm"]))
+    await ground.start(DriverLife, driver("d2", NEW))
+    assert ground.node.labels[DEPLOY] == "paused-for-driver-upgrade"
+    assert ground.node.labels["nvidia.com/gpu.deploy.dcgm"] == "false"
+    assert ground.truth().loaded_now() == {"gpu-0": OLD}
+    await ground.end(other)
+    await ground.end(placed)
+    assert ground.node.labels[DEPLOY] == "true"
+    assert ([each.pod for each in ground.truth().drains()], [each.pod for each in ground.truth().restarts()]) == (
+        ["p1"],
+        ["p2"],
+    )
+    late = await ground.start(PluginLife, plugin("p3", selects=[DEPLOY]))
+    await ground.end(late)
+    assert [each.pod for each in ground.truth().restarts()] == ["p2", "p3"]
+
+
+async def a_toolkit(ground: Ground) -> None:
+    """Install the toolkit after a driver is Ready: each installation leaves the plugins of before it behind."""
+    toolkit = pod("t1", "nvidia-container-toolkit-ctr", init="driver-validation")
+    await ground.start(ToolkitLife, toolkit)
+    assert ground.told() == []
+    await loaded(ground, "d1")
+    assert ground.told()[-1] == "toolkit-ready toolkit=1"
+    held = await ground.start(PluginLife, plugin("p1"))
+    assert ground.truth().behind_now() == ()
+    again = await ground.start(ToolkitLife, toolkit)
+    assert ground.truth().behind_now() == ("gpu-0",)
+    await ground.end(again)
+    assert ground.told()[-1] == "toolkit-gone pod=t1"
+    await ground.end(held)
+    (restart,) = ground.truth().restarts()
+    assert restart.stale
+    fresh = await ground.start(PluginLife, plugin("p2"))
+    assert ground.truth().behind_now() == ()
+    await ground.end(fresh)
+    assert [each.stale for each in ground.truth().restarts()] == [True, False]
+
+
+async def a_mig_layout(ground: Ground) -> None:
+    """Apply layouts when a driver is Ready: each leaves plugins of before it behind, one that is there does not."""
+    manager = pod("m1", "nvidia-mig-manager", init="toolkit-validation")
+    await ground.change(labels={CONFIG: "all-1g"})
+    first = await ground.start(MigManagerLife, manager)
+    assert ground.told() == []
+    await loaded(ground, "d1")
+    assert (ground.told()[-1], ground.node.labels[STATE]) == ("mig-reconfigured mig=1", "success")
+    held = await ground.start(PluginLife, plugin("p1"))
+    await ground.change(labels={CONFIG: "all-2g"})
+    assert (ground.told()[-1], ground.truth().behind_now()) == ("mig-reconfigured mig=2", ("gpu-0",))
+    await ground.end(held)
+    second = await ground.start(PluginLife, plugin("p2"))
+    assert ([each.stale for each in ground.truth().restarts()], ground.truth().behind_now()) == ([True], ())
+    await ground.end(first)
+    await ground.end(await ground.start(MigManagerLife, manager))
+    assert (ground.truth().behind_now(), ground.node.labels[STATE]) == ((), "success")
+    await ground.change(labels={CONFIG: "broken"})
+    for divided in (3, 4):
+        await ground.end(await ground.start(MigManagerLife, manager))
+        assert (ground.told()[-1], ground.node.labels[STATE]) == (f"mig-reconfigured mig={divided}", "failed")
+    await ground.end(second)
+    assert [each.stale for each in ground.truth().restarts()] == [True, True]
+
+
+async def a_reboot(ground: Ground) -> None:
+    """Lose the drivers, and everybody's hold on them; the same pods load and start again."""
+    await ground.change(labels={NFD_NIC: "true"})
+    running, held = await loaded(ground, "d1"), await ground.start(PluginLife, plugin("p1"))
+    ground.node.power_off()
+    for life in (running, held):
+        life.reboot()
+    assert (ground.node.gpu.ready_driver, ground.node.gpu.holders, ground.node.nic.loaded) == (None, {}, None)
+    await settle()
+    assert ground.told()[-1] == "reboot"
+    assert ground.truth(NETWORK).loaded_now() == {"gpu-0": ""}
+    ground.node.boot()
+    await settle()
+    assert ground.told()[5:] == [
+        "driver-loaded version=580.1.2 load=2",
+        "driver-ready pod=d1 hash=new version=580.1.2 load=2",
+        "plugin-started pod=p1 daemonset=plugin namespace=dra version=580.1.2 load=2",
+        "plugin-ready pod=p1 daemonset=plugin namespace=dra version=580.1.2 load=2",
+    ]
+    assert ground.told(NETWORK) == [
+        "driver-loaded version=inbox load=1",
+        "reboot",
+        "driver-loaded version=inbox load=2",
+    ]
+
+
+async def a_node_that_is_removed(ground: Ground) -> None:
+    """Write nothing of what ends with a node; a pod that is gone by force before that was deleted."""
+    await ground.change(labels={NFD_NIC: "true"})
+    await loaded(ground, "d1")
+    forced, left = [await ground.start(PluginLife, plugin(name)) for name in ("p1", "p2")]
+    nic = await ground.start(NicHolderLife, pod("n1", "kube-sriovdp"))
+    forced.vanish()
+    assert [line.split()[0] for line in ground.told()[-2:]] == ["plugin-deleted", "plugin-gone"]
+    ground.node.remove()
+    left.vanish()
+    nic.vanish()
+    assert (ground.told()[-1], ground.told(NETWORK)[-1]) == ("node-removed", "node-removed")
+    assert ground.truth().nodes == ()
+
+
+async def an_outage(ground: Ground) -> None:
+    """Begin and end an outage once: it ends when the node is Ready again."""
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    before = ground.api.change({}) | ready
+    await ground.change(annotations={"devcluster/outage": "true"})
+    await ground.change(labels={"any": "change"})
+    ground.node.update(before)
+    await ground.change(annotations={"devcluster/outage": ""})
+    assert ground.told() == ["node-outage"]
+    for _ in range(2):
+        ground.node.update(ground.api.change({}) | ready)
+    assert ground.told() == ["node-outage", "node-back"]
+
+
+async def a_deletion_that_is_seen_twice(ground: Ground) -> None:
+    """Judge a deletion once, when it is first seen; the pod goes once."""
+    await loaded(ground, "d1")
+    held = await ground.start(PluginLife, plugin("p1"))
+    held.delete()
+    held.delete()
+    await settle()
+    held.vanish()
+    assert [line.split()[0] for line in ground.told(since=4)] == ["plugin-deleted", "plugin-gone"]
+
+
+async def a_network_driver(ground: Ground) -> None:
+    """Replace the system's driver, and put it back when the pod is stopped, in lines of the other stack."""
+    await ground.change(labels={NFD_NIC: "true"})
+    await ground.change(labels={"any": "change"})
+    image = "doca:doca3.2.0-25.10-ubuntu24.04-amd64"
+    running = await ground.start(MofedLife, pod("o1", "mofed-container", image=image))
+    held = await ground.start(NicHolderLife, pod("n1", "kube-sriovdp", selects=["nic"]))
+    await ground.end(running)
+    await ground.change(labels={"nic": "true"})
+    await ground.end(held)
+    who = "daemonset=plugin namespace=dra"
+    assert ground.told(NETWORK) == [
+        "driver-loaded version=inbox load=1",
+        "driver-unloaded",
+        "driver-loaded version=doca3.2.0-25.10 load=2",
+        "driver-ready pod=o1 version=doca3.2.0-25.10 load=2",
+        f"plugin-started pod=n1 {who} version=doca3.2.0-25.10 load=2",
+        f"plugin-ready pod=n1 {who} version=doca3.2.0-25.10 load=2",
+        "driver-unloaded",
+        "driver-loaded version=inbox load=3",
+        "driver-gone pod=o1",
+        f"plugin-deleted pod=n1 {who} load=2 node_load=3 stale",
+        f"plugin-gone pod=n1 {who}",
+    ]
+    assert ground.told() == []
+    late = await ground.start(NicHolderLife, pod("n2", "kube-sriovdp", selects=["nic", NFD_NIC]))
+    await ground.change(labels={"nic": "false"})
+    await ground.end(late)
+    assert [each.pod for each in ground.truth(NETWORK).drains()] == ["n2"]
+    orphan = await ground.start(MofedLife, pod("o2", "mofed-container", image=image))
+    await ground.start(MofedLife, pod("o3", "mofed-container", image=image))
+    await ground.end(orphan)
+    assert ground.truth(NETWORK).loaded_now() == {"gpu-0": "doca3.2.0-25.10"}
+
+
+async def a_claim(ground: Ground) -> None:
+    """Prepare a claim with what the plugin holds; a stale plugin does so for a while, and then no more."""
+    await ground.end(await loaded(ground, "d1"))
+    await ground.start(HolderLife, pod("x1", "exporter"))
+    stale = await ground.start(PluginLife, plugin("p1"))
+    await loaded(ground, "d2", NEW)
+    refused = await ground.start(ClaimLife, pod("c1", "work"))
+    assert "claim-prepared" not in " ".join(ground.told())
+    ground.dials.knobs = replace(ground.dials.knobs, stale_success_seconds=math.inf)
+    served = await ground.start(ClaimLife, pod("c2", "work"))
+    assert ground.truth().holding_old_files() == ("dra/c2",)
+    await ground.end(served)
+    assert ground.truth().holding_old_files() == ()
+    refused.vanish()
+    await ground.end(stale)
+    unserved = await ground.start(ClaimLife, pod("c4", "work"))
+    assert ground.truth().holding_old_files() == ()
+    unserved.vanish()
+    await ground.start(PluginLife, plugin("p2"))
+    await ground.start(ClaimLife, pod("c3", "work"))
+    assert ground.told()[-1] == "claim-prepared pod=c3 namespace=dra version=580.2.3 load=2"
+    assert ground.truth().holding_old_files() == ()
+
+
+STORIES: Final[tuple[Callable[[Ground], Awaitable[None]], ...]] = (
+    a_reload,
+    the_journal_first,
+    a_remount,
+    a_driver_that_is_not_ready,
+    a_driver_pod_that_is_deleted,
+    a_driver_pod_beside_another,
+    a_driver_of_an_old_revision,
+    a_restart_in_place,
+    a_plugin_without_a_driver,
+    a_plugin_that_crashes,
+    an_unloaded_driver,
+    a_drain,
+    a_toolkit,
+    a_mig_layout,
+    a_reboot,
+    a_node_that_is_removed,
+    an_outage,
+    a_deletion_that_is_seen_twice,
+    a_network_driver,
+    a_claim,
+)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_what_happens_is_written(story: Callable[[Ground], Awaitable[None]], tmp_path: Path) -> None:
+    """Each story's docstring says what its lines must tell."""
+
+    async def tell() -> None:
+        with Journal(tmp_path / "truth.jsonl") as journal:
+            await story(Ground(tmp_path, journal))
+
+    asyncio.run(tell())
+
+
+def test_a_journal_is_continued(tmp_path: Path) -> None:
+    """A fleet that starts again writes after what is there, one line for each event."""
+    for node in ("gpu-0", "gpu-1"):
+        with Journal(tmp_path / "truth.jsonl") as journal:
+            journal.write("node-outage", node)
+    assert [each.node for each in Truth.read(tmp_path).happenings] == ["gpu-0", "gpu-1"]
+
+
+@pytest.mark.parametrize(
+    ("revisions", "current"),
+    [({}, False), ({"a": (1, "h"), "b": (2, "i")}, False), ({"a": (2, "h"), "b": (1, "i")}, True)],
+)
+def test_which_driver_pod_is_current(revisions: dict[str, tuple[int, str]], current: bool, tmp_path: Path) -> None:
+    """One of the newest revision of its own DaemonSet; before any revision was seen, none is."""
+    with Journal(tmp_path / "truth.jsonl") as journal:
+        fleet = Fleet(Obliging(tmp_path / "truth.jsonl"), journal)
+        fleet.revisions = {"owner": revisions, "another": {"z": (9, "h")}}
+        assert fleet.is_current(DriverPod("uid", "owner", "h")) is current
