@@ -136,8 +136,8 @@ ROWS: Final[dict[str, Row]] = {
         lambda: stale().drop("policy").change("node", labelled(state="pod-deletion-required")), JOB, WAIT,
         Reason.NO_POLICY, ["PluginStale"]),
     "a node that is lost is lost although it has no labels either": (
-        lambda: stale("a", "b").change("node", merged(not_ready_since(0), labelled("b", present=None)), "b"), JOB, WAIT,
-        Reason.NODES_PENDING, ["PluginStale", "NodeNotReadyBriefly"]),
+        lambda: stale("a", "b").change("node", labelled("b", present=None), "b").change(
+            "node", not_ready_since(0), "b"), JOB, WAIT, Reason.NODES_PENDING, ["PluginStale", "NodeNotReadyBriefly"]),
     # Which plugin is fresh.
     "each plugin on an outdated driver counts": (
         lambda: with_exporter(cluster(), started=5).change("policy", patches.BY_HAND).change(
