@@ -97,6 +97,25 @@ def test_a_wave_is_restarted_side_by_side_once_one_was_granted() -> None:
     assert not together.broken
 
 
+@pytest.mark.parametrize("other", [refused(409), refused(422), Said(503), Said()])
+def test_after_any_other_answer_one_is_restarted_alone_again(other: Said) -> None:
+    """Whatever is wrong may be wrong for all of them."""
+    second, together = threading.Event(), list[bool]()
+    last, next_one = f"p{WAVE:02}", f"p{WAVE + 1:02}"
+
+    def answer(line: str) -> Said:
+        if next_one in line:
+            second.set()
+        if last in line:
+            together.append(second.wait(0.2))
+        return other if "p04" in line else GRANTED
+
+    with serving(answer) as server:
+        list(Restarter(server.api).act(wave(WAVE + 3), 60))
+        assert server.count("DELETE") == WAVE + 3
+    assert together == [False]
+
+
 def test_no_try_of_a_write_begins_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next holder of the Lease may act then: each try has only what is left, however endless the patience."""
     monkeypatch.setattr(retry, "WRITE", retry.Patience(unreachable=retry.FOREVER))
