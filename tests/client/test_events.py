@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, NodeState, NodeStatus, Phase
+from hook.decide.result import Decision, NodeState, NodeStatus, Phase, headline
 from hook.decide.workloads import Affected, AffectedPod
 from hook.errors import ApiError, LeaseLostError
 from hook.kube import events, retry
@@ -20,7 +20,9 @@ from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.own import Job, own_job
 from hook.kube.resources import Resource
+from hook.objects.stacks import GPU_OPERATOR
 from hook.run.job import Runner
+from hook.run.report import next_step
 from hook.settings import Settings
 from tests.client.server import GRANTED, PATIENCE, SILENT, Said, Server, bounded, refused, serving, told
 from tests.fixtures.objects import at
@@ -232,7 +234,9 @@ def test_an_end_is_an_event_on_the_job_and_on_the_plugins() -> None:
             run._loop.restarter.restarted = restarted
             run.report_end(decision)
         assert kinds == [about["kind"] for about, _message in heard.events]
-        assert len({message for _about, message in heard.events}) == 1
+        (message,) = {message for _about, message in heard.events}
+        assert message.startswith(headline(decision))
+        assert (next_step(decision, GPU_OPERATOR) in message) is decision.unhappy
         job = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "gpu-operator", "name": "post", "uid": "job-uid"}
         assert job == heard.events[0][0]
     # Affected pods are one more, with a warning.

@@ -181,6 +181,10 @@ def test_addresses(telemetry: Telemetry) -> None:
     for listen in ("", "8080", ":", ":http", ":65536", ":-1", "::1:80", "[::1]", "[::1]80", ":\u0668"):
         with pytest.raises(SettingsError, match="write host:port, such as :8080"):
             address(listen)
+    with served(telemetry, ":0") as port:  # without a host, all addresses of both families
+        telemetry.health.try_for_the_lease()
+        for host in ("127.0.0.1", *(["::1"] if socket.has_dualstack_ipv6() else [])):
+            assert ask(port, "/readyz", host=host)[0] == 200, host
     with served(telemetry) as port:  # a port that is taken may be free at the next try
         with pytest.raises(HookError, match=rf"cannot listen on 127.0.0.1:{port}: ") as raised:
             serve(telemetry, f"127.0.0.1:{port}")
