@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from hook.objects.stacks import STACKS
+import yaml
+
+from hook.objects.names import PLUGIN_DAEMONSETS, PLUGIN_SELECTOR_VALUE
+from hook.objects.stacks import GPU_OPERATOR, STACKS
 from tests.chart.rendering import ROOT
 
 KUBECTL: Final = re.compile(r"(?<=`)kubectl [^`]{1,300}(?=`)|(?:\bkubectl\b|\"\$KUBECTL\")[^`\n]*")
@@ -34,6 +37,7 @@ def _kinds() -> Iterator[str]:
             yield from (kind.plural, kind.kind.lower())
 
 
+OBJECTS: Final = ROOT / "tests" / "fixtures" / "api"
 BARE: Final = re.compile(rf"(?<![\w.\-/$=])({'|'.join(_kinds())})(?![\w\-]|\.(?:\w|/))")
 """A name in lower case that is a whole word, and that no group follows; a path or a part of a name is none."""
 
@@ -68,3 +72,16 @@ def test_a_custom_kind_has_its_group() -> None:
 def test_no_page_runs_a_pod() -> None:
     """Such a pod lacks what admission, quotas and registries demand of ours, and what ours has from the values."""
     assert [name for name, text in _texts() if Path(name).suffix in {".md", ".txt"} and RUNS_A_POD.search(text)] == []
+
+
+def test_the_readme_selects_drivers_and_plugins() -> None:
+    """Its two lines for kubectl find the pods and the container of a real cluster, with both names of the plugin."""
+    text = (ROOT / "README.md").read_text()
+    driver, plugin = (yaml.safe_load((OBJECTS / f"{kind}-pod.yaml").read_text()) for kind in ("driver", "plugin"))
+    selectors = dict(re.findall(r"get pods -A -l ([\w./-]+)=([\w-]+) ", text))
+    labels = {**driver["metadata"]["labels"], **plugin["metadata"]["labels"]}
+    assert len(selectors) == 2
+    assert selectors.items() <= labels.items()
+    assert f'[?(@.name=="{GPU_OPERATOR.driver.container}")].state.running.startedAt' in text
+    for name in PLUGIN_DAEMONSETS:
+        assert f"{name.removesuffix('-kubelet-plugin')}-component={PLUGIN_SELECTOR_VALUE}" in text

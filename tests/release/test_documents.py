@@ -53,6 +53,21 @@ def test_every_folder_of_tests_is_explained() -> None:
     assert folders - explained == set()
 
 
+def test_the_table_of_changes_names_what_exists() -> None:
+    """Each file is in one of these folders, and each generator is a module. No module of decide is missing."""
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Where a change goes\n")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([\w./-]+)`", table))
+    chart = "charts/gpu-operator-post"
+    folders = (".", "hook/decide", "tests/unit/decide", chart, f"{chart}/templates")
+    modules = {name for name in named if re.fullmatch(r"(tools|tests)(\.\w+)+", name)}
+    assert modules > {"tools.reasons"}
+    assert [name for name in modules if not (ROOT / f"{name.replace('.', '/')}.py").is_file()] == []
+    paths = {name for name in named - modules if "/" in name or name.endswith((".py", ".yaml", ".json", ".tpl"))}
+    assert [name for name in paths if not any((ROOT / folder / name).exists() for folder in folders)] == []
+    decide = {path.name for path in (ROOT / "hook" / "decide").glob("*.py")} - {"__init__.py"}
+    assert decide <= {Path(name).name for name in paths}
+
+
 def test_links_lead_to_a_file_and_a_heading() -> None:
     """Links of all documents, apart from those to other sites."""
     broken = []
@@ -188,7 +203,9 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def _values(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the values of our chart in a helmfile, a HelmRelease or an Application."""
+    """Return the values of our chart in a file of values, a helmfile, a HelmRelease or an Application."""
+    if "expect" in document:
+        return [document]
     releases = [each for each in document.get("releases", ()) if each["name"] == "gpu-operator-post"]
     spec = document.get("spec", {})
     found = [value for release in releases for value in release["values"]]
@@ -213,7 +230,10 @@ def test_pages_name_values_that_exist() -> None:
     assert [(page, name) for page, name in named if name.partition(".")[0] in values and name not in known] == []
 
 
-@pytest.mark.parametrize("page", [f"docs/install/{tool}.md" for tool in ("helmfile", "flux", "argocd")])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "docs/getting-started.md", *(f"docs/install/{tool}.md" for tool in ("helmfile", "flux", "argocd"))],
+)
 def test_pasted_values_are_valid(page: str, helm: Helm) -> None:
     """The chart accepts the values of each block, and the versions are those of the chart."""
     text = (ROOT / page).read_text()
@@ -223,4 +243,4 @@ def test_pasted_values_are_valid(page: str, helm: Helm) -> None:
     for each in values:
         assert helm.render(each).config["expect"] == {"driverVersion": "", **each["expect"]}
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
-    assert set(re.findall(r"(?:version:|targetRevision:|tag:) (\d+\.\d+\.\d+)", text)) == {version}
+    assert set(re.findall(r"(?:version:?|targetRevision:|tag:) (\d+\.\d+\.\d+)", text)) == {version}
