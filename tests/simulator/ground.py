@@ -27,7 +27,7 @@ SPELLED: Final = [each for each in fields(Happening) if each.name not in {"t", "
 
 
 class Obliging(Api):
-    """An API server that takes everything. It keeps one node, and tells what the journal had when it was asked."""
+    """An API server that takes everything. It keeps one node, and what the journal had when pods turned Ready."""
 
     def __init__(self, journal: Path) -> None:
         super().__init__(Access("", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)))

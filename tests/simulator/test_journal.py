@@ -125,8 +125,8 @@ async def a_driver_pod_that_is_deleted(ground: Ground) -> None:
     assert (early.driver_ready, early.stale) == (False, False)
 
 
-async def a_driver_pod_beside_another(ground: Ground) -> None:
-    """Delete a pod that has lost its owner: the one that is Ready beside it stays so."""
+async def two_driver_pods(ground: Ground) -> None:
+    """Delete a pod that has lost its owner: the other one, which is Ready, stays so."""
     orphan = await loaded(ground, "d1")
     await loaded(ground, "d2", NEW)
     held = await ground.start(PluginLife, plugin("p1"))
@@ -398,7 +398,7 @@ STORIES: Final[tuple[Callable[[Ground], Awaitable[None]], ...]] = (
     a_remount,
     a_driver_that_is_not_ready,
     a_driver_pod_that_is_deleted,
-    a_driver_pod_beside_another,
+    two_driver_pods,
     a_driver_of_an_old_revision,
     a_restart_in_place,
     a_plugin_without_a_driver,

@@ -154,7 +154,7 @@ def at(t: float, event: str, node: str = "gpu-0", **details: Any) -> str:  # noq
 
 GONE: Final = at(20, "driver-gone", pod="d", uid="d")
 AGAIN: Final = [*STALE, *started(40, "c", 2, OTHER)]
-"""A plugin of the same name, but in another namespace, starts on the new load; the stale one goes on."""
+"""A plugin of the same name, but in another namespace, starts on the new load. The stale one runs on."""
 TWICE: Final = [*MIGRATION, *UNLOADED, *loaded(60, 3), *deleted(62, "b", stale=True), *started(64, "c", 3)]
 """As MIGRATION, and another one."""
 Answers = Callable[[Truth], Any]
