@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hook.errors import HookError, SettingsError
 from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
-from hook.run.telemetry import ALIVE_SECONDS, UNREADY_SECONDS, Handler, Health, Telemetry, address, serve
+from hook.run.telemetry import ALIVE_SECONDS, UNREADY_SECONDS, WAIT_SECONDS, Handler, Health, Telemetry, address, serve
 from tests.client.controller import state
 from tests.client.server import PATIENCE
 
@@ -168,6 +168,7 @@ def test_a_client_that_hangs(
             assert ask(port, "/healthz")[0] == 200, sent
             # Its threads do not keep the process alive.
             assert all(thread.daemon for thread in set(threading.enumerate()) - before), sent
+    assert Handler.timeout == WAIT_SECONDS
     monkeypatch.setattr(Handler, "timeout", 0.05)
     with served(telemetry) as port, connected(port, b"GET /met") as connection:
         assert connection.recv(65536) == b""
