@@ -91,7 +91,7 @@ class Record:
         Only the clock of the API server is compared. A pod that is created next to the restarted one may be missing in
         what was seen then, if a watch was behind.
         """
-        if not self.pod or self.refused or self.load != load or pod.uid in self.before:
+        if self.refused or self.load != load or pod.uid in self.before:
             return False
         return pod.created is None or pod.created > self.at - CLOCK_TOLERANCE
 

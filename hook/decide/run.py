@@ -352,7 +352,7 @@ def _counts(status: NodeStatus, fleet: Fleet) -> bool:
 def _is_down(status: NodeStatus) -> bool:
     if status.stale_pod is not None and status.state is not NodeState.RESTARTING:
         return not status.stale_pod.up
-    return status.state is NodeState.RESTARTING or Trait.PLUGIN_DOWN in status.reason.traits
+    return Trait.PLUGIN_DOWN in status.reason.traits
 
 
 def _is_awaited(status: NodeStatus, memory: Memory, fleet: Fleet, now: datetime) -> bool:
@@ -401,7 +401,7 @@ def _failure(
         return None
     others = [status for status in statuses if status.state not in (*end.TERMINAL, NodeState.FAILED)]
     moving = [status for status in others if Trait.BLOCKED not in status.reason.traits]
-    if moving and all(status.reason is Reason.NODE_NOT_READY_BRIEFLY for status in moving):
+    if all(status.reason is Reason.NODE_NOT_READY_BRIEFLY for status in moving):
         # In a large fleet some node is always NotReady for a moment. That does not restart the grace period.
         timers.keep("no-node-moves")
     if moving or (others and timers.held("no-node-moves") < settings.node_timeout):

@@ -304,3 +304,27 @@ def test_a_run_whose_plugins_publish_devices_in_part_is_not_verified_by_readines
     found.change("daemonset", {"spec": {"template": {"spec": {"containers": domains}}}}, "second")
     decision, _memory = found.decide(Settings(plugin=Plugin(names=(PLUGIN, "second"))))
     assert (DONE, False) == (decision.phase, "no devices are published" in decision.message)
+
+
+def test_a_restarted_plugin_is_awaited_among_others_until_a_live_successor_is_ready() -> None:
+    """Its node only says that its driver reloads. The other driver client there was not restarted."""
+    run = Run(with_exporter(stale("a", "b")), structs.replace(WITH_EXPORTER, max_parallel_restarts=1)).record("a")
+    reloads = with_exporter(stale("a", "b")).change("driver-pod", patches.NOT_READY, "driver-a")
+    for successor, expected in (
+        (None, []),
+        (merged(plugin_pod("a"), patches.DELETING), []),
+        (plugin_pod("a"), ["b"]),
+    ):
+        reloads.drop("plugin-pod", "plugin-a").put(
+            "plugin-pod", *([named(successor, "plugin-a", uid="next")] if successor else [])
+        )
+        assert expected == deleted(run.then(reloads).look()), successor
+
+
+def test_a_refused_restart_takes_no_place_from_the_others() -> None:
+    """Its plugin went by itself later, so it says nothing about what restarts do."""
+    run = Run(stale("a", "b", "c"), structs.replace(JOB, max_parallel_restarts=1))
+    for action in run.found.decide()[0].actions[:2]:
+        run.memory = run.memory.asked(action.node, action.pod, run.memory.started, "by admission")
+    run.found.drop("plugin-pod", "plugin-a").drop("plugin-pod", "plugin-b")
+    assert [[], ["c"]] == [deleted(run.look(seconds)) for seconds in (0, 300)]
