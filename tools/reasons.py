@@ -7,6 +7,7 @@ python -m tools.reasons --check   exit 1 if it is not what the code says
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,9 +27,11 @@ HEAD: Final = """
 ## By reason
 
 Each node in the log and in `status` has one of these reasons, and so has the end of a run. They do not change between
-minor versions. The program fills in the names in capitals where it knows them. **Look** changes nothing. **To fix**
-changes something: run it only if its condition is true.
+minor versions. The log has the same commands with the names that are in capitals here. **Look** changes nothing. **To
+fix** changes something: run it only if its condition is true.
 """
+DRAIN: Final = re.compile(r"kubectl drain NODE(?: --[a-z-]+)*")
+"""A command within a precondition."""
 CHAPTERS: Final = {
     Reason.VERIFIED: "A node is done with",
     Reason.NODE_SKIPPED: "A node is excluded",
@@ -62,11 +65,10 @@ GENERIC: Final = {
 def rendered() -> str:
     """Return the page for the code as it is now, with the reasons in the order of the code."""
     by_hand, _, _ = PAGE.read_text(encoding="utf-8").partition(MARK)
-    index = ", ".join(f"[`{reason}`](#{reason.lower()})" for reason in sorted(Reason))
-    lines = [by_hand, MARK, HEAD, f"\n{index}\n"]
+    lines = [by_hand, MARK, HEAD]
     for reason in Reason:
         if reason in CHAPTERS:
-            lines.append(f"\n**{CHAPTERS[reason]}**\n\n")
+            lines.append(f"\n**{CHAPTERS[reason]}**\n")
         lines.append(section(reason))
     lines.append("\n## Events\n\nIn addition to the reason that a run ends with:\n\n")
     lines.append("| Event | Meaning |\n|---|---|\n")
@@ -75,14 +77,14 @@ def rendered() -> str:
 
 
 def section(reason: Reason) -> str:
-    """Return two lines: the heading of a reason, to which others link, and its meaning with its commands."""
+    """Return the heading of a reason, to which others link, its meaning, and each command in a block of its own."""
     stacks = [stack for stack in STACKS.values() if NEEDED.get(reason, bool)(stack)]
     texts = (reason.explanation.meaning, reason.explanation.precondition)
     meaning, precondition = (_in_general(text, stacks) for text in texts)
-    look, fix = (_commands(reason, stacks, kind) for kind in ("look", "fix"))
-    fix = f"{precondition}: {fix}" if fix else ""
-    points = [f"**{word}:** {text}" for word, text in (("Look", look), ("To fix", fix)) if text]
-    return f"### `{reason}`\n{'<br>'.join((meaning, *points))}\n"
+    looks = _commands(reason, stacks, "look", "**Look**")
+    precondition = DRAIN.sub(r"`\g<0>`", precondition)
+    fixes = _commands(reason, stacks, "fix", f"**To fix**, {precondition}")
+    return f"\n### `{reason}`\n\n{meaning}\n{looks}{fixes}"
 
 
 def _in_general(text: str, stacks: Sequence[Stack]) -> str:
@@ -91,12 +93,14 @@ def _in_general(text: str, stacks: Sequence[Stack]) -> str:
     return text.format(**(specific if len(stacks) == 1 else {**specific, **GENERIC}), node="NODE")
 
 
-def _commands(reason: Reason, stacks: Sequence[Stack], kind: str) -> str:
-    """Return one command where all stacks agree, else one per stack."""
-    texts = {stack.name: getattr(explained(reason, stack), kind) for stack in stacks}
+def _commands(reason: Reason, stacks: Sequence[Stack], kind: str, title: str) -> str:
+    """Return one block where all stacks agree, else one per stack; nothing without a command."""
+    texts = {stack.operator.title: getattr(explained(reason, stack), kind) for stack in stacks}
     if len(set(texts.values())) > 1:
-        return "<br>".join(f"*{name}*: `{text}`" for name, text in texts.items())
-    return f"`{text}`" if (text := texts[stacks[0].name]) else ""
+        named = [f"\n{name[0].upper()}{name[1:]}:\n\n```console\n{text}\n```\n" for name, text in texts.items()]
+        return f"\n{title}:\n{''.join(named)}"
+    text = next(iter(texts.values()))
+    return f"\n{title}:\n\n```console\n{text}\n```\n" if text else ""
 
 
 def main() -> None:

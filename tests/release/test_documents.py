@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +11,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from devcluster.fleet.workload import EMPTY_EDITS, MISMATCH, NOT_REGISTERED
+from hook.cli import EXIT_INTERRUPTED, EXIT_OTHER, EXIT_USAGE
+from hook.run.job import RESULTS
 from tests.chart.rendering import CHART, ROOT, Helm
 from tests.release.commands import CONSOLE, documents, verbs
 
@@ -78,6 +82,18 @@ def test_links_lead_to_a_file_and_a_heading() -> None:
             if not target.exists() or (anchor and anchor not in _anchors(target)):
                 broken.append(f"{path}: {link}")
     assert broken == []
+
+
+def test_words_on_the_screen_are_headings() -> None:
+    """A search finds what the kubelet answers, what deployment tools print, and each exit code."""
+    text = FENCE.sub("", (ROOT / "docs" / "troubleshooting.md").read_text())
+    titles = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    for message in (NOT_REGISTERED, MISMATCH, EMPTY_EDITS):
+        assert [title for title in titles if title.strip("`") in message], message
+    for words in ("FailedPrepareDynamicResources", "timed out waiting for the condition", "post-upgrade hooks failed"):
+        assert f"`{words}`" in titles
+    codes = {*RESULTS, EXIT_OTHER, EXIT_USAGE, EXIT_INTERRUPTED, 128 + signal.SIGKILL, 128 + signal.SIGTERM}
+    assert {title for title in titles if title.startswith("Exit code")} == {f"Exit code {code}" for code in codes}
 
 
 def test_named_tests_exist() -> None:
