@@ -22,7 +22,8 @@ from devcluster.truth import GPU, Truth
 
 NAME: Final = "gpu-0"
 OWNER: Final = "owner-uid"
-AT_ONCE: Final[dict[str, Any]] = {each.name: 0.0 for each in fields(Knobs) if each.name.endswith("_seconds")}
+AT_ONCE: Final = Knobs(**dict.fromkeys((each.name for each in fields(Knobs) if each.name.endswith("_seconds")), 0.0))  # type: ignore[arg-type]
+"""Nothing takes any time."""
 SPELLED: Final = [each for each in fields(Happening) if each.name not in {"t", "event", "node", "stack", "uid"}]
 
 
@@ -48,7 +49,7 @@ class Obliging(Api):
     ) -> Object:
         """Answer at once."""
         if method == "PATCH" and "/nodes/" in url_path:
-            return self.change(body["metadata"])
+            return self.change(body.get("metadata", {}))
         if method == "PATCH" and "status" in body:
             conditions = {each["type"]: each["status"] for each in body["status"]["conditions"]}
             if conditions["Ready"] == "True":
@@ -73,7 +74,7 @@ class Ground:
         self.node = Node(NAME, "node-uid", journal)
         self.newest = "new"
         """The hash of the newest revision of the driver's DaemonSet."""
-        self.dials = Dials(Knobs(jitter=0.0, **AT_ONCE))
+        self.dials = Dials(AT_ONCE)
         slices = Slices(self.api, self.node)
         self.place = Place(self.api, self.dials, self.node, slices, self._is_current)
 

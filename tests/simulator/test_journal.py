@@ -26,9 +26,10 @@ from devcluster.fleet.node import NFD_NIC
 from devcluster.fleet.plugin import PluginLife
 from devcluster.fleet.toolkit import ToolkitLife
 from devcluster.truth import NETWORK, Truth
-from tests.simulator.ground import Ground, Obliging, pod, settle
+from tests.simulator.ground import AT_ONCE, Ground, Obliging, pod, settle
 
 OLD, NEW = "580.1.2", "580.2.3"
+STARTED: Final = ["driver-loaded", "driver-ready", "plugin-started", "plugin-ready"]
 DEPLOY: Final = "nvidia.com/gpu.deploy.dra-driver"
 
 
@@ -445,3 +446,36 @@ def test_which_driver_pod_is_current(revisions: dict[str, tuple[int, str]], curr
         fleet = Fleet(Obliging(tmp_path / "truth.jsonl"), journal)
         fleet.revisions = {"owner": revisions, "another": {"z": (9, "h")}}
         assert fleet.is_current(DriverPod("uid", "owner", "h")) is current
+
+
+def test_what_the_fleet_makes_of_what_it_sees(tmp_path: Path) -> None:
+    """A pod waits for its node; each new value of an annotation is one reboot or restart; nothing outlives a node."""
+
+    async def see() -> None:
+        with Journal(tmp_path / "truth.jsonl") as journal:
+            fleet = Fleet(Obliging(tmp_path / "truth.jsonl"), journal)
+            fleet.dials.knobs = AT_ONCE
+            for life in (driver("d1"), plugin("p1")):
+                life["spec"]["nodeName"] = "gpu-0"
+                fleet._early.setdefault("gpu-0", {})[life["metadata"]["uid"]] = life
+            assert told() == []
+            fleet._see_node("gpu-0", node())
+            await settle()
+            assert told() == STARTED
+            reboot, crash = {"devcluster/reboot": "1"}, {"devcluster/restart-driver-container": "1"}
+            for annotations in (reboot, reboot, crash, crash):
+                fleet._see_change(fleet.nodes["gpu-0"], node(**annotations))
+                await settle()
+            assert told() == [*STARTED, "reboot", *STARTED, "driver-unloaded", "driver-loaded", "driver-ready"]
+            fleet._lose_node("gpu-0")
+            await settle()
+            assert all(life.gone for life in fleet.lives.values())
+            assert told()[9:] == ["driver-unloaded", "driver-loaded", "driver-ready", "node-removed"]
+
+    def node(**annotations: str) -> Object:
+        return {"metadata": {"uid": "node-uid", "annotations": annotations, "labels": {}}}
+
+    def told() -> list[str]:
+        return [each.event for each in Truth.read(tmp_path).happenings]
+
+    asyncio.run(see())
