@@ -314,7 +314,7 @@ def _budget(statuses: Sequence[NodeStatus], fleet: Fleet, memory: Memory, now: d
     bound = settings.controller.max_unavailable if settings.is_controller else None
     down = [status for status in statuses if _is_down(status) or _is_awaited(status, memory, fleet, now)]
     # A stale plugin that is not up waits for its restart. The number must not keep it from that.
-    away = [status for status in down if status.stale_pod is None or status.state is NodeState.RESTARTING]
+    away = [status for status in down if status.stale_pod is None or _is_awaited(status, memory, fleet, now)]
     number = limit - len(away) + _given_back(away, memory) if limit else UNLIMITED
     if bound is None:
         return DisruptionBudget(number, UNLIMITED, f"max {limit} plugins down at once")
@@ -356,8 +356,8 @@ def _is_down(status: NodeStatus) -> bool:
 
 
 def _is_awaited(status: NodeStatus, memory: Memory, fleet: Fleet, now: datetime) -> bool:
-    """Return whether a restarted plugin is not back, where the status is about the node or its driver."""
-    if status.stale_pod is not None or status.state in end.TERMINAL:
+    """Return whether a restarted plugin is not back. The status may be about the node or its driver."""
+    if _is_due(status) or status.state in end.TERMINAL:
         return False
     timeout, view = fleet.context.settings.plugin_timeout, fleet.nodes[status.node]
     plugins = (ds.uid for ds in fleet.context.plugins.named if status.daemonset_uid in ("", ds.uid))

@@ -14,7 +14,7 @@ from hook.decide.record import Memory
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase, headline, in_need
 from hook.decide.run import deadline, decide, margin, succeeded
 from hook.objects import node_of
-from hook.settings import ControllerSettings, Duration, OnDeadline, Settings
+from hook.settings import Advanced, ControllerSettings, Duration, OnDeadline, Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, down, of
@@ -378,6 +378,21 @@ def test_a_restarted_plugin_uses_budget_whatever_happens_to_its_node() -> None:
                 found = stale("a", "b").change(part, patch, what).drop("plugin-pod", "plugin-a")
                 found.put("plugin-pod", *([pod] if pod else []))
                 assert expected == deleted(run.then(found).look()), (name, patch)
+
+
+def test_a_restarted_plugin_that_waits_for_its_next_restart_uses_budget() -> None:
+    """It is down and stale once more, because its driver was reloaded meanwhile. Only its own time limits that."""
+    run = Run(stale("a", "b"), down("100%", max_parallel_restarts=1))
+    assert ["plugin-a"] == run.restart()
+    run.found.put("driver-pod", driver_pod("a", started=3605, ready=3615, restarts=1))
+    for ready, seconds, expected in ((None, 16, []), (3617, 18, ["b"]), (None, 20, [])):
+        run.found.put("plugin-pod", named(plugin_pod("a", waited=None, started=3612, ready=ready), "next"))
+        decision = run.look(seconds)
+        assert "RestartBackedOff" == reasons(decision.statuses)[0]
+        assert expected == deleted(decision), seconds
+    hour = Advanced(restart_backoff=Duration(hours=1))
+    run.settings = structs.replace(down("100%", max_parallel_restarts=1), advanced=hour)
+    assert [[], ["b"]] == [deleted(run.look(seconds)) for seconds in (299, 300)]
 
 
 def test_a_restarted_plugin_stops_using_budget() -> None:
