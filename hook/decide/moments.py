@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hook.decide.fleet import Context, Fleet, NodeView
     from hook.objects import Pod
-    from hook.objects.stacks import NodeChange
+    from hook.objects.stacks import NodeChange, Prerequisite
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Moment:
 def blocker(view: NodeView, context: Context) -> Condition | None:
     """Let a node wait for each prerequisite that the settings name and that is deployed to it."""
     for prerequisite, owners in context.prerequisites.items():
-        if view.label(prerequisite.deploy_label) != "true":
+        if not _is_deployed(prerequisite, view):
             continue
         if not owners:
             message = f"there is no {prerequisite.title} DaemonSet, but the settings (refreshAfter) name it"
@@ -64,7 +64,7 @@ def of(view: NodeView, context: Context) -> Iterator[Moment]:
                 if pod.owner_uid in owners:
                     run = f"{pod.uid}/{sum(container.restarts for container in pod.containers)}"
                     yield Moment(f"{pod.name} was ready", provided_since(pod), run)
-        elif view.node is not None and view.label(change.label) and view.label(prerequisite.deploy_label) == "true":
+        elif view.node is not None and view.label(change.label) and _is_deployed(prerequisite, view):
             at, merged = view.node.written.get(change.label, (None, False))
             event = f"the {change.title} of its node ended"
             event = f"the latest moment at which {event}" if merged else event
@@ -93,9 +93,17 @@ def provided_since(prerequisite: Pod) -> datetime | None:
 
 
 def is_changing(view: NodeView, context: Context) -> bool:
-    """Return whether the devices of a node are being changed in a way that plugins must start after."""
-    changes = (prerequisite.change for prerequisite in context.prerequisites)
+    """Return whether the devices of a node are being changed in a way that plugins must start after.
+
+    A prerequisite that is not deployed to a node changes nothing there. Its label may be left over.
+    """
+    deployed = (prerequisite for prerequisite in context.prerequisites if _is_deployed(prerequisite, view))
+    changes = (prerequisite.change for prerequisite in deployed)
     return any(change is not None and _is_changing(view, change) for change in changes)
+
+
+def _is_deployed(prerequisite: Prerequisite, view: NodeView) -> bool:
+    return view.label(prerequisite.deploy_label) == "true"
 
 
 def _is_changing(view: NodeView, change: NodeChange) -> bool:

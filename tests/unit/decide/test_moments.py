@@ -11,7 +11,7 @@ from hook.settings import Settings
 from tests.fixtures.cluster import Cluster, cluster, reasons
 from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import with_mig, with_toolkit
-from tests.fixtures.objects import Object, R, obj, plugin_pod, running
+from tests.fixtures.objects import Object, R, driver_pod, obj, plugin_pod, running
 from tests.unit.decide import patches
 from tests.unit.decide.runs import MIG, TOOLKIT, Run, named
 
@@ -122,6 +122,14 @@ def test_a_time_of_merged_writers_moves_without_a_reconfiguration() -> None:
     assert reasons(run.look(60).statuses) == ["Verified"]
     with_mig(run.found, written=1900)
     assert len(run.restart(70)) == 1
+
+
+def test_a_leftover_state_of_a_reconfiguration_voids_no_proof() -> None:
+    """Nothing changes devices on a node without a MIG manager, so a plugin is fresh as long as its driver runs."""
+    run = Run(labelled(with_mig(cluster(), "pending"), deploy=None), MIG)
+    assert reasons(run.look().statuses) == ["Verified"]
+    run.found.put("driver-pod", driver_pod(unloaded=-9, ended_before=-5, ready=3650))
+    assert reasons(run.look(60).statuses) == ["Verified"]
 
 
 def test_a_reconfiguration_without_an_end_needs_manual_action() -> None:
