@@ -43,7 +43,7 @@ COPY --from=build /opt/gpu-operator-post /opt/gpu-operator-post
 RUN python3 -m pip uninstall --yes pip > /dev/null 2>&1 || true; \
     rm -rf "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')/ensurepip" \
  && /opt/gpu-operator-post/bin/python -B -c 'import compileall, py_compile, sys; \
-import hook.cli, hook.run.controller, hook.run.view, hook.kube.access, urllib3.contrib.socks; \
+import hook.cli, hook.run.controller, hook.run.status, hook.kube.access, urllib3.contrib.socks; \
 import difflib, encodings.ascii, encodings.idna; \
 paths = {getattr(each, "__file__", None) or "" for each in list(sys.modules.values())}; \
 mode = py_compile.PycInvalidationMode.UNCHECKED_HASH; \

@@ -19,8 +19,7 @@ from hook import __version__
 from hook.cli import EXIT_CODE, OUTPUTS, ending, opened, show
 from hook.errors import SettingsError
 from hook.flags import KUBECONFIG, VERBOSE, WHAT, DurationType, flags
-from hook.run import lookup
-from hook.run.view import Viewer
+from hook.run.status import Viewer, read_cache
 
 PROGRAM: Final = "kubectl gpu-operator-post"
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -122,7 +121,7 @@ def plan(**values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
     """Show how long an upgrade takes, which capacity it needs, and what will block it."""
     with ending():
         api, settings = opened(values)
-        cache = lookup.read_cache(api, settings)
+        cache = read_cache(api, settings)
         cache.stop()
         snapshot = cache.snapshot()
         pods, claims = removed_pods(api, settings, snapshot), passthrough_claims(api, snapshot)

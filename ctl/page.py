@@ -12,7 +12,8 @@ from hook.decide import freshness
 from hook.decide.fleet import NodeView, live_pods
 from hook.decide.result import NodeState, headline
 from hook.format import printable, timestamp
-from hook.run import lookup, report
+from hook.run import report
+from hook.run.status import advice, controller_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ctl.plan.result import Finding
     from hook.decide.fleet import Fleet
     from hook.decide.result import Decision, NodeStatus
-    from hook.run.view import View
+    from hook.run.status import View
 
 COLORS: Final = {
     NodeState.FAILED: "#b3261e",
@@ -68,14 +69,14 @@ def page(view: View, claims: PassthroughClaims) -> str:
 {_preformatted([*warnings, *map(_harm, harms(view.fleet.context, claims))])}
 <div class="grid">{"".join(map(_square, _urgent_first(view)))}</div>
 <p class="key">{"".join(f"<span>{_badge(state)}</span>" for state in COLORS if view.decision.count(state))}</p>
-{_preformatted(lookup.advice(view.decision, view.found, view.fleet.stack))}
+{_preformatted(advice(view.decision, view.found, view.fleet.stack))}
 <h2>Nodes</h2>
 <p>All timelines have the same axis. Above: the driver loads (gray) and is ready (blue). Below: the plugin runs (gray),
 is verified (a circle, then green) or stale (orange). A node is <em>verified</em> since its plugin became ready on this
 driver.</p>
 <table><tr><th>Node</th><th>State</th><th>Timeline</th><th>Detail</th></tr>
 {"".join(_rows(view))}</table>
-{_affected(view)}{_preformatted(lookup.as_lines(view.found))}
+{_affected(view)}{_preformatted(controller_lines(view.found))}
 </body></html>"""
 
 

@@ -13,7 +13,7 @@ from hook.kube.informer import ListWatch, list_views
 from hook.kube.resources import DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS
 from hook.objects import Malformed
 from hook.objects.stacks import STACKS
-from hook.run.lookup import PATIENCE_SECONDS
+from hook.run.status import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from ctl.plan.eviction import Workload

@@ -13,7 +13,7 @@ from hook.format import as_text, shortened
 from hook.run import report, workloads
 
 if TYPE_CHECKING:
-    from hook.run.view import View, Viewer
+    from hook.run.status import View, Viewer
 
 CLEAR: Final = "\x1b[H\x1b[2J"
 """Moves the cursor of a terminal to the top and erases the screen."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from hook.kube.client import Api
     from hook.run.controller import Controller
-    from hook.run.view import View
+    from hook.run.status import View
     from hook.settings import Settings
 
 
@@ -117,7 +117,7 @@ def _start(
 @EXIT_CODE
 def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Show the state of each node, read-only, with the same evaluation as run."""
-    from hook.run.view import Viewer  # noqa: PLC0415 - a Job imports only what it needs, to start sooner
+    from hook.run.status import Viewer  # noqa: PLC0415 - a Job imports only what it needs, to start sooner
 
     with ending():
         viewer = Viewer(*opened(values))

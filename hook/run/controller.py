@@ -26,9 +26,8 @@ from hook.objects.stacks import STACKS
 from hook.run import report, workloads
 from hook.run.loop import NOT_READ, TICK_SECONDS, ReconcileLoop
 from hook.run.report import ProgressReporter
-from hook.run.status import ControllerState
 from hook.run.statusobject import StatusObject
-from hook.run.telemetry import Telemetry, serve
+from hook.run.telemetry import ControllerState, Telemetry, serve
 from hook.run.workloads import WorkloadObserver
 
 if TYPE_CHECKING:

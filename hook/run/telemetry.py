@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections import Counter as Tally
+from dataclasses import dataclass
 from http import HTTPStatus
 from socketserver import TCPServer
 from typing import TYPE_CHECKING, Any, Final
@@ -27,13 +28,28 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from hook.decide.result import NodeStatus
+    from hook.decide.result import Decision, NodeStatus
     from hook.decide.workloads import Affected
     from hook.kube.client import Counters
     from hook.kube.events import ObjectReference
     from hook.kube.informer import OutOfSync
     from hook.run.report import RestartResult
-    from hook.run.status import ControllerState
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerState:
+    """Result of one reconcile of the leader. Metrics, log, Events and the status object derive from it."""
+
+    decision: Decision
+    now: datetime
+    """Time of the reconcile, by the API server's clock."""
+    affected: Affected
+    """Pods that may hold files of an old driver."""
+    lost: OutOfSync | None = None
+    """Why the cache is out of sync."""
+    restarted: int = 0
+    """Plugins that this leader has restarted."""
+
 
 # Health.
 

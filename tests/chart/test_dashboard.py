@@ -18,8 +18,7 @@ from hook.errors import CONFLICT, GONE, NO_ANSWER, NOT_FOUND, ApiError
 from hook.kube.client import Counters
 from hook.kube.events import ObjectReference
 from hook.kube.informer import OutOfSync
-from hook.run.status import ControllerState
-from hook.run.telemetry import Telemetry
+from hook.run.telemetry import ControllerState, Telemetry
 from tests.chart.promql import Scrape, engine
 from tests.chart.rendering import NAMESPACE, Helm
 from tests.client.controller import decision, restart, stale, stale_pod, standing, verified

@@ -16,8 +16,7 @@ from hook.kube.client import Counters
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.objects import names
 from hook.run.report import RestartResult
-from hook.run.status import ControllerState
-from hook.run.telemetry import Telemetry
+from hook.run.telemetry import ControllerState, Telemetry
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 PLUGIN: Final = "dra/plugin"

@@ -35,8 +35,7 @@ from hook.run.controller import (
 )
 from hook.run.loop import TICK_SECONDS
 from hook.run.report import ProgressReporter, RestartResult
-from hook.run.status import ControllerState
-from hook.run.telemetry import Telemetry
+from hook.run.telemetry import ControllerState, Telemetry
 from tests.client.controller import Recorder
 from tests.client.leases import NAME, NAMESPACE, PATH, Leases, held, keeping
 from tests.client.server import PATIENCE, Said, Server, until

@@ -28,8 +28,8 @@ from hook.kube.own import Job
 from hook.objects.stacks import STACKS, StackName
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome, Runner
 from hook.run.report import LOST_SECONDS, next_step
+from hook.run.status import Viewer
 from hook.run.statusobject import StatusObject
-from hook.run.view import Viewer
 from hook.settings import Duration, OnDeadline, Settings
 from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, refused, serving, told, until

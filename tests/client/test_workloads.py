@@ -14,7 +14,7 @@ from hook.kube import workloads as informers
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.workloads import WorkloadCache
 from hook.objects.stacks import GPU_OPERATOR, StackName
-from hook.run import lookup, workloads
+from hook.run import status, workloads
 from hook.run.controller import StateReporter
 from hook.run.report import ProgressReporter
 from hook.run.workloads import WorkloadObserver, as_json, as_lines
@@ -70,7 +70,7 @@ def test_pods_are_listed_only_if_there_are_claims() -> None:
     """A cluster without claims of the drivers does not pay for a list of all its pods."""
     for more, expected in ((list, 0), (held, 1)):
         with serving(Shown(cluster(), more)) as server:
-            cache = lookup.read_cache(server.api, Settings(), workloads=True)
+            cache = status.read_cache(server.api, Settings(), workloads=True)
             assert cache.workloads.problem == ""
             assert len(cache.workloads.holders()) == 2 * expected
             cache.stop()
@@ -123,7 +123,7 @@ def test_a_missing_permission_is_named_once_and_tried_again_rarely(
 def test_what_is_not_known_any_more_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pods are evaluated again after some seconds, or at once at the end of a run."""
     with serving(Shown(cluster(), held)) as server:
-        cache = lookup.read_cache(server.api, Settings(), workloads=True)
+        cache = status.read_cache(server.api, Settings(), workloads=True)
         snapshot, observer = cache.snapshot(), WorkloadObserver(cache, Settings())
         assert observer.affected.unknown
         assert list(map(str, observer.observe(snapshot).pods)) == ["team/old"]

@@ -10,9 +10,10 @@ import pytest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
+from hook.kube import leader
+from hook.kube.leader import Lease, Lookup
 from hook.objects.stacks import GPU_OPERATOR, StackName
-from hook.run import lookup
-from hook.run.lookup import Lease, Lookup
+from hook.run import status
 from tests.client.controller import NOW, lease, stale_pod
 from tests.client.server import Said, listed, refused, serving
 
@@ -21,19 +22,19 @@ NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
 
 def found(later: float = 0, **spec: str) -> Lookup:
     """Find this Lease, so many seconds later."""
-    return Lookup(NOW + timedelta(seconds=later), lookup._lease(json.dumps(lease(**spec)).encode()))
+    return Lookup(NOW + timedelta(seconds=later), leader._lease(json.dumps(lease(**spec)).encode()))
 
 
 def as_json(seen: Lookup) -> dict[str, Any]:
     """Return what programs read."""
-    shown = lookup.as_json(seen)
+    shown = status.controller_json(seen)
     assert shown is not None
     return dict(shown)
 
 
 def test_most_clusters_have_no_controller() -> None:
     """Then there is nothing to show."""
-    assert (lookup.as_lines(Lookup(NOW)), lookup.as_json(Lookup(NOW))) == ([], None)
+    assert (status.controller_lines(Lookup(NOW)), status.controller_json(Lookup(NOW))) == ([], None)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_most_clusters_have_no_controller() -> None:
 )
 def test_whether_a_controller_is_alive(seen: Lookup, alive: bool, line: str) -> None:
     """By who holds the Lease, and when it was renewed."""
-    assert [line] == lookup.as_lines(seen)
+    assert [line] == status.controller_lines(seen)
     shown = as_json(seen)
     assert (alive, str(seen.lease), "") == (shown["alive"], shown["lease"], shown["problem"])
     if alive:
@@ -56,7 +57,7 @@ def test_whether_a_controller_is_alive(seen: Lookup, alive: bool, line: str) -> 
 
 def test_no_terminal_obeys_a_holder() -> None:
     """An account that may write a Lease may write anything there."""
-    assert "\x1b" not in lookup.as_lines(found(holderIdentity="a\x1b[2J"))[0]
+    assert "\x1b" not in status.controller_lines(found(holderIdentity="a\x1b[2J"))[0]
 
 
 def test_of_several_controllers_the_one_that_renewed_last_counts() -> None:
@@ -67,7 +68,7 @@ def test_of_several_controllers_the_one_that_renewed_last_counts() -> None:
         {"kind": "Lease", "metadata": {"name": 7}},
     ]
     with serving(listed(*leases)) as server:
-        seen = lookup.find_controller(server.api, StackName.GPU)
+        seen = leader.find_controller(server.api, StackName.GPU)
         assert seen.lease is not None
         assert seen.lease.holder == "new"
         labels = "app.kubernetes.io%2Fname%3Dgpu-operator-post%2Cgpu-operator-post%2Fstack%3Dgpu"
@@ -84,8 +85,8 @@ def test_of_several_controllers_the_one_that_renewed_last_counts() -> None:
 def test_a_lease_that_cannot_be_read_is_no_error(answer: Said, words: str) -> None:
     """It is not known whether a controller is alive, and the reason is shown."""
     with serving(answer) as server:
-        seen = lookup.find_controller(server.api, StackName.GPU)
-    assert (words in lookup.as_lines(seen)[0], as_json(seen)["alive"]) == (True, None)
+        seen = leader.find_controller(server.api, StackName.GPU)
+    assert (words in status.controller_lines(seen)[0], as_json(seen)["alive"]) == (True, None)
 
 
 def node_status(state: NodeState, reason: Reason = Reason.PLUGIN_STALE, node: str = "a") -> NodeStatus:
@@ -104,7 +105,7 @@ def pending(*statuses: NodeStatus) -> Decision:
 
 def advice(*statuses: NodeStatus, seen: Lookup | None = None) -> str:
     """Return what one look advises."""
-    return "\n".join(lookup.advice(pending(*statuses), seen or Lookup(NOW), GPU_OPERATOR))
+    return "\n".join(status.advice(pending(*statuses), seen or Lookup(NOW), GPU_OPERATOR))
 
 
 def test_what_is_advised_for_stale_plugins() -> None:

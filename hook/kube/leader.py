@@ -1,0 +1,94 @@
+"""Find the controller of a stack by its Lease, for ``status``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from hook.errors import ApiError
+from hook.kube.resources import LEASES
+from hook.objects import decoding, names, sharing
+from hook.objects.decoding import MalformedObjectError, Text, Time, Value
+from hook.objects.parts import Namespaced  # noqa: TC001 - msgspec evaluates it
+
+if TYPE_CHECKING:
+    from hook.kube.client import Api
+    from hook.objects.decoding import Raw
+    from hook.objects.stacks import StackName
+
+READ_SECONDS: Final = 10.0
+"""Timeout of the read."""
+LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+ALIVE_WITHIN: Final = timedelta(seconds=20)
+"""A leader renews every two seconds and loses its Lease after 15; clocks may differ by the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Lease of a controller."""
+
+    namespace: str
+    name: str
+    holder: str = ""
+    """Empty: no leader."""
+    renewed: datetime | None = None
+
+    def alive(self, now: datetime) -> bool:
+        """Return whether the controller has a leader, as far as a single read can show."""
+        return bool(self.holder) and self.renewed is not None and abs(now - self.renewed) <= ALIVE_WITHIN
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The controllers that were found, and when."""
+
+    now: datetime
+    lease: Lease | None = None
+    problem: str = ""
+    """Why it is not known whether a controller is alive."""
+
+    @property
+    def alive(self) -> Lease | None:
+        """Return the Lease, if the controller is alive."""
+        return self.lease if self.lease is not None and self.lease.alive(self.now) else None
+
+
+def find_controller(api: Api, stack: StackName) -> Lookup:
+    """Find the controller of a stack: of several, the one that renewed its Lease last.
+
+    A missing permission is not an error.
+    """
+    labels = ",".join(f"{key}={value}" for key, value in {**names.OWN_LABELS, names.OWN_STACK_LABEL: stack}.items())
+    try:
+        _meta, found = api.list_page(LEASES.select(labels=labels), seconds=READ_SECONDS)
+    except ApiError as error:
+        return Lookup(api.now(), problem=f"cannot read whether a controller is alive: {error}")
+    leases: list[Lease] = []
+    problem = ""
+    for answer in found:
+        try:
+            leases.append(_lease(answer))
+        except MalformedObjectError as error:
+            problem = f"cannot read the Lease of a controller: {error}"
+    newest = max(leases, key=lambda lease: lease.renewed or LONG_AGO, default=None)
+    return Lookup(api.now(), newest, "" if newest else problem)
+
+
+class _Spec(Value, frozen=True):
+    holder_identity: Text = ""
+    renew_time: Time | None = None
+
+
+class _Lease(Value, frozen=True):
+    metadata: Namespaced
+    spec: _Spec = _Spec()
+
+
+def _lease(answer: Raw) -> Lease:
+    lease = decoding.read(_Lease, answer)
+    renewed = sharing.moment(lease.spec.renew_time)
+    return Lease(lease.metadata.namespace, lease.metadata.name, lease.spec.holder_identity, renewed)
