@@ -15,7 +15,7 @@ from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import urllib3
 
@@ -30,7 +30,6 @@ from hook.errors import (
     UNAUTHORIZED,
     ApiError,
     PermissionDeniedError,
-    TerminatedError,
     UntrustedError,
 )
 from hook.kube import connection as connections
@@ -46,18 +45,12 @@ if TYPE_CHECKING:
     from hook.kube.resources import Resource
     from hook.objects.decoding import Json, Raw
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
 CONNECT_SECONDS: Final = 5.0
 """Timeout of a connection attempt."""
 READ_SECONDS: Final = 60.0
 """Timeout of a response. A page of 50 objects takes well below a second."""
 WATCH_SLACK_SECONDS: Final = 15.0
 """Time by which a watch may outlast its timeout. The server ends a watch itself, so a longer silence is an error."""
-JOIN_SECONDS: Final = 1.0
-"""Time for pending calls after a signal: ten times the response time of a busy API server. With the limits of what is
-written then, the program exits within the pod's grace period."""
 PAGE_SIZE: Final = 50
 """Objects per page. More cost memory, fewer cost requests (docs/dev/performance-profile.md)."""
 CLOCK_TOLERANCE: Final = timedelta(seconds=2)
@@ -327,34 +320,6 @@ def delete_options(uid: str, resource_version: str) -> dict[str, Any]:
     """Return the body that deletes an object only if it is the same, in the same version; else the answer is 409."""
     preconditions = {"uid": uid, "resourceVersion": resource_version}
     return {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
-
-
-def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result | Exception]:
-    """Call a function for several items at the same time, each in a thread. Return the results or exceptions in order.
-
-    The threads are daemons, unlike those of `concurrent.futures`, so a process that gets a signal does not wait for a
-    response that never comes.
-    """
-    found: dict[int, Result | Exception] = {}
-    complete = threading.Event()
-
-    def do(number: int) -> None:
-        try:
-            found[number] = work(items[number])
-        except Exception as error:  # noqa: BLE001 - returned to the caller, which raises it
-            found[number] = error
-        if len(found) == len(items):
-            complete.set()
-
-    threads = [threading.Thread(target=do, args=(number,), daemon=True) for number in range(len(items))]
-    try:
-        for thread in threads:
-            thread.start()
-        complete.wait()
-    except TerminatedError:
-        complete.wait(JOIN_SECONDS)
-        raise
-    return [found[number] for number in range(len(items))]
 
 
 def _refusal(verb: str, resource: Resource, status: int, body: Mapping[str, Any], retry_after: float = 0.0) -> ApiError:

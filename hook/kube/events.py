@@ -81,8 +81,8 @@ class EventRecorder:
     A thread writes the Events in order, so that restarts do not wait for them.
     """
 
-    def __init__(self, api: Api, run_id: str, *, silent: bool) -> None:
-        self._api, self._run_id, self._silent = api, run_id, silent
+    def __init__(self, api: Api, writer: str, *, silent: bool) -> None:
+        self._api, self._writer, self._silent = api, writer, silent
         self._changed = threading.Condition()
         """Guards what follows."""
         self._waiting: dict[str, _Event] = {}
@@ -129,8 +129,8 @@ class EventRecorder:
         self._paused_until = self._retry_after_until
 
     def _name(self, event: _Event, about: str) -> str:
-        """Return the name of an Event. It depends on the fact, so that the same fact of one run is one object."""
-        fact = f"{self._run_id}\0{event.subject.uid}\0{event.reason}\0{about}"
+        """Return the name of an Event. It depends on the fact, so that the same fact of one writer is one object."""
+        fact = f"{self._writer}\0{event.subject.uid}\0{event.reason}\0{about}"
         return f"{event.subject.name[:200].rstrip('-.')}.{hashlib.sha256(fact.encode()).hexdigest()[:16]}"
 
     def _run(self) -> None:

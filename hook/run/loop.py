@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.decide.reasons import Reason
 from hook.decide.record import ASK_AGAIN, Memory
 from hook.decide.result import Decision, Phase
 from hook.decide.run import decide
-from hook.errors import CONFLICT, NOT_FOUND, ApiError, PermissionDeniedError, UntrustedError
+from hook.errors import CONFLICT, NOT_FOUND, ApiError, PermissionDeniedError, TerminatedError, UntrustedError
 from hook.kube import client, events, resources, retry
-from hook.kube.client import at_once
 from hook.run.report import RestartResult
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from hook.decide.result import DeletePod, StalePod
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from hook.objects import Snapshot
     from hook.run.report import ProgressReporter
     from hook.settings import Settings
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +42,9 @@ DENIED_SECONDS: Final = 30.0
 SIDE_BY_SIDE: Final = 8
 """Concurrent deletions, once one has succeeded. A busy API server takes 0.1 s and more for each, and 50 nodes may
 become stale at once. API servers allow a client far more (priority and fairness)."""
+JOIN_SECONDS: Final = 1.0
+"""Time for pending calls after a signal: ten times the response time of a busy API server. With the limits of what is
+written then, the program exits within the pod's grace period."""
 SHORTEST_WRITE_SECONDS: Final = 1.0
 """Shortest timeout of a write. Near the deadline a write must be short, but needs a chance to succeed."""
 
@@ -174,6 +180,34 @@ class Restarter:
         except ApiError as error:
             return error, lost
         return None, False
+
+
+def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result | Exception]:
+    """Call a function for several items at the same time, each in a thread. Return the results or exceptions in order.
+
+    The threads are daemons, unlike those of `concurrent.futures`, so a process that gets a signal does not wait for a
+    response that never comes.
+    """
+    found: dict[int, Result | Exception] = {}
+    complete = threading.Event()
+
+    def do(number: int) -> None:
+        try:
+            found[number] = work(items[number])
+        except Exception as error:  # noqa: BLE001 - returned to the caller, which raises it
+            found[number] = error
+        if len(found) == len(items):
+            complete.set()
+
+    threads = [threading.Thread(target=do, args=(number,), daemon=True) for number in range(len(items))]
+    try:
+        for thread in threads:
+            thread.start()
+        complete.wait()
+    except TerminatedError:
+        complete.wait(JOIN_SECONDS)
+        raise
+    return [found[number] for number in range(len(items))]
 
 
 TICK_SECONDS: Final = 1.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -272,15 +271,3 @@ def test_errors_are_counted_by_status_verb_and_resource() -> None:
             ("404", "delete", "pods"): 1,
             ("404", "list", "daemonsets.apps"): 1,
         }
-
-
-def test_calls_at_once_run_side_by_side() -> None:
-    """Each result or error comes back in the place of its item."""
-    together = threading.Barrier(3)
-
-    def work(item: int) -> int:
-        together.wait()
-        return 1 // item
-
-    one, none, third = client.at_once(work, [1, 0, 2])
-    assert (one, type(none), third) == (1, ZeroDivisionError, 0)

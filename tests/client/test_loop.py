@@ -17,7 +17,7 @@ import pytest
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, StalePod
 from hook.errors import PermissionDeniedError, TerminatedError
-from hook.kube import client, retry
+from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import OutOfSync
@@ -235,7 +235,7 @@ def test_a_deletion_without_an_answer_is_given_up_by_a_cache_in_sync_only(
 
 def test_a_signal_forgets_no_restart_that_was_granted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deletions that are on their way get a moment. The signal then ends the process, with these in its report."""
-    monkeypatch.setattr(client, "JOIN_SECONDS", PATIENCE)
+    monkeypatch.setattr(loop, "JOIN_SECONDS", PATIENCE)
     together = threading.Barrier(SIDE_BY_SIDE)
 
     def answer(line: str) -> Said:
@@ -367,3 +367,15 @@ def test_a_change_ends_the_wait_for_it_and_no_other_one() -> None:
         began = time.monotonic()
         rounds.rest(0.2)
         assert time.monotonic() - began >= 0.2
+
+
+def test_calls_at_once_run_side_by_side() -> None:
+    """Each result or error comes back in the place of its item."""
+    together = threading.Barrier(3)
+
+    def work(item: int) -> int:
+        together.wait()
+        return 1 // item
+
+    one, none, third = loop.at_once(work, [1, 0, 2])
+    assert (one, type(none), third) == (1, ZeroDivisionError, 0)
