@@ -174,7 +174,7 @@ def _variable() -> Any:  # noqa: ANN401 - JSON of any kind
     text = os.environ.get(VARIABLE, "")
     try:
         return msgspec.json.decode(text) if text else {}
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
         raise SettingsError(f"{VARIABLE} is not JSON: {error}") from error
 
 
@@ -185,4 +185,7 @@ def _file(path: str) -> Any:  # noqa: ANN401 - YAML of any kind
         found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise SettingsError(f"--config {path} cannot be read: {' '.join(str(error).split())}") from error
+    except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        # The library raises all of these for a tag that does not fit its value.
+        raise SettingsError(f"--config {path} is not valid YAML: a tag does not fit its value") from error
     return {} if found is None else found

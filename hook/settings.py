@@ -167,7 +167,8 @@ def settings_from(values: object, *, controller: bool = False) -> Settings:
     """Build settings from plain values. Raises SettingsError with the path of the first mistake."""
     try:
         settings = msgspec.convert(values, ControllerSettings if controller else Settings, dec_hook=_read)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        # The second one is for half of a surrogate pair, which YAML can write and no setting can contain.
         raise SettingsError(str(error)) from error
     for mistake in _contradictions(settings):
         raise SettingsError(mistake)

@@ -66,6 +66,11 @@ BROKEN: Final = {
     ),
 }
 """Kubeconfigs that cannot be used."""
+UNFIT: Final = (
+    "timeout: {", "- a", "timeout: 25", "\N{NULL}", "timeout: !!timestamp x", "dryRun: !!bool x",
+    "maxParallelRestarts: !!int ''", 'logFormat: "\\uD800"',
+)  # fmt: skip
+"""Files with settings that cannot be used."""
 
 
 def test_a_usage_error_names_what_is_wrong(tmp_path: Path, kubeconfig: str) -> None:
@@ -78,7 +83,7 @@ def test_a_usage_error_names_what_is_wrong(tmp_path: Path, kubeconfig: str) -> N
         "good": kubeconfig.partition("=")[2],
     }  # fmt: skip
     cases = {line.format(**places): named.format(**places) for line, named in USAGE.items()}
-    for number, text in enumerate(("timeout: {", "- a", "timeout: 25", "\N{NULL}")):
+    for number, text in enumerate(UNFIT):
         file = tmp_path / f"settings-{number}"
         file.write_text(text)
         cases[f"run --config={file}"] = ""
@@ -86,7 +91,7 @@ def test_a_usage_error_names_what_is_wrong(tmp_path: Path, kubeconfig: str) -> N
         file = tmp_path / name.replace(" ", "-")
         file.write_text(text)
         cases |= {f"{command} --kubeconfig={file}": str(file) for command in ("run", "status")}
-    for text in ("{", "[]", '{"timeout":25}', "{" * 100_000):
+    for text in ("{", "[]", '{"timeout":25}', "{" * 100_000, '"\udcff"'):
         cases |= {f"{command} {VARIABLE}={text}": "Error: " for command in ("run", "controller", "status")}
     for line, named in cases.items():
         done = run(tmp_path, *line.split(), "KUBERNETES_SERVICE_HOST=127.0.0.1")
