@@ -36,11 +36,6 @@ class Trait(Enum):
     """The drivers of the release may still be reloaded, so no failure ends the run: the release needs it later."""
     FAILING = auto()
     """The node fails, but may recover: a run waits first, ``status`` reports the failure at once."""
-    STALE = auto()
-    """The plugin started on a driver that is gone."""
-    FRESH = auto()
-    """The plugin started on the loaded driver, but may not be Ready. A reason with neither trait proves nothing about
-    the plugin."""
     PLUGIN_DOWN = auto()
     """The plugin does not publish or prepare devices: it is starting, or has failed."""
     TIMED = auto()
@@ -165,7 +160,6 @@ class Reason(Row):
     VERIFIED = row(
         "Verified",
         "The {noun} started on the loaded driver and is Ready. If it publishes devices, it has published them.",
-        Trait.FRESH,
     )
     NOTHING_TO_REFRESH = row("NothingToRefresh", "The plugin's DaemonSet wants no pod on this node.")
 
@@ -335,7 +329,6 @@ class Reason(Row):
         "PluginStale",
         "The {noun} started before the loaded driver: new pods on this node get files of the old driver, or cannot "
         "start.",
-        Trait.STALE,
         Trait.PASSING,
         look=_DESCRIBE,
         fix=_DELETE,
@@ -361,16 +354,14 @@ class Reason(Row):
     PLUGIN_NOT_READY = row(
         "PluginNotReady",
         "The plugin's pod is not Ready, or crashed a moment ago.",
-        Trait.FRESH,
         Trait.TIMED,
         Trait.PLUGIN_DOWN,
         look=_LOGS,
     )
-    SLICE_MISSING = row("SliceMissing", "The plugin publishes no devices.", Trait.FRESH, Trait.PLUGIN_DOWN, look=_LOGS)
+    SLICE_MISSING = row("SliceMissing", "The plugin publishes no devices.", Trait.PLUGIN_DOWN, look=_LOGS)
     SLICE_OUTDATED = row(
         "SliceOutdated",
         "The plugin published devices of another driver version than the policy asks for.",
-        Trait.FRESH,
         Trait.PLUGIN_DOWN,
         look="kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml",
     )
@@ -381,7 +372,6 @@ class Reason(Row):
         "configured{tolerations}, then run the release again.",
         Trait.BLOCKED,
         Trait.FAILING,
-        Trait.STALE,
         look=_DESCRIBE_NODE,
         fix="kubectl taint node NODE KEY:EFFECT-",
         precondition="if the taint in the message is no longer needed",
@@ -395,7 +385,6 @@ class Reason(Row):
         "RestartFailing",
         "Each request to delete the plugin's pod fails; the message quotes the last answer. A webhook that does not "
         "answer or the API server may be the cause. The program tries again.",
-        Trait.STALE,
         look="kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
     )
     RESTART_BACKED_OFF = row(

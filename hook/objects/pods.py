@@ -5,8 +5,6 @@ from __future__ import annotations
 from sys import intern
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from hook.objects import names
 from hook.objects.decoding import NOTHING, Count, Name, Text, Time, Value, reads
 from hook.objects.parts import Condition, Identified, condition
@@ -71,10 +69,6 @@ class Pod(Value, frozen=True):
     def live(self) -> bool:
         """Return whether the pod counts: it is not being deleted, and has not ended."""
         return not self.deleting and not self.ended
-
-    def owned_by(self, uid: str) -> Pod:
-        """Return the same pod with another owner."""
-        return msgspec.structs.replace(self, owner_uid=uid)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

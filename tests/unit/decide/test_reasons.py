@@ -149,15 +149,12 @@ def test_traits_do_not_contradict_each_other() -> None:
     for trait in Trait:
         assert having(trait), trait
     for one, other in (
-        (Trait.STALE, Trait.FRESH),
-        (Trait.STALE, Trait.PLUGIN_DOWN),  # a stale plugin counts as down only if its pod is not ready
         (Trait.BLOCKED, Trait.PLUGIN_DOWN),
         (Trait.BLOCKED, Trait.PASSING),
         (Trait.FAILING, Trait.PASSING),  # a failure is logged
     ):
         assert not having(one) & having(other), (one, other)
     assert having(Trait.WAITS_FOR_TURN) | having(Trait.FAILING) <= having(Trait.BLOCKED)
-    assert having(Trait.FRESH) - {Reason.VERIFIED} <= having(Trait.PLUGIN_DOWN)
 
 
 def test_the_page_explains_every_reason_as_the_code_does() -> None:

@@ -21,7 +21,6 @@ def test_a_settled_driver_pod_is_read() -> None:
         manager.name, manager.succeeded, manager.finished_at, manager.lasted,
     )  # fmt: skip
     assert ("nvidia-driver-ctr", at(0), 0, "") == (driver.name, driver.started_at, driver.restarts, driver.waiting)
-    assert "another" == pod.owned_by("another").owner_uid
 
 
 def test_pods_of_one_revision_share_their_labels() -> None:
