@@ -76,11 +76,30 @@ def driver_image(driver: Object, pool: Pool, settings: Settings) -> str:
     return f"{repository}:{version}{kernel}-{pool.os}{pool.os_version}-{pool.architecture}"
 
 
+def _container(driver: Object, image: str) -> Object:
+    """Return the container that loads the driver."""
+    mount = {"name": "run-mlnx-ofed", "mountPath": "/run/mellanox/drivers", "mountPropagation": "Bidirectional"}
+    loaded = {"exec": {"command": ["sh", "-c", "lsmod | grep mlx5_core"]}, "periodSeconds": 30}
+    return {
+        "name": "mofed-container",
+        "image": image,
+        "env": driver.get("env", []),
+        "securityContext": {"privileged": True},
+        "startupProbe": {
+            "exec": {"command": ["sh", "-c", "ls /run/mellanox/drivers/.driver-ready"]},
+            "initialDelaySeconds": 10,
+            "failureThreshold": 60,
+            "periodSeconds": 20,
+        },
+        "livenessProbe": loaded,
+        "readinessProbe": loaded,
+        "volumeMounts": [mount],
+    }
+
+
 def _driver(policy: Object, pool: Pool, settings: Settings) -> Object:
     driver = policy["spec"]["ofedDriver"]
     labels = {"app": pool.name, n.DRIVER: ""}
-    mount = {"name": "run-mlnx-ofed", "mountPath": "/run/mellanox/drivers", "mountPropagation": "Bidirectional"}
-    loaded = {"exec": {"command": ["sh", "-c", "lsmod | grep mlx5_core"]}, "periodSeconds": 30}
     pod = {
         "priorityClassName": "system-node-critical",
         "serviceAccountName": "ofed-driver",
@@ -94,23 +113,7 @@ def _driver(policy: Object, pool: Pool, settings: Settings) -> Object:
             NFD_KERNEL: pool.kernel,
         },
         "initContainers": [_init_container(settings)],
-        "containers": [
-            {
-                "name": "mofed-container",
-                "image": driver_image(driver, pool, settings),
-                "env": driver.get("env", []),
-                "securityContext": {"privileged": True},
-                "startupProbe": {
-                    "exec": {"command": ["sh", "-c", "ls /run/mellanox/drivers/.driver-ready"]},
-                    "initialDelaySeconds": 10,
-                    "failureThreshold": 60,
-                    "periodSeconds": 20,
-                },
-                "livenessProbe": loaded,
-                "readinessProbe": loaded,
-                "volumeMounts": [mount],
-            }
-        ],
+        "containers": [_container(driver, driver_image(driver, pool, settings))],
         "terminationGracePeriodSeconds": driver.get("terminationGracePeriodSeconds", 300),
         "volumes": [{"name": "run-mlnx-ofed", "hostPath": {"path": "/run/mellanox/drivers"}}],
     }
