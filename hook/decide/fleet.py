@@ -150,6 +150,8 @@ class NodeView(msgspec.Struct, frozen=True):
     slices: Sequence[DeviceSlice] = ()
     malformed: Malformed | None = None
     """The first malformed object on this node."""
+    was_eligible: bool = False
+    """It was eligible before in this run, so it has a device, whatever its labels are now."""
 
     @property
     def plugin_pods(self) -> list[Pod]:
@@ -220,8 +222,16 @@ def context_of(snapshot: Snapshot, settings: Settings) -> Context:
     )
 
 
-def views_of(snapshot: Snapshot, context: Context, names: AbstractSet[str] | None = None) -> dict[str, NodeView]:
-    """Build the views of all nodes, or of some: of those that have a device, or a driver or plugin pod."""
+def views_of(
+    snapshot: Snapshot,
+    context: Context,
+    names: AbstractSet[str] | None = None,
+    eligible: AbstractSet[str] = frozenset(),
+) -> dict[str, NodeView]:
+    """Build the views of all nodes, or of some: of those that have a device, or a driver or plugin pod.
+
+    Nodes that were `eligible` before have a device as long as they exist.
+    """
     nodes, label = snapshot.nodes, context.stack.nodes.present
     drivers, pods = _by_node(snapshot.driver_pods, names), _by_node(snapshot.plugin_pods, names)
     required, slices = _by_node(snapshot.prerequisite_pods, names), _by_node(snapshot.slices or (), names)
@@ -231,7 +241,8 @@ def views_of(snapshot: Snapshot, context: Context, names: AbstractSet[str] | Non
         node, found = nodes.get(name), drivers.get(name, [])
         plugins = _by_plugin(pods[name], context.plugins) if name in pods else NO_PODS
         labelled = node is not None and node.labels.get(label) == "true"
-        if name and (labelled or found or plugins):
+        was_eligible = name in eligible
+        if name and (labelled or found or plugins or (was_eligible and node is not None)):
             views[name] = NodeView(
                 name,
                 node,
@@ -240,6 +251,7 @@ def views_of(snapshot: Snapshot, context: Context, names: AbstractSet[str] | Non
                 prerequisite_pods=_sorted(required.get(name, ())),
                 slices=_newest_slices(slices.get(name, ())),
                 malformed=malformed.get(name),
+                was_eligible=was_eligible,
             )
     return views
 

@@ -159,12 +159,14 @@ def _unlabelled(view: NodeView, context: Context) -> Condition:
     # Other driver clients may run on any node. Only the stack's own plugin shows that there is a device.
     plugins = (pod for uid, pods in view.plugins.items() if context.plugins.is_plugin(uid) for pod in pods)
     running = any(container.started_at for pod in plugins for container in pod.containers)
-    if not running and not view.driver_pods:
+    if not running and not view.driver_pods and not view.was_eligible:
         message = f"it does not carry {label}, and neither a driver nor a plugin runs there"
         return Condition(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
     if view.node is not None and (silent := _not_ready(view.node)):
         return silent
     message = f"a driver or plugin runs there, but it does not carry {label} (is NFD down, or the node gone?)"
+    if not running and not view.driver_pods:
+        message = f"it was eligible before, and lost {label} with its driver and its plugin (is NFD down?)"
     # Without a driver pod nothing reloads there. NFD may be back in a moment, or the GPU was taken out for good.
     patience = None if view.driver_pods else Patience.NODE
     return Condition(NodeState.WAITING, Reason.LABELS_MISSING, message, patience)

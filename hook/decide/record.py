@@ -126,6 +126,9 @@ class Memory:
     records: Mapping[Key, Record] = field(default_factory=dict)
     fresh: Mapping[str, str] = field(default_factory=dict)
     """Load under which a plugin pod was proven fresh, by its UID."""
+    eligible: frozenset[str] = frozenset()
+    """Nodes that are eligible, and those that lost their labels since, which may come back. Only a Job waits for them:
+    a controller sees them when they are back."""
     saw_fleet: bool = False
     """Some node was eligible. If the fleet is gone after that, it may come back."""
     evaluation: Evaluation | None = field(default=None, compare=False, repr=False)

@@ -132,8 +132,13 @@ def _remembered(memory: Memory, statuses: Sequence[NodeStatus], fleet: Fleet) ->
     if context.prerequisites:
         after = after.changing([view for view in fleet.nodes.values() if moments.is_changing(view, context)])
     if not context.settings.is_controller:
-        return after
+        return replace(after, eligible=frozenset(status.node for status in statuses if _has_device(status)))
     return after.about({ds.uid for ds in context.plugins.named}, snapshot.nodes.keys() | fleet.nodes.keys())
+
+
+def _has_device(status: NodeStatus) -> bool:
+    """Return whether a node is eligible, or was and lost its labels."""
+    return status.state is not NodeState.EXCLUDED or status.reason is Reason.LABELS_MISSING
 
 
 # Which nodes are evaluated, and what was done to them before.
@@ -153,7 +158,7 @@ def evaluate(
     names: set[str] | None = None
     if before is not None and changed is not None and before.holds(context, now):
         names = {*changed, *_timed(before), *_recorded_since(before.records, memory.records)}
-    views = views_of(snapshot, context, names)
+    views = views_of(snapshot, context, names, memory.eligible)
     statuses = {name: evaluate_node(view, context, memory, now) for name, view in views.items()}
     if before is not None and names is not None:
         views = _replaced(before.fleet.nodes, views, names)

@@ -147,15 +147,15 @@ def test_a_job_that_skips_forgets_nothing_and_a_controller_what_is_gone() -> Non
 
 def test_a_fleet_that_vanishes_is_skipped_only_after_a_grace_period() -> None:
     """It may come back, recreated by its deployment tool or labelled again. If it vanishes again, the time restarts."""
-    for found, reason in (
-        (without_operator(cluster()), Reason.NO_POLICY),
-        (without_plugin(), Reason.NO_PLUGIN),
-        (unlabelled(), Reason.NO_ELIGIBLE_NODE),
+    for found, reason, over in (
+        (without_operator(cluster()), Reason.NO_POLICY, (Phase.SKIP, Reason.NO_POLICY)),
+        (without_plugin(), Reason.NO_PLUGIN, (Phase.SKIP, Reason.NO_PLUGIN)),
+        (unlabelled(), Reason.NODES_PENDING, (Phase.DONE, Reason.NOTHING_STALE)),
     ):
         gone, back = (Phase.WAIT, reason, 0), (Phase.WAIT, Reason.NODES_PENDING, 1)
         steps = ((0, stale()), (2, found), (200, stale()), (250, found), (549, found), (550, found))
         decisions = [(step.phase, step.reason, len(step.actions)) for step in timeline(*steps)]
-        assert [back, gone, back, gone, gone, (Phase.SKIP, reason, 0)] == decisions, reason
+        assert [back, gone, back, gone, gone, (*over, 0)] == decisions, reason
 
 
 def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:

@@ -13,7 +13,7 @@ from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, 
 from tests.fixtures.following import Controller, moment, successor
 from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import avoiding, owner, with_exporter, with_toolkit
-from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, plugin_pod, running, waiting
+from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, running, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, EXPORTER, PLUGIN, TOOLKIT, Run, deleted, failing, named, pods, unlabelled
 
@@ -426,6 +426,35 @@ def test_a_node_that_moves_starts_the_grace_of_a_failure_again() -> None:
     run.found.change("node", labelled("a", state="upgrade-failed"), "a")
     assert [NodeState.WAITING, NodeState.FAILED] == [run.look(seconds).statuses[0].state for seconds in (0, 400)]
     assert [DONE] == run.then(cluster("a", "b")).phases(500)
+
+
+def without_labels(run: Run) -> Run:
+    """Let node b lose its labels, and with them its driver and its plugin."""
+    unlabelled(run.found, "b").drop("plugin-pod", "plugin-b")
+    return run
+
+
+def test_a_node_that_lost_its_labels_and_all_its_pods_is_awaited() -> None:
+    """Nothing is left that shows its device, but it was eligible before: NFD may be back in a moment."""
+    run = Run(cluster("a", "b").put("plugin-pod", stale_plugin("b")))
+    assert ["plugin-b"] == run.restart()
+    for seconds, phase, state in ((10, WAIT, NodeState.WAITING), (309, WAIT, NodeState.WAITING),
+                                  (310, DONE, NodeState.EXCLUDED), (311, DONE, NodeState.EXCLUDED)):  # fmt: skip
+        decision = without_labels(run).look(seconds)
+        status = decision.statuses[1]
+        assert (phase, state, "LabelsMissing") == (decision.phase, status.state, status.reason), seconds
+    run.found.put("node", obj("node", {"metadata": {"name": "b"}}))
+    assert ["Verified", "DriverMissing"] == reasons(run.look(320).statuses), "it is back"
+    without_labels(run).found.drop("node", "b")
+    assert ["Verified"] == reasons(run.look(330).statuses), "it was removed"
+
+
+def test_a_node_that_was_never_eligible_may_lose_its_labels() -> None:
+    """Nor does a controller wait: it sees the node when it is back."""
+    run = Run(cluster("a", "b").change("node", labelled("b", skip="true"), "b"))
+    for each in (run, controller(cluster("a", "b"))):
+        each.look()
+        assert (DONE, ["Verified"]) == ((decision := without_labels(each).look(20)).phase, reasons(decision.statuses))
 
 
 def test_a_node_that_lost_its_gpu_is_excluded_after_a_grace() -> None:
