@@ -19,7 +19,15 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
 from hook.decide.run import margin
 from hook.decide.workloads import Affected
-from hook.errors import PermissionDeniedError
+from hook.errors import (
+    UNAUTHORIZED,
+    ApiError,
+    HookError,
+    LeaseLostError,
+    PermissionDeniedError,
+    TerminatedError,
+    UntrustedError,
+)
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
@@ -331,6 +339,23 @@ def test_exit_codes() -> None:
             (WAIT, Settings(), EXIT_FAILED),
         ):
             assert runner(server, settings)._exit_code(decision) == code, (decision.phase, settings.dry_run)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "code"),
+    [
+        (PermissionDeniedError("list", "pods", ""), Reason.PERMISSION_MISSING, EXIT_FAILED),
+        (ApiError(UNAUTHORIZED, "no"), Reason.UNAUTHORIZED, cli.EXIT_OTHER),  # The next pod gets a new token.
+        (ApiError(503, "no"), Reason.API_UNREACHABLE, cli.EXIT_OTHER),
+        (UntrustedError("no"), Reason.CERTIFICATE_REFUSED, cli.EXIT_OTHER),
+        (LeaseLostError("no"), Reason.LEASE_LOST, cli.EXIT_OTHER),
+        (TerminatedError(15), Reason.TERMINATED, 143),
+    ],
+)
+def test_an_error_has_its_reason_and_exit_code(error: HookError | TerminatedError, reason: Reason, code: int) -> None:
+    """As documented: the Job tries again after 1 and 143, and not after 3."""
+    ended = cli._outcome_of(error, None)
+    assert (ended.decision.phase, ended.decision.reason, ended.exit_code) == (Phase.FAIL, reason, code)
 
 
 def test_the_end_is_written_to_the_status_object() -> None:
