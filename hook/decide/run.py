@@ -295,15 +295,16 @@ def _is_due(status: NodeStatus) -> bool:
     return status.reason in (Reason.PLUGIN_STALE, Reason.RESTART_FAILING)
 
 
-def _turn(status: NodeStatus, memory: Memory) -> tuple[float, float]:
-    """Return the rank of a stale pod: by its last failed request, then by the time since which it waits.
+def _turn(status: NodeStatus, memory: Memory) -> tuple[float, bool, float]:
+    """Return the rank of a stale pod: by its last failed request, then down before up, then by its time of waiting.
 
-    In order of names, the last ones would starve where writes are slow.
+    One that is down may be down because of this program, whose limit it would exceed next to another one. In order of
+    names, the last ones would starve where writes are slow.
     """
     stale, trouble = status.stale_pod, memory.of(status.node, status.daemonset_uid).trouble
     troubled = trouble.at.timestamp() if trouble is not None and stale is not None and trouble.pod == stale.uid else 0.0
     ready = stale.driver_ready if stale is not None else None
-    return troubled, ready.timestamp() if ready is not None else 0.0
+    return troubled, stale is not None and stale.up, ready.timestamp() if ready is not None else 0.0
 
 
 def _queued(status: NodeStatus, budget: DisruptionBudget) -> NodeStatus:
