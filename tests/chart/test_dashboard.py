@@ -20,7 +20,7 @@ from hook.kube.events import ObjectReference
 from hook.kube.informer import OutOfSync
 from hook.run.telemetry import ControllerState, Telemetry
 from tests.chart.promql import Scrape, engine
-from tests.chart.rendering import NAMESPACE, Helm
+from tests.chart.rendering import NAMESPACE, ROOT, Helm
 from tests.client.controller import decision, restart, stale, stale_pod, standing, verified
 
 SECONDS: Final = 60
@@ -46,8 +46,9 @@ SHOWN: Final[dict[str, dict[str, Any]]] = {
 """By panel, the values of the fleet of `_scrapes` by their legends. None is empty."""
 
 
-def _dashboard(helm: Helm) -> dict[str, Any]:
-    rendered = helm.render({"controller.enabled": True, "controller.dashboard.enabled": True})
+def _dashboard(helm: Helm, docs: str = "") -> dict[str, Any]:
+    on = {"controller.enabled": True, "controller.dashboard.enabled": True}
+    rendered = helm.render({**on, "controller.prometheusRule.docsUrl": docs})
     maps = rendered.all("ConfigMap")
     (found,) = (each for each in maps if each["metadata"]["labels"].get("grafana_dashboard") == "1")
     return dict(json.loads(found["data"]["gpu-operator-post.json"]))
@@ -110,6 +111,18 @@ def _cells(position: dict[str, int]) -> list[tuple[int, int]]:
     columns, rows = (range(position[at], position[at] + position[size]) for at, size in (("x", "w"), ("y", "h")))
     assert columns.stop <= 24
     return [(column, row) for column in columns for row in rows]
+
+
+def test_it_leads_to_the_documents(helm: Helm) -> None:
+    """With the address that alerts use, it links runbooks and troubleshooting. Without one it links nothing."""
+    links = {link["title"]: link["url"] for link in _dashboard(helm, "https://wiki.example/gpu/")["links"]}
+    assert links == {
+        "Runbooks": "https://wiki.example/gpu/monitoring.md#alerts",
+        "Troubleshooting": "https://wiki.example/gpu/troubleshooting.md",
+    }
+    documents = {url.partition("#")[0].removeprefix("https://wiki.example/gpu/") for url in links.values()}
+    assert {name for name in documents if not (ROOT / "docs" / name).is_file()} == set()
+    assert _dashboard(helm)["links"] == []
 
 
 def test_it_is_rendered_on_demand(helm: Helm) -> None:

@@ -135,3 +135,15 @@ this one off. Without a cluster (helm template), only groups are known: each Kub
 true
 {{- end -}}
 {{- end -}}
+
+{{/*
+The address of the documents, for links from alerts and from the dashboard: a folder that the values name, or the one of the
+repository from which the chart was released. A chart from the sources has none.
+*/}}
+{{- define "gpu-operator-post.docs" -}}
+{{- if .Values.controller.prometheusRule.docsUrl -}}
+{{- .Values.controller.prometheusRule.docsUrl | trimSuffix "/" -}}
+{{- else if .Chart.Home -}}
+{{- printf "%s/blob/v%s/docs" .Chart.Home .Chart.AppVersion -}}
+{{- end -}}
+{{- end -}}
