@@ -127,8 +127,8 @@ class Memory:
     fresh: Mapping[str, str] = field(default_factory=dict)
     """Load under which a plugin pod was proven fresh, by its UID."""
     eligible: frozenset[str] = frozenset()
-    """Nodes that are eligible, and those that lost their labels since, which may come back. Only a Job waits for them:
-    a controller sees them when they are back."""
+    """Nodes that were eligible at some time, as long as they exist. One that lost its labels may come back. Only a Job
+    waits for it: a controller sees the node when it is back."""
     saw_fleet: bool = False
     """Some node was eligible. If the fleet is gone after that, it may come back."""
     evaluation: Evaluation | None = field(default=None, compare=False, repr=False)

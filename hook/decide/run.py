@@ -131,14 +131,11 @@ def _remembered(memory: Memory, statuses: Sequence[NodeStatus], fleet: Fleet) ->
     after = memory.evaluated(statuses, {pod.uid for pod in snapshot.plugin_pods})
     if context.prerequisites:
         after = after.changing([view for view in fleet.nodes.values() if moments.is_changing(view, context)])
-    if not context.settings.is_controller:
-        return replace(after, eligible=frozenset(status.node for status in statuses if _has_device(status)))
-    return after.about({ds.uid for ds in context.plugins.named}, snapshot.nodes.keys() | fleet.nodes.keys())
-
-
-def _has_device(status: NodeStatus) -> bool:
-    """Return whether a node is eligible, or was and lost its labels."""
-    return status.state is not NodeState.EXCLUDED or status.reason is Reason.LABELS_MISSING
+    known = snapshot.nodes.keys() | fleet.nodes.keys()
+    if context.settings.is_controller:
+        return after.about({ds.uid for ds in context.plugins.named}, known)
+    eligible = {status.node for status in statuses if status.state is not NodeState.EXCLUDED}
+    return replace(after, eligible=(memory.eligible | eligible) & known)
 
 
 # Which nodes are evaluated, and what was done to them before.
