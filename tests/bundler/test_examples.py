@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.bundler.program import Ended, run
 from tools import examples
 
-DOCS = Path(__file__).parents[2] / "docs" / "aicr.md"
+DOCS = Path(__file__).parents[2] / "docs" / "bundler.md"
 
 
 def _shown(page: str, command: str) -> str:
@@ -34,7 +34,7 @@ def test_examples_are_the_programs(tmp_path: Path) -> None:
 
 
 def test_documented_output(tmp_path: Path) -> None:
-    """What docs/aicr.md shows as output is what the program prints for the example's recipe."""
+    """What docs/bundler.md shows as output is what the program prints for the example's recipe."""
     page = DOCS.read_text()
     derived: Ended = run("trigger", "derive", "--recipe", examples.RECIPE)
     assert derived.out == _shown(page, "gpu-operator-post-bundler trigger derive --recipe recipe.yaml")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Final
 
+import yaml
+
 from tests.bundler.kit import KIT, NAME, asserted, component_ref, entry, scheduling
-from tests.bundler.program import COPIED, DRA, IMAGE, OPERATOR, POST, TOOLS, bundle, recipe, write
+from tests.bundler.program import COPIED, DRA, IMAGE, OPERATOR, POST, ROOT, TOOLS, bundle, recipe, write
 from tests.bundler.reading import load, read, render
 from tests.chart.rendering import CHART, Helm, pod_of
 
@@ -16,18 +19,30 @@ RELEASES: Final = (NAME, f"gpu-operator-{NAME}", f"aicr-stack-{NAME}")
 WORKLOADS: Final = {"values.yaml": "Job", "values-controller.yaml": "Deployment"}
 FAKE: Final = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
 SCRIPT: Final = """
-for name in dra-plugin-refresh; do
+for name in dra-plugin-refresh nvidia-dra-driver-gpu; do
   COMPONENT_MAX_RETRIES=5 COMPONENT_WAIT_ARGS=usual
   case "${name}" in
-    *-readiness)
+    kai-scheduler)
       ;;
   esac
   echo "${COMPONENT_MAX_RETRIES} ${COMPONENT_WAIT_ARGS}"
+
   # --- post-install name-matched blocks ---
-  echo restart
+  if [[ "${name}" == "nvidia-dra-driver-gpu" ]]; then
+    echo restart
+  fi
 done
 """
-"""The parts of AICR's deploy.sh that the patches find, in their order and with their indentation."""
+"""The lines of AICR's deploy.sh that the patches find, in their order and with their indentation."""
+HELMFILE: Final = f"""
+releases:
+  - name: gpu-operator
+    namespace: gpu-operator
+  - name: {NAME}
+    namespace: gpu-operator
+    chart: a/b
+"""
+SIZES: Final = re.compile(r"\| \[[^\]]+\]\(\.\./(examples/aicr/[\w./-]+)\) \| (\d+) \|")
 
 
 def test_names_agree() -> None:
@@ -76,18 +91,33 @@ def test_bundle(tmp_path: Path, helm: Helm) -> None:
         assert ours.waits, tool
 
 
-def _patched(text: str, *files: str) -> str:
-    for file in files:
-        sed = ["sed", "-E", "-f", str(KIT / "patches" / file)]
-        text = subprocess.run(sed, input=text, capture_output=True, text=True, check=True).stdout
-    return text
+def _patched(folder: Path, text: str, *names: str) -> str:
+    """Return a file after patches that fit exactly, whatever is above it."""
+    file = folder / "patched"
+    file.write_text(text)
+    for name in names:
+        subprocess.run(["patch", "--fuzz=0", file, KIT / "patches" / name], check=True, stdout=subprocess.DEVNULL)
+    return file.read_text()
 
 
-def test_patches() -> None:
+def test_patches(tmp_path: Path) -> None:
     """On excerpts: the component gets its own time and one attempt unless nothing is waited for, and no restart."""
-    script = _patched(SCRIPT, "deploy-sh-timeout.sed", "deploy-sh-block.sed")
+    script = _patched(tmp_path, SCRIPT, "deploy-sh-timeout.diff", "deploy-sh-block.diff")
     for no_wait, expected in (("false", "--wait --wait-for-jobs --timeout 27m"), ("true", "usual")):
         command = ["bash", "-c", f"NO_WAIT={no_wait}\n{script}"]
-        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"0 {expected}\n"
-    state = _patched(f"releases:\n  - name: {NAME}\n    chart: a/b\n", "helmfile-timeout.sed")
-    assert "    timeout: 1620\n    waitForJobs: true\n    chart: a/b" in state
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert printed == f"0 {expected}\n5 usual\n"
+    operator, ours = yaml.safe_load(_patched(tmp_path, HELMFILE, "helmfile-timeout.diff"))["releases"]
+    assert (ours["timeout"], ours["waitForJobs"]) == (1620, True)
+    assert "timeout" not in operator
+
+
+def test_the_page_counts_the_lines() -> None:
+    """docs/aicr.md lists each file to merge with its lines, and their sum."""
+    page = (ROOT / "docs" / "aicr.md").read_text()
+    sizes = {file: int(lines) for file, lines in SIZES.findall(page)}
+    assert sizes == {file: len((ROOT / file).read_text().splitlines()) for file in sizes}
+    values = f"examples/aicr/components/{NAME}/values.yaml"
+    assert f"**Merge these five files, {sum(sizes.values())} lines.**" in page
+    merged = {path.relative_to(ROOT).as_posix() for path in KIT.rglob("*.yaml") if "patches" not in path.parts}
+    assert merged - {values} == sizes.keys()

@@ -90,7 +90,7 @@ class BundleStory(Chapters):
     def assert_upgraded(self, upgraded: Chapter, stack: Stack) -> None:
         """Assert that each plugin was restarted twice: by the run, in time, and after it by the DRA release's trigger.
 
-        The second is what the trigger costs, as docs/aicr.md says.
+        The second is what the trigger costs, as docs/bundler.md says.
         """
         assert upgraded.outcome.succeeded, upgraded.outcome.said
         assert (upgraded.report["exitCode"], upgraded.report["reason"]) == (0, "Refreshed")
