@@ -66,8 +66,10 @@ try: $(READY) ## Watch it on a kind cluster of its own, with the image (needs Do
 	@$(MAKE) --no-print-directory image
 	@$(PY) -m devcluster.tryout --image $(IMAGE)
 
-bench: binaries ## Measure docs/performance.md anew, into build/bench (an hour); BENCH=upgrade-100-1 one part, BENCH="--nodes 9" one of your own
+bench: binaries ## Measure what docs/performance.md shows into build/bench (half an hour); BENCH=no-op-15000: one measurement
+	@$(call install,requirements/bench.txt)
 	@$(PY) -m devcluster.bench $(BENCH)
+	@$(PY) -m devcluster.bench.picture
 
 profile: binaries ## Measure where the time and memory of a run go, and what pages and decoder save (minutes)
 	@$(PY) -m tools.profiling
@@ -135,7 +137,7 @@ chart: $(READY) ## Check the Helm chart and its generated documents
 	$(PY) -m tools.examples --check
 	$(PY) -m tools.compatibility --check
 	$(PY) -m tools.reference --check
-	$(PY) -m devcluster.bench.page --check
+	$(PY) -m devcluster.bench.tables --check
 	$(PY) -m yamllint --strict -c tools/ct/lintconf.yaml charts/gpu-operator-post/Chart.yaml charts/gpu-operator-post/values.yaml charts/gpu-operator-post/ci
 
 ##@ Documents
@@ -145,7 +147,7 @@ docs: $(READY) ## Write the generated documents: chart README, reasons, referenc
 	$(PY) -m tools.examples
 	$(PY) -m tools.compatibility
 	$(PY) -m tools.reference
-	$(PY) -m devcluster.bench.page
+	$(PY) -m devcluster.bench.tables
 	$(PY) -m tools.samples
 
 $(SITE): requirements/docs.txt $(READY)
@@ -202,7 +204,7 @@ soak: binaries ## Upgrade NODES=200 for CYCLES=4 with faults drawn from SEED=1; 
 ##@ Release
 # Options that keep a machine's own package index and paths out of the lock.
 lock: ## Lock the Python requirements anew after an edit of requirements/*.in (needs pip-tools)
-	cd requirements && for name in runtime dev mutation docs; do \
+	cd requirements && for name in runtime dev mutation bench docs; do \
 	  pip-compile --quiet --generate-hashes --allow-unsafe --no-strip-extras \
 	    --no-header --no-emit-find-links --no-emit-index-url $$name.in || exit 1; done
 

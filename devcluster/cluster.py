@@ -54,8 +54,6 @@ class Cluster:
 
     def __init__(self, state: Path) -> None:
         self.files = State(Path(state).resolve())
-        self.audit_statuses = False
-        """Whether the audit log is to have each write of a pod's status as well; to be set before `up`."""
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._adopted: list[subprocess.Popen[str] | BaseProcess] = []
         self._owner: int | None = None
@@ -102,7 +100,7 @@ class Cluster:
         self._claim()
         try:
             self._start_guard()
-            shape = Shape(nodes, real_node, at_rest, self.audit_statuses)
+            shape = Shape(nodes, real_node, at_rest)
             controlplane.boot(self.files, programs, shape, self._running)
             if real_node is not None:
                 self.run(lambda api: machines.create_policy(api, kubelets.pin_policy(real_node.images)))

@@ -28,23 +28,18 @@ RENEWALS_PER_LEASE = 4
 CLIENT_QPS = 500
 """For controllers that create pods for hundreds of nodes at once; the default of 20 takes minutes."""
 
-AUDIT_POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"]}
-
-AUDIT_RULES = (
-    {"level": "None", "verbs": ["get", "list", "watch"]},
-    {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
-    {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
-    {"level": "None"},
-)
-"""Writes of ServiceAccounts that are not the control plane's own: what tests ask about."""
-
-AUDIT_OF_STATUSES = {
-    "level": "Metadata",
-    "verbs": ["patch", "update"],
-    "resources": [{"group": "", "resources": ["pods/status"]}],
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": (
+        {"level": "None", "verbs": ["get", "list", "watch"]},
+        {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        {"level": "None"},
+    ),
 }
-"""What nodes report about their pods, whatever simulates them; to measure when the API server had it."""
-
+"""Writes of ServiceAccounts that are not the control plane's own: what tests ask about."""
 
 REAL_NODE_ACCESS = ("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction")
 """What a real kubelet may do is its own node's business. Simulated nodes are not held to that: the authorizer would

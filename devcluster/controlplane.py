@@ -65,14 +65,6 @@ class Shape:
     real_node: RealNode | None = None
     at_rest: bool = False
     """Nothing reconciles DaemonSets or misses heartbeats: what is put into storage stays as it is."""
-    audit_statuses: bool = False
-    """The audit log also has each write of a pod's status."""
-
-    @property
-    def audit_policy(self) -> dict[str, object]:
-        """What the API server keeps in its audit log. The first rule that fits decides."""
-        rules = [components.AUDIT_OF_STATUSES] if self.audit_statuses else []
-        return {**components.AUDIT_POLICY, "rules": [*rules, *components.AUDIT_RULES]}
 
 
 def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Running) -> None:
@@ -84,7 +76,7 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     ports = components.Ports(*free_ports(4))
     lease = components.lease_seconds(shape.nodes)
     tokens = certificates.new_tokens()
-    _write_configuration(state, shape, tokens)
+    _write_configuration(state, tokens)
     state.etcd.write_text(f"http://127.0.0.1:{ports.etcd}")
     if shape.real_node is not None:
         kubelets.prepare(state, binaries["pause"])
@@ -121,11 +113,11 @@ def _whole(certificate: Path) -> bool:
     return certificate.exists() and certificate.read_text(encoding="ascii").count("END CERTIFICATE") == 2  # noqa: PLR2004
 
 
-def _write_configuration(state: State, shape: Shape, tokens: Mapping[certificates.User, str]) -> None:
+def _write_configuration(state: State, tokens: Mapping[certificates.User, str]) -> None:
     """Write what the API server reads when it starts."""
     certificates.write_private(state.private / "tokens.csv", certificates.token_file(tokens))
     certificates.write_private(state.signing_key, certificates.new_signing_key())
-    certificates.write_private(state.private / "audit-policy.json", json.dumps(shape.audit_policy))
+    certificates.write_private(state.private / "audit-policy.json", json.dumps(components.AUDIT_POLICY))
 
 
 def _write_kubeconfigs(state: State, server: str, tokens: Mapping[certificates.User, str]) -> None:

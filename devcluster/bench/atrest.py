@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 NODE_BYTES: Final = 28_000
 POD_BYTES: Final = 24_000
 """What these objects weigh on real clusters, managed fields and all."""
-CLAIM_POD_BYTES: Final = 8_000
-"""A pod of a workload has fewer writers than one of an operator."""
 DRIVER: Final = "580.126.20"
 CHART: Final = "gpu-operator-v26.3.4"
-OPERATOR, DRA, TEAM = "gpu-operator", "nvidia-dra-driver-gpu", "team"
+OPERATOR, DRA = "gpu-operator", "nvidia-dra-driver-gpu"
 DRIVERS, PLUGINS = "nvidia-driver-daemonset", "dra-driver-nvidia-gpu-kubelet-plugin"
 DRIVER_LABELS: Final = {"app": DRIVERS, "app.kubernetes.io/component": "nvidia-driver"}
 PLUGIN_LABELS: Final = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
@@ -165,48 +163,6 @@ def device_slice(number: int) -> Object:
         "metadata": _meta(f"{name}-gpu.nvidia.com"),
         "spec": {"driver": "gpu.nvidia.com", "nodeName": name, "pool": pool, "devices": devices},
     }
-
-
-def claims(count: int, nodes: int) -> Iterator[Object]:
-    """Return allocated claims and the pods that hold them, spread over the nodes."""
-    for number in range(count):
-        yield _claim(number, number % nodes)
-        yield _claim_pod(number, number % nodes)
-
-
-def _claim(number: int, node: int) -> Object:
-    meta = _meta(f"claim-{number}", TEAM)
-    consumer = {"resource": "pods", "name": f"worker-{number}", "uid": _meta(f"worker-{number}")["uid"]}
-    result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": name_of(node), "device": f"gpu-{number % GPUS}"}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": meta,
-        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
-        "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [consumer]},
-    }
-
-
-def _claim_pod(number: int, node: int) -> Object:
-    """Return the pod of a claim; it started after the plugin of its node, and so it is healthy."""
-    found = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": _meta(f"worker-{number}", TEAM),
-        "spec": {
-            "nodeName": name_of(node),
-            "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "main", "image": "registry.example/train"}],
-            "resourceClaims": [{"name": "gpu", "resourceClaimName": f"claim-{number}"}],
-        },
-        "status": {
-            "phase": "Running",
-            "startTime": _at(node, 100),
-            "conditions": _conditions(_at(node, 110), ready=True),
-            "containerStatuses": [_running("main", node, 109)],
-        },
-    }
-    return _sized(found, CLAIM_POD_BYTES)
 
 
 def _daemonset(  # noqa: PLR0913, PLR0917 - each is a part of a DaemonSet

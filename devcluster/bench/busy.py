@@ -1,8 +1,8 @@
 """Keep a fleet at rest busy, as kubelets and one upgrade at a time do.
 
 A kubelet reports its node's status every five minutes where nothing changes (``nodeStatusReportFrequency``): for 5,000
-nodes that is 17 a second. In addition, labels of nodes and statuses of driver pods change, as during an upgrade with
-ten nodes at once or with one: each has two dozen reports of its driver pod. Changes go straight into the storage: the
+nodes that is 17 a second. In addition, labels of nodes and statuses of driver pods change, as during an upgrade of
+ten nodes at once: each has two dozen reports of its driver pod. Changes go straight into the storage: the
 API server sends each to all clients that watch, and spends nothing on writing.
 """
 
@@ -11,21 +11,22 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from devcluster import etcd
-from devcluster.bench.atrest import device_slice, driver_pod, node, plugin_pod
+from devcluster.bench.atrest import driver_pod, node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from devcluster.client import Object
     from devcluster.layout import State
 
 REPORT_SECONDS: Final = 300
 UPGRADING: Final = 10
-"""Nodes whose driver is not ready: a run waits for them."""
+"""Nodes whose driver is not ready: a run waits for them. Each takes two minutes."""
+LABELS_A_SECOND, DRIVERS_A_SECOND = 1, 2
+"""Changes of labels of nodes, and of statuses of driver pods."""
 
 
 def unready() -> Iterator[Object]:
@@ -33,30 +34,11 @@ def unready() -> Iterator[Object]:
     return (driver_pod(number, ready=False) for number in range(UPGRADING))
 
 
-@dataclass(frozen=True, slots=True)
-class Upgrade:
-    """How often its nodes change."""
-
-    labels_a_second: float
-    pods_a_second: float
-    plugins_a_second: float = 0.0
-    """Statuses of plugin pods."""
-    others_a_second: float = 0.0
-    """ResourceSlices and the objects that count pods: DaemonSets."""
-
-
-TEN_AT_ONCE: Final = Upgrade(labels_a_second=1, pods_a_second=2)
-"""Each node takes two minutes."""
-ONE_BY_ONE: Final = Upgrade(8 / 72, 24 / 72, plugins_a_second=6 / 72, others_a_second=8 / 72)
-"""100 nodes in two hours, so 72 seconds each; the upgrade state and the paused operands change eight times. The plugin
-is deleted, scheduled, started and ready, its slices go and come, and both DaemonSets count that."""
-
-
 class Busy:
     """Changes objects until it is stopped."""
 
-    def __init__(self, state: State, nodes: int, upgrade: Upgrade = TEN_AT_ONCE, shared: Sequence[Object] = ()) -> None:
-        self._state, self._nodes, self._upgrade, self._shared = state, nodes, upgrade, shared
+    def __init__(self, state: State, nodes: int) -> None:
+        self._state, self._nodes = state, nodes
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._until_it_fails, name="busy")
         self._error: Exception | None = None
@@ -99,21 +81,14 @@ class Busy:
             found = node(count % self._nodes)
             found["status"]["conditions"][0]["lastHeartbeatTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             yield found
-        for count in _due(self._upgrade.labels_a_second, second):
+        for count in _due(LABELS_A_SECOND, second):
             found = node(-1 - count % self._nodes + self._nodes)
             found["metadata"]["labels"]["nvidia.com/gfd.timestamp"] = str(second)
             yield found
-        for count in _due(self._upgrade.pods_a_second, second):
+        for count in _due(DRIVERS_A_SECOND, second):
             found = driver_pod(count % UPGRADING, ready=False)
             found["status"]["conditions"][0]["message"] = f"report {second}"
             yield found
-        for count in _due(self._upgrade.plugins_a_second, second):
-            found = plugin_pod(count % self._nodes)
-            found["status"]["conditions"][0]["message"] = f"report {second}"
-            yield found
-        for count in _due(self._upgrade.others_a_second, second):
-            each = (device_slice(count % self._nodes), *self._shared)[count % (1 + len(self._shared))]
-            yield {**each, "metadata": {**each["metadata"], "annotations": {"changed": str(second)}}}
 
 
 def _due(rate: float, second: int) -> range:

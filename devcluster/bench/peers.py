@@ -1,4 +1,4 @@
-"""What people use instead: scripts as they write them, as hook Jobs with the real kubectl, and NVIDIA's own eviction.
+"""What people use instead: NVIDIA's own eviction, and scripts as people write them, as hook Jobs with the real kubectl.
 
 ``$KUBECTL``, ``$NAMESPACE`` and ``$DAEMONSET`` come from the environment. Every script has the benefit of the doubt:
 its Job starts when the deployment tool returns, it sleeps only a second between two looks, and it ignores labels from
@@ -13,64 +13,36 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OURS: Final = "gpu-operator-post"
-"""Runs through its chart, as everywhere."""
-
-_STATES: Final = (
-    '"$KUBECTL" get nodes -l nvidia.com/gpu.present=true -o '
-    r"""'jsonpath={range .items[*]}{.metadata.name} """
-    r"""{.metadata.labels.nvidia\.com/gpu-driver-upgrade-state}{"\n"}{end}'"""
-)
-"""Prints a line per node: its name and its upgrade state."""
-
-_RESTART: Final = """\
-"$KUBECTL" rollout restart "daemonset/$DAEMONSET" -n "$NAMESPACE"
-"$KUBECTL" rollout status "daemonset/$DAEMONSET" -n "$NAMESPACE" --timeout=24h
-"""
-
-_BEGUN: Final = f"""\
-states() {{ {_STATES}; }}
-pending() {{ states | grep -cv ' upgrade-done$'; }}
-while [ "$(pending)" = 0 ]; do sleep 1; done
-"""
-"""Waits until the labels show that the upgrade began. Until then they say that all is done."""
-
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One approach to refresh plugins, in addition to this program as it is."""
+    """One approach to refresh plugins."""
 
     name: str
+    """Also the namespace of its plugin."""
     title: str
-    label: str = ""
-    """What a picture calls it."""
     script: str = ""
     """Of ``sh``; empty where no script runs."""
     plugin: Mapping[str, Any] = field(default_factory=dict)
     """Values of its plugin's chart."""
-    settings: Mapping[str, Any] | None = None
-    """Values of our chart, where the approach is this program with other settings."""
 
 
-ORIGINAL: Final = Peer(
-    "shell-job",
-    "shell Job: `kubectl wait` for ClusterPolicy ready, `rollout restart`, `rollout status`",
-    "script: waits for ClusterPolicy ready",
-    '"$KUBECTL" wait --for=jsonpath={.status.state}=ready clusterpolicies.nvidia.com/cluster-policy --timeout=24h\n'
-    + _RESTART,
+EVICTION_LABEL: Final = "nvidia.com/dra-kubelet-plugin"
+EVICTION_ENV: Final = [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": EVICTION_LABEL}]
+"""What the operator's driver manager is configured with."""
+EVICTION: Final = Peer(
+    "eviction-label", "NVIDIA's eviction label", plugin={"kubeletPlugin.nodeSelector": {EVICTION_LABEL: "true"}}
 )
 LABELS: Final = Peer(
     "labels",
-    "label script: waits until every node says `upgrade-done`, then the same",
-    "script: waits for all nodes",
-    _BEGUN + 'while [ "$(pending)" != 0 ]; do sleep 1; done\n' + _RESTART,
-)
-PODS: Final = Peer(
-    "labels-pods",
-    "label script: `kubectl delete` of each plugin as its node says `upgrade-done`",
-    "best script: restarts node by node",
-    _BEGUN
-    + """\
+    "best label script",
+    r"""
+states() {
+  "$KUBECTL" get nodes -l nvidia.com/gpu.present=true -o \
+    'jsonpath={range .items[*]}{.metadata.name} {.metadata.labels.nvidia\.com/gpu-driver-upgrade-state}{"\n"}{end}'
+}
+# Until the upgrade begins, the labels say that all is done.
+while [ "$(states | grep -cv ' upgrade-done$')" = 0 ]; do sleep 1; done
 seen=
 while :; do
   left=0
@@ -95,26 +67,13 @@ while :; do
 done
 """,
 )
-EVICTION_LABEL: Final = "nvidia.com/dra-kubelet-plugin"
-EVICTION: Final = Peer(
-    "eviction-label",
-    "NVIDIA's driver manager evicts the plugin before each reload (`NODE_LABEL_FOR_GPU_POD_EVICTION`)",
-    "eviction by NVIDIA's driver manager",
-    plugin={"kubeletPlugin.nodeSelector": {EVICTION_LABEL: "true"}},
+SHELL_JOB: Final = Peer(
+    "shell-job",
+    "shell Job",
+    """
+"$KUBECTL" wait --for=jsonpath={.status.state}=ready clusterpolicies.nvidia.com/cluster-policy --timeout=24h
+"$KUBECTL" rollout restart "daemonset/$DAEMONSET" -n "$NAMESPACE"
+"$KUBECTL" rollout status "daemonset/$DAEMONSET" -n "$NAMESPACE" --timeout=24h
+""",
 )
-EVICTION_ENV: Final = [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": EVICTION_LABEL}]
-"""What the operator's driver manager is configured with, where the approach is compared."""
-NOTHING: Final = Peer("nothing", "nothing is restarted", "no restart")
-WITHOUT: Final = Peer(
-    "without-workloads",
-    "this program with `affectedWorkloads.enabled: false`",
-    settings={"affectedWorkloads.enabled": False},
-)
-
-PEERS: Final = (EVICTION, PODS, LABELS, ORIGINAL, NOTHING)
-"""What is tried by default."""
-SCRIPTS: Final = (PODS, LABELS, ORIGINAL)
-"""Those that ask the API server."""
-TITLES: Final = {OURS: "this program", **{peer.name: peer.title for peer in (WITHOUT, *PEERS)}}
-"""What a table calls them, in this order."""
-LABELS_OF_BARS: Final = {OURS: OURS, **{peer.name: peer.label for peer in PEERS}}
+PEERS: Final = (EVICTION, LABELS, SHELL_JOB)

@@ -1,70 +1,98 @@
-"""How long a stale plugin waits once its node's driver is ready, to the millisecond. Pure.
-
-Both ends are the API server's, by its audit log: the moment it received that a driver's pod is Ready, and the moment it
-received the plugin's deletion. So the simulator's haste or delay is no part of it. Where the log has no statuses, it
-begins when the simulator turned the driver ready, before it reported that.
-"""
+"""How soon a run deletes stale plugins where a tenth of a fleet's drivers becomes ready at once, by the audit log."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
-from dataclasses import dataclass
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from devcluster.bench.ledger import cures, percentile
+from devcluster import etcd, patience
+from devcluster.bench import atrest
+from devcluster.bench.costs import warm_seconds
+from devcluster.bench.figures import OURS
+from devcluster.bench.ledger import percentile
+from devcluster.bench.resting import Rest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
-    from devcluster.truth import Truth
+    from devcluster.bench.figures import Found
+    from devcluster.bench.servers import OwnServer
+    from devcluster.client import Object
+    from devcluster.cluster import Cluster
+    from devcluster.layout import State
 
+FIRST: Final = 50
+LONGEST_SECONDS: Final = 120.0
+WRITERS: Final = 8
 OK: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Reactions:
-    """One wave of reactions, in seconds."""
+def measure(cluster: Cluster, nodes: int, folder: Path) -> Found:
+    """Measure the deletions from the moment at which the first of the drivers is written as ready.
 
-    seconds: tuple[float, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures."""
-        shares = {"median": 0.5, "p90": 0.9, "p99": 0.99, "most": 1.0}
-        found = {f"{name}_seconds": percentile(self.seconds, share) for name, share in shares.items()}
-        rounded = {name: None if value is None else round(value, 3) for name, value in found.items()}
-        return {"deletions": len(self.seconds), **rounded}
-
-
-def reactions(truth: Truth, audit: Iterable[Mapping[str, Any]], daemonset: str, since: float) -> Reactions:
-    """Pair each deletion of a stale plugin with the moment since which its node's driver was ready."""
-    deleted, told = moments(audit)
-    return Reactions(
-        tuple(
-            deleted.get((cure.namespace, cure.pod), cure.t) - _told(told.get(ready.pod, ()), ready.t)
-            for ready, cure in cures(truth, daemonset, since)
-        )
-    )
-
-
-def moments(audit: Iterable[Mapping[str, Any]]) -> tuple[dict[tuple[str, str], float], dict[str, list[float]]]:
-    """Return when the API server received each deletion of a pod that it granted, and the reports about each pod."""
-    deleted: dict[tuple[str, str], float] = {}
-    told: dict[str, list[float]] = defaultdict(list)
-    for event in audit:
-        what = event.get("objectRef", {})
-        if what.get("resource") != "pods" or event.get("responseStatus", {}).get("code") != OK:
-            continue
-        received = datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp()
-        if what.get("subresource") == "status":
-            told[what["name"]].append(received)
-        elif event.get("verb") == "delete":
-            deleted[what["namespace"], what["name"]] = received
-    return deleted, {name: sorted(times) for name, times in told.items()}
+    Nothing replaces the deleted plugins, so nothing but their deletion is measured.
+    """
+    rest = Rest(cluster, nodes, folder)
+    rest.prepare()
+    at_once = range(max(1, nodes // 10))
+    etcd.put(cluster.files, (atrest.driver_pod(number, ready=False) for number in at_once))
+    etcd.put(cluster.files, (atrest.plugin_pod(number, stale=True) for number in at_once))
+    server = rest.server("reaction")
+    running = rest.start(server, "reaction", "run", "--timeout=4h")
+    time.sleep(warm_seconds(nodes))
+    ready = [atrest.driver_pod(number) for number in at_once]
+    began = time.time()
+    _write(cluster.files, ready)
+    try:
+        deleted = _deletions(server, len(at_once))
+    finally:
+        running.process.terminate()
+        running.spent()
+    return {OURS: times([moment - began for moment in deleted])}
 
 
-def _told(told: Sequence[float], since: float) -> float:
-    """Return the first moment that a client reported something, from the time when there was something to report."""
-    place = bisect_left(told, since)
-    return told[place] if place < len(told) else since
+def times(seconds: Sequence[float]) -> dict[str, float]:
+    """Return the figures of one burst."""
+    known = sorted(seconds)
+    found = {
+        f"first {FIRST} (s)": known[min(FIRST, len(known)) - 1],
+        "median (s)": percentile(known, 0.5),
+        "p99 (s)": percentile(known, 0.99),
+        "last (s)": known[-1],
+    }
+    return {"ready at once": len(known), **{figure: round(value, 2) for figure, value in found.items()}}
+
+
+def _write(state: State, objects: Sequence[Object]) -> None:
+    """Write each object by itself, as an API server does.
+
+    Objects of one transaction share a resourceVersion. A watch that is interrupted between two of them, and continues
+    after that version, never gets the second one.
+    """
+    with ThreadPoolExecutor(WRITERS) as pool:
+        deque(pool.map(lambda each: etcd.put(state, [each]), objects), maxlen=0)
+
+
+def _deletions(server: OwnServer, wanted: int) -> list[float]:
+    """Wait until the API server has received that many deletions, and return when it received each."""
+
+    def all_deleted() -> list[float] | None:
+        found = deletions(server.audit())
+        return found if len(found) >= wanted else None
+
+    return patience.until(all_deleted, f"{wanted} stale plugins are deleted", LONGEST_SECONDS, soonest=1.0)
+
+
+def deletions(audit: Iterable[Mapping[str, Any]]) -> list[float]:
+    """Return when the API server received each deletion of a pod that it granted."""
+    return [
+        datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp()
+        for event in audit
+        if event.get("verb") == "delete"
+        and event.get("objectRef", {}).get("resource") == "pods"
+        and event.get("responseStatus", {}).get("code") == OK
+    ]

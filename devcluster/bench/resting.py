@@ -33,7 +33,7 @@ class Rest:
     def prepare(self) -> None:
         """Boot, and put the fleet into storage."""
         self.cluster.up(nodes=0, fleet=False, at_rest=True)
-        for namespace in (atrest.OPERATOR, atrest.DRA, atrest.TEAM):
+        for namespace in (atrest.OPERATOR, atrest.DRA):
             self.cluster.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
         self.cluster.kubectl("apply", "-f", str(DEFINITION))
         self.cluster.kubectl(

@@ -1,8 +1,4 @@
-"""An API server of its own for one approach: on the cluster's storage, next to the one that all others use.
-
-What it spends is what this approach costs, and what every API server spends to watch the storage; the latter is what a
-server without clients spends. So the approaches can be distinguished although they work side by side.
-"""
+"""An API server of its own for one client, on the cluster's storage: what it spends is what this client costs."""
 
 from __future__ import annotations
 
@@ -20,10 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from devcluster.cluster import Cluster
-
-NOBODYS: Final = "nobodys"
-"""The server without clients."""
-
 
 LOOK_SECONDS: Final = 2.0
 IDLE_SHARE: Final = 0.15
@@ -54,10 +46,6 @@ class OwnServer:
         config["clusters"][0]["cluster"]["server"] = self.url
         self.kubeconfig.write_text(json.dumps(config))
         self._cluster.wait_until(f"{self._name} is ready", Probe(files, self.url).ready)
-
-    def stop(self) -> None:
-        """End it before the cluster ends: each holds the whole fleet in memory."""
-        self._cluster.end(self._name)
 
     @property
     def url(self) -> str:

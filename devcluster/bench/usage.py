@@ -7,9 +7,8 @@ of watches. The API server counts the bytes of no other answers; those of writes
 from __future__ import annotations
 
 import re
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,43 +27,28 @@ class Usage:
     """The sums of one moment, or what came between two."""
 
     cpu_seconds: float = 0.0
-    bytes: Counter[str] = field(default_factory=Counter)
-    """By resource."""
-    requests: Counter[str] = field(default_factory=Counter)
-    """By verb; what the server asked itself is not among them."""
+    bytes: int = 0
+    requests: int = 0
+    """What the server asked itself is not among them."""
 
     @classmethod
     def of(cls, text: str) -> Self:
         """Read the metrics in Prometheus' text format."""
-        cpu, size, requests = 0.0, Counter[str](), Counter[str]()
+        cpu, size, requests = 0.0, 0, 0
         for name, labels, value in _samples(text):
-            verb = labels.get("verb", "")
             if name == CPU:
                 cpu = value
-            elif name == EVENTS or (name == ANSWERS and verb in READS):
-                size[labels.get("resource", "")] += round(value)
+            elif name == EVENTS or (name == ANSWERS and labels.get("verb") in READS):
+                size += round(value)
             elif name == REQUESTS:
-                requests[verb] += round(value)
+                requests += round(value)
             elif name == OWN:
-                requests[verb] -= round(value)
+                requests -= round(value)
         return cls(cpu, size, requests)
 
     def minus(self, other: Usage) -> Usage:
-        """Return what this is more than another, down to less than nothing: noise is shown, not hidden."""
-        size, requests = Counter(self.bytes), Counter(self.requests)
-        size.subtract(other.bytes)
-        requests.subtract(other.requests)
-        return Usage(self.cpu_seconds - other.cpu_seconds, size, requests)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return everything, for programs."""
-        return {
-            "cpu_seconds": round(self.cpu_seconds, 2),
-            "bytes": self.bytes.total(),
-            "bytes_by_resource": {resource: count for resource, count in self.bytes.most_common() if count},
-            "requests": self.requests.total(),
-            "requests_by_verb": {verb: count for verb, count in sorted(self.requests.items()) if count},
-        }
+        """Return what this is more than another."""
+        return Usage(self.cpu_seconds - other.cpu_seconds, self.bytes - other.bytes, self.requests - other.requests)
 
 
 def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:

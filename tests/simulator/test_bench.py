@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from devcluster.bench.burst import times
-from devcluster.bench.cost import NAMES
-from devcluster.bench.ledger import Entry, Ran, Split, account, over, percentile, table
-from devcluster.bench.matrix import PHASES
-from devcluster.bench.plots import PLOTS
-from devcluster.bench.reaction import reactions
+from devcluster.bench import figures
+from devcluster.bench.ledger import EARLY, FRESH, LEFT, STALE, account, over, percentile
+from devcluster.bench.reaction import deletions, times
+from devcluster.bench.tables import PAGES, PLACE, rendered
 from devcluster.bench.usage import Usage
 from devcluster.layout import CHECKOUT
 from devcluster.truth import Truth
-from tests.simulator.test_truth import MIGRATION, STALE, deleted, loaded, started
+from tests.simulator.test_truth import MIGRATION, deleted, loaded, started
+from tests.simulator.test_truth import STALE as LEFT_STALE
+
+PLUGIN: Final = "dra/plugin"
+USELESS: Final = [*loaded(10, 1), *started(12, "a", 1), *deleted(34, "a", stale=False, ready=False)]
+"""The restart of a fresh plugin, before the driver is ready."""
 
 
 def module(name: str, *arguments: str, cwd: Path, timeout: int = 300) -> subprocess.CompletedProcess[str]:
@@ -32,60 +34,62 @@ def module(name: str, *arguments: str, cwd: Path, timeout: int = 300) -> subproc
     )
 
 
-PLUGIN = Ran("ours", "dra/plugin", 0, 12.0)
-
-
-def entry(lines: list[str], since: float = 15, until: float = 100) -> Entry:
-    """Draw up an account of a journal."""
-    return account(Truth.of(lines), PLUGIN, since, until)
-
-
-def test_an_account_of_a_journal() -> None:
-    """A plugin is stale from the load of the new driver to the start of the next plugin, or to the account's end."""
-    useless = [*loaded(10, 1), *started(12, "a", 1), *deleted(34, "a", stale=False, ready=False)]
-    for name, lines, expected in (
+@pytest.mark.parametrize(
+    ("lines", "since", "until", "expected"),
+    [
         # Loaded at 30, ready at 31, deleted at 34, started at 37.
-        ("refreshed", MIGRATION, (7.0, 0, 1, 0, 0, 3.0, 3.0)),
-        ("left stale", STALE, (70.0, 1, 0, 0, 0, None, None)),
-        ("too early, and fresh", useless, (0, 0, 1, 1, 1, None, None)),
-    ):
-        one = entry(lines)
-        counts = (one.stale_left, one.restarts, one.early, one.needless)
-        assert (one.stale_node_seconds, *counts, one.reaction_median, one.reaction_p99) == expected, name
-    # Of the 7 seconds one is the driver's own, 3 are the reaction, and 3 the plugin's start.
-    parts = {"driver_ready": 1.0, "reaction": 3.0, "plugin_start": 3.0}
-    assert entry(MIGRATION).as_json()["split"] == parts
-    assert entry(STALE).split == Split()
-    assert entry(STALE, since=40).stale_node_seconds == 60.0
-    assert entry(STALE, since=15, until=20).stale_node_seconds == 0.0
-    # An upgrade is over when the last plugin is fresh that was refreshed, or when the driver was ready.
-    assert [over(Truth.of(lines), ["plugin"], since=15) for lines in (MIGRATION, STALE)] == [37.0, 31.0]
-    # Percentiles are values that were measured, by nearest rank.
-    for values, share, wanted in (([], 0.5, None), ([3], 0.99, 3), ([1, 2, 3, 4], 0.5, 2), (range(1, 101), 0.99, 99)):
-        assert percentile(values, share) == wanted, (values, share)
-    rows = table([entry(MIGRATION), entry(STALE)], nodes=1)
-    assert [row.split("|")[5] for row in rows[2:]] == [" 1 ", " 10 "]
+        pytest.param(MIGRATION, 15, 100, (7, 0, 0, 0), id="refreshed"),
+        pytest.param(LEFT_STALE, 15, 100, (70, 1, 0, 0), id="left-stale"),
+        pytest.param(LEFT_STALE, 40, 100, (60, 1, 0, 0), id="begins-later"),
+        pytest.param(LEFT_STALE, 15, 20, (0, 1, 0, 0), id="ends-before-the-load"),
+        pytest.param(USELESS, 15, 100, (0, 0, 1, 1), id="early-and-fresh"),
+    ],
+)
+def test_an_account_of_a_journal(lines: list[str], since: float, until: float, expected: tuple[float, ...]) -> None:
+    """A plugin is stale from the load of the new driver to the start of the next plugin, or to the account's end."""
+    found = account(Truth.of(lines), PLUGIN, since, until)
+    assert tuple(found[figure] for figure in (STALE, LEFT, EARLY, FRESH)) == expected
 
 
-def granted(pod: str, second: float, **other: object) -> dict[str, object]:
-    """Spell the audit event of a pod's deletion."""
-    received = datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z")
-    event = {"verb": "delete", "objectRef": {"resource": "pods", "namespace": "dra", "name": pod}}
-    return {**event, "responseStatus": {"code": 200}, "requestReceivedTimestamp": received, **other}
+@pytest.mark.parametrize(("lines", "end"), [(MIGRATION, 37.0), (LEFT_STALE, 31.0)], ids=["refreshed", "left-stale"])
+def test_an_upgrade_is_over_when_all_that_was_refreshed_is_fresh(lines: list[str], end: float) -> None:
+    """Where nothing is refreshed, it is over when the driver is ready."""
+    assert over(Truth.of(lines), ["plugin"], since=15) == end
 
 
-def test_a_reaction_is_from_ready_to_deletion_as_the_api_server_saw_them() -> None:
-    """Not as the kubelet saw them; refused deletions, other requests and other reports do not count."""
-    deletion = granted("p", 33.25)
-    audit = [granted("p", 32, responseStatus={"code": 409}), granted("p", 32.5, verb="get"), deletion]
-    found = reactions(Truth.of(MIGRATION), audit, PLUGIN.daemonset, since=15).as_json()
-    assert found == {"deletions": 1, **{f"{key}_seconds": 2.25 for key in ("median", "p90", "p99", "most")}}
-    status = {"resource": "pods", "subresource": "status", "namespace": "op", "name": "d"}
-    ready = [granted("d", second, verb="patch", objectRef=status) for second in (33, 31.5, 30)]
-    assert reactions(Truth.of(MIGRATION), [*ready, deletion], PLUGIN.daemonset, since=15).seconds == (1.75,)
+@pytest.mark.parametrize(
+    ("values", "share", "wanted"), [([3.0], 0.99, 3), ([1.0, 2.0, 3.0, 4.0], 0.5, 2), (range(1, 101), 0.99, 99)]
+)
+def test_percentiles_are_values_that_were_measured(values: list[float], share: float, wanted: float) -> None:
+    """They are picked by nearest rank."""
+    assert percentile(values, share) == wanted
 
 
-METRICS = """\
+def audited(second: float, verb: str = "delete", code: int = 200, resource: str = "pods") -> dict[str, object]:
+    """Spell an event of the audit log."""
+    received = f"1970-01-01T00:00:{second:09.6f}Z"
+    return {
+        "verb": verb,
+        "objectRef": {"resource": resource},
+        "responseStatus": {"code": code},
+        "requestReceivedTimestamp": received,
+    }
+
+
+def test_only_granted_deletions_of_pods_count() -> None:
+    """Each counts at the moment when the API server received it."""
+    others = [audited(1, code=409), audited(2, "get"), audited(3, resource="leases")]
+    assert deletions([*others, audited(33.25), audited(34)]) == [33.25, 34]
+
+
+def test_a_burst_is_summed_up_from_its_first_write() -> None:
+    """The first fifty, the median, p99 and the last; of fewer than fifty, the last of them stands for the first."""
+    found = times([float(second) for second in range(500, 0, -1)])
+    assert list(found.values()) == [500, 50, 250, 495, 500]
+    assert times([3.0, 1.0])["first 50 (s)"] == 3.0
+
+
+METRICS: Final = """\
 # HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.
 process_cpu_seconds_total 12.5
 apiserver_request_total{code="200",resource="pods",verb="LIST",version="v1"} 3
@@ -101,45 +105,47 @@ apiserver_response_sizes_count{resource="pods",verb="LIST"} 4
 
 def test_what_an_api_server_spent_is_read_from_its_metrics() -> None:
     """A watch's events count once, its own requests do not; of all that, only what came since."""
-    found = Usage.of(METRICS)
-    assert (found.cpu_seconds, found.bytes, found.requests) == (12.5, {"pods": 1500500}, {"LIST": 4, "WATCH": 0})
-    spent = found.minus(Usage.of("process_cpu_seconds_total 12\n"))
-    assert spent.cpu_seconds == 0.5
-    assert {"bytes": 1500500, "requests_by_verb": {"LIST": 4}}.items() <= spent.as_json().items()
+    assert Usage.of(METRICS) == Usage(cpu_seconds=12.5, bytes=1500500, requests=4)
+    assert Usage.of(METRICS).minus(Usage(12, 500, 1)) == Usage(0.5, 1500000, 3)
 
 
-def test_a_burst_is_summed_up_from_its_first_write() -> None:
-    """The first fifty, the median, p99 and the last; of fewer than fifty, the last of them stands for the first."""
-    found = times([float(second) for second in range(500, 0, -1)])
-    seconds = {"first_50_seconds": 50, "median_seconds": 250, "p99_seconds": 495, "last_seconds": 500}
-    assert found == {"deletions": 500, **seconds}
-    assert times([3.0, 1.0])["first_50_seconds"] == 3.0
+def test_new_figures_replace_those_of_their_measurement(tmp_path: Path) -> None:
+    """Figures of other measurements stay in the file, and each table names what was measured when."""
+    file = tmp_path / "figures" / "all.csv"
+    for measurement, found in (
+        ("no-op-5000", {"ours": {"CPU (s)": 5.25, "requests": 4.0}}),
+        ("upgrade-9", {"ours": {"stale": 1.5}, "theirs": {"stale": 27831.4}}),
+        ("no-op-5000", {"ours": {"CPU (s)": 4.5}}),
+    ):
+        figures.write(file, figures.rows(measurement, found))
+    written = figures.read(file)
+    assert [row.value for row in written] == ["1.5", "27831", "4.5"]
+    *lines, _, source = figures.table(written, ["upgrade-9"])
+    assert lines == ["|  | stale |", "|---|---|", "| ours | 1.5 |", "| theirs | 27,831 |"]
+    assert source.startswith(f"- `make bench BENCH=upgrade-9`, {written[0].date}, commit ")
+    assert "| no-op-5000 | 4.5 |" in figures.table(written, ["no-op-5000", "no-op-9"])[2:]
 
 
-def test_everything_is_measured_once() -> None:
-    """`make bench` measures each part of the page."""
-    measured = [name for lanes in PHASES for lane in lanes for names in lane for name in names]
-    assert sorted(measured) == sorted({*PLOTS, *NAMES})
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+def test_the_pages_have_the_published_figures(page: Path) -> None:
+    """Each table is what the CSV file makes of it; `make docs` writes them."""
+    text = page.read_text(encoding="utf-8")
+    assert PLACE.search(text)
+    assert rendered(text) == text
 
 
 @pytest.mark.e2e
 def test_all_approaches_side_by_side(tmp_path: Path) -> None:
-    """Ours, eviction and both label scripts leave nothing stale, doing nothing leaves all; ours restarts no fresh."""
-    plot = ("--nodes=2", "--requeue=4", "--install=1", "--servers")
-    done = module("devcluster.bench", *plot, f"--out={tmp_path}", cwd=tmp_path)
+    """Ours, eviction and the label script leave nothing stale, and ours restarts no fresh plugin."""
+    done = module("devcluster.bench", "upgrade-2", "--out=figures.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    figures = json.loads((tmp_path / "own.json").read_text())["figures"]
-    entries = {one["name"]: one for one in figures["entries"]}
-    ours = entries["gpu-operator-post"]
-    assert tuple(ours[key] for key in ("exit_code", "stale_left", "restarts", "early", "needless")) == (0, 0, 2, 0, 0)
-    left = [entries[name]["stale_left"] for name in ("eviction-label", "labels", "labels-pods", "nothing")]
-    assert left == [0, 0, 0, 2]
-    assert [entries[name]["exit_code"] for name in ("labels", "labels-pods", "shell-job")] == [0, 0, 0]
-    assert entries["eviction-label"]["restarts"] == 0
-    assert entries["nothing"]["stale_node_seconds"] > ours["stale_node_seconds"]
-    assert figures["reaction"]["deletions"] == 2
-    assert ours["api_server"]["requests_by_verb"]["DELETE"] == 2
-    assert "api_server" not in entries["nothing"]
+    found = {(row.approach, row.figure): float(row.value) for row in figures.read(tmp_path / "figures.csv")}
+    approaches = (figures.OURS, "NVIDIA's eviction label", "best label script")
+    assert [found[approach, LEFT] for approach in approaches] == [0, 0, 0]
+    assert [found[figures.OURS, figure] for figure in (EARLY, FRESH)] == [0, 0]
+    assert found[figures.OURS, STALE] > 0
+    # It restarts before the last node's reload, for the policy says *ready* before.
+    assert found["shell Job", LEFT] > 0
 
 
 @pytest.mark.e2e

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.bench import pod
+from devcluster.bench.costs import QUIET
+from devcluster.bench.figures import MIB, markdown
 from devcluster.bench.resting import Rest
-from devcluster.bench.running import QUIET
-from devcluster.bench.tables import MIB, markdown
 from devcluster.cluster import Cluster
 from devcluster.settings import separated
 from tools.profiling.child import FOUND, MOUNT

@@ -1,7 +1,7 @@
 """One decision on a large fleet at rest of which some nodes changed: on those alone, and on all.
 
-``make bench BENCH=decision-5000`` runs ``python -m tools.profiling.decision --nodes 5000 --changed 20``, which prints
-its figures as JSON. Both variants take turns in one process, and decide the same.
+``python -m tools.profiling.decision --nodes 5000 --changed 20`` prints its figures as JSON. Both
+variants take turns in one process, and decide the same.
 """
 
 from __future__ import annotations
