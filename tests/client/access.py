@@ -8,6 +8,7 @@ import pytest
 
 from hook.kube import client, connection
 from hook.kube.client import Api
+from tests.client.certificates import Authority
 
 
 def kubeconfig(folder: Path, server: str, cluster: str = "", user: str = "") -> Path:
@@ -24,6 +25,12 @@ def kubeconfig(folder: Path, server: str, cluster: str = "", user: str = "") -> 
 def connected(file: Path) -> Api:
     """Connect by a kubeconfig."""
     return client.connect(str(file), "", "/nonexistent")
+
+
+def trusting(folder: Path, authority: Authority, port: int, user: str = "", cluster: str = "") -> Api:
+    """Connect to a port of this machine by a kubeconfig that names an authority."""
+    fields = f"certificate-authority: {authority.certificate}, {cluster}"
+    return connected(kubeconfig(folder, f"https://127.0.0.1:{port}", fields, user))
 
 
 def account(folder: Path, authority: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> Path:

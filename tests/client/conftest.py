@@ -1,11 +1,14 @@
-"""Short pauses for all of these tests: how long a pause is, is tested by its value."""
+"""Short pauses for all of these tests, because how long a pause is, is tested by its value; and an authority."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from hook.kube import informer, retry
 from hook.run import loop
+from tests.client.certificates import Authority
 
 
 @pytest.fixture(autouse=True)
@@ -17,3 +20,9 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NEXT_WATCH_SECONDS", "ABSENT_SECONDS"):
         monkeypatch.setattr(informer, name, 0.01)
     monkeypatch.setattr(loop, "TICK_SECONDS", 0.05)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """Return a certificate authority."""
+    return Authority(tmp_path)

@@ -14,22 +14,15 @@ import pytest
 
 from hook.errors import ApiError, SettingsError
 from hook.kube.resources import NODES
-from tests.client.access import connected, kubeconfig
+from tests.client.access import connected, kubeconfig, trusting
 from tests.client.certificates import Authority, server_side
 from tests.client.server import GRANTED, Server, serving
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    """Return a certificate authority."""
-    return Authority(tmp_path)
 
 
 def asked_as(folder: Path, authority: Authority, user: str) -> Server:
     """Send a request as a user, and return the server that got it."""
     with serving(GRANTED, tls=server_side(authority.sign(), clients=authority)) as server:
-        cluster = f"certificate-authority: {authority.certificate}"
-        connected(kubeconfig(folder, f"https://127.0.0.1:{server.port}", cluster, user)).send("get", NODES, "gpu-0")
+        trusting(folder, authority, server.port, user).send("get", NODES, "gpu-0")
     return server
 
 

@@ -15,7 +15,7 @@ from hook.errors import ApiError, PermissionDeniedError, SettingsError
 from hook.kube import client, connection, credentials, transport
 from hook.kube.resources import NODES
 from hook.run import controller
-from tests.client.access import account, connected, kubeconfig
+from tests.client.access import account, connected, kubeconfig, trusting
 from tests.client.certificates import Authority, Pair, server_side
 from tests.client.server import GRANTED, JSON, Said, refused, serving
 
@@ -23,12 +23,6 @@ ANONYMOUS: Final = Said(
     403, b'{"kind": "Status", "message": "nodes is forbidden: User \\"system:anonymous\\" cannot list resource"}'
 )
 KEPT: Final = {**JSON, "connection": "keep-alive"}
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    """Return a certificate authority."""
-    return Authority(tmp_path)
 
 
 @pytest.fixture
@@ -85,9 +79,10 @@ def test_a_refused_token_is_read_again(mount: Path, authority: Authority, monkey
             return GRANTED if server.heard[-1].headers["authorization"] == "Bearer second" else refused(401)
 
         account(mount, authority.certificate, server.port, monkeypatch)
-        cluster = f"certificate-authority: {authority.certificate}"
-        file = kubeconfig(mount, f"https://127.0.0.1:{server.port}", cluster, "tokenFile: token")
-        for api in (client.connect("", "", str(mount)), connected(file)):
+        for api in (
+            client.connect("", "", str(mount)),
+            trusting(mount, authority, server.port, "tokenFile: token"),
+        ):
             with pytest.raises(ApiError):
                 api.send("get", NODES, "gpu-0")
             (mount / "token").write_text("second")
@@ -113,9 +108,8 @@ def test_a_renewed_client_certificate_is_presented(tmp_path: Path, authority: Au
             said = GRANTED if server.heard[-1].subject == expected else refused(401)
             return dataclasses.replace(said, headers=KEPT)
 
-        cluster = f"certificate-authority: {authority.certificate}"
         user = "client-certificate: client.crt, client-key: client.key"
-        api = connected(kubeconfig(tmp_path, f"https://127.0.0.1:{server.port}", cluster, user))
+        api = trusting(tmp_path, authority, server.port, user)
         api.send("get", NODES, "gpu-0")
         api.send("get", NODES, "gpu-0")
         assert len({each.connection for each in server.heard}) == 1  # It is kept.

@@ -207,7 +207,7 @@ class Heard:
     def wrote(self, _line: str, body: bytes) -> Said:
         """Take note of an Event."""
         event = json.loads(body)
-        self.events.append((event["involvedObject"], event["message"]))
+        self.events.append((event.get("involvedObject", {}), event["message"]))
         return told(kind="Event")
 
 

@@ -19,7 +19,7 @@ import pytest
 from hook.errors import ApiError, PermissionDeniedError
 from hook.kube import client, retry
 from hook.kube import informer as informers
-from hook.kube.informer import Informer, ListWatch, list_views
+from hook.kube.informer import Informer, ListWatch
 from hook.kube.resources import NODES, RESOURCE_SLICES, Resource
 from hook.kube.retry import CONTROLLER, JOB, Patience
 from hook.objects import Malformed, read_node
@@ -29,7 +29,7 @@ from tests.fixtures.objects import obj
 STATE: Final = "nvidia.com/gpu-driver-upgrade-state"
 CUT: Final = Said(200, b'{"type": "ADDED", "obj')
 """A watch that breaks in the middle of an event."""
-WAITS: Final = Said(200, b"", {"content-type": "application/json", "content-length": "9"})
+WAITS: Final = SILENT
 """A watch that is open until the test ends."""
 
 
@@ -123,17 +123,13 @@ def test_each_change_is_reported_with_the_view_before() -> None:
         assert heard == [("", done), ("", done), (done, "x"), ("x", ""), (done, "y")]
 
 
-def test_watches_ask_for_bookmarks_and_for_what_was_listed() -> None:
+def test_watches_ask_for_what_was_listed() -> None:
     """A watch without the selector of its list would bring every object of the cluster."""
     script = Script()
     with following(script, resource=NODES.select(labels="gpu=true", fields="x=y")) as (_informer, server):
         until(lambda: script.queries, "it watches")
         (query,) = script.queries
-        assert (query["allowWatchBookmarks"], query["labelSelector"], query["fieldSelector"]) == (
-            "true",
-            "gpu=true",
-            "x=y",
-        )
+        assert (query["labelSelector"], query["fieldSelector"]) == ("gpu=true", "x=y")
         shortest = informers.WATCH_SECONDS
         assert shortest <= int(query["timeoutSeconds"]) < shortest + informers.WATCH_SPREAD_SECONDS
         assert server.count("limit=50&labelSelector=gpu%3Dtrue&fieldSelector=x%3Dy") == 1
@@ -291,43 +287,37 @@ def test_the_newest_version_that_the_server_has_is_read() -> None:
         assert not informer.absent
 
 
-def test_watches_that_bring_nothing_become_rare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that ends each watch at once is not flooded. One that was useful ends the bad time."""
-    pauses: list[float] = []
-    useful = events(("BOOKMARK", {"metadata": {"resourceVersion": "11"}}))
-    script = Script(watches=[*[events()] * 15, useful, events(), events()])
-    monkeypatch.setattr(retry, "LONGEST_WAIT_SECONDS", 10.0)
+def pauses(script: Script, count: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Follow a script, and return the first so many pauses of the informer, of which none is waited for."""
+    found: list[float] = []
     with serving(script) as server:
         informer = Informer(server.api, ListWatch(NODES, read_node), lambda *_views: None, CONTROLLER)
 
         def sleep(seconds: float) -> None:
-            pauses.append(seconds)
-            if len(pauses) == 17:
-                informer.stop()
+            found.append(seconds)
+            if len(found) == count:
+                raise informers._StoppedError
 
         monkeypatch.setattr(informer, "_sleep", sleep)
         informer.start()
         informer._thread.join(PATIENCE)
+    return found
+
+
+def test_watches_that_bring_nothing_become_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that ends each watch at once is not flooded. One that was useful ends the bad time."""
+    useful = events(("BOOKMARK", {"metadata": {"resourceVersion": "11"}}))
+    monkeypatch.setattr(retry, "LONGEST_WAIT_SECONDS", 10.0)
+    found = pauses(Script(watches=[*[events()] * 15, useful, events(), events()]), 17, monkeypatch)
     soon = informers.NEXT_WATCH_SECONDS
-    assert (pauses[0], pauses[15], pauses[16]) == (soon, soon, soon)
-    assert all(10 <= pause <= 10.1 for pause in pauses[13:15])
-    assert sorted(pauses[:8]) == pauses[:8]
+    assert (found[0], found[15], found[16]) == (soon, soon, soon)
+    assert all(10 <= pause <= 10.1 for pause in found[13:15])
+    assert sorted(found[:8]) == found[:8]
 
 
 def test_a_watch_that_must_wait_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's Retry-After counts also for watches."""
-    pauses: list[float] = []
-    with serving(Script(watches=[refused(429, **{"retry-after": "7"})])) as server:
-        informer = Informer(server.api, ListWatch(NODES, read_node), lambda *_views: None, CONTROLLER)
-
-        def sleep(seconds: float) -> None:
-            pauses.append(seconds)
-            raise informers._StoppedError
-
-        monkeypatch.setattr(informer, "_sleep", sleep)
-        informer.start()
-        informer._thread.join(PATIENCE)
-    assert pauses == [7.0]
+    assert pauses(Script(watches=[refused(429, **{"retry-after": "7"})]), 1, monkeypatch) == [7.0]
 
 
 @pytest.mark.parametrize("said", [Said(503), Said(), refused(403)])
@@ -340,26 +330,26 @@ def test_an_informer_that_is_stopped_tries_nothing_again(said: Said) -> None:
         assert (informer._thread.is_alive(), informer.problem) == (False, None)
 
 
+NONE: Final = Patience(0.0, 0.0)
+
+
 @pytest.mark.parametrize(
-    ("said", "patience", "status"),
-    [(Said(503), Patience(0.0), 503), (refused(403), Patience(0.0, 0.0), 403), (refused(400), CONTROLLER, 400)],
+    ("part", "said", "patience"),
+    [
+        pytest.param("limit", Said(503), NONE, id="unreachable"),
+        pytest.param("limit", refused(403), NONE, id="lists not allowed"),
+        pytest.param("limit", refused(400), CONTROLLER, id="selector that the server rejects"),
+        pytest.param("watch", refused(401), NONE, id="watches not authorized"),
+        pytest.param("watch", refused(403), NONE, id="watches not allowed"),
+    ],
 )
-def test_what_ends_an_informer_is_known(said: Said, patience: Patience, status: int) -> None:
-    """The time for retries is over, or no retry helps: a selector that the server rejects."""
-    with following(lambda _line: said, patience) as (informer, _server):
+def test_what_ends_an_informer_is_known(part: str, said: Said, patience: Patience) -> None:
+    """The time for retries is over, or no retry helps. A role may allow lists alone."""
+    with following(lambda line: said if part in line else TWO, patience) as (informer, server):
         until(lambda: informer.problem, "it ends")
         assert informer.problem is not None
-        assert informer.problem.status == status
-        assert isinstance(informer.problem, PermissionDeniedError) is (status == 403)
-
-
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_watch_that_may_not_be_opened_ends_an_informer(status: int) -> None:
-    """A role may allow lists alone. It has the 15 seconds of new RBAC rules, and the error names the watch."""
-    with following(lambda line: refused(status) if "watch" in line else TWO, Patience(0.0, 0.0)) as (informer, server):
-        until(lambda: informer.problem, "it ends")
-        assert informer.problem is not None
-        assert informer.problem.status == status
+        assert informer.problem.status == said.status
+        assert isinstance(informer.problem, PermissionDeniedError) is (said.status == 403)
         assert server.count("limit") == 1
 
 
@@ -394,13 +384,6 @@ def test_a_second_read_shows_what_a_watch_does_not() -> None:
         assert names(informer).keys() == {"a", "b"}, "the watch continues from where it was"
 
 
-def test_a_second_read_sees_that_a_kind_is_gone() -> None:
-    """Then nothing is left of it."""
-    with following(Script([TWO, refused(404)])) as (informer, _server):
-        until(lambda: informer.synced, "it is listed")
-        assert informer.read_again(retry.FOREVER) == ((), True)
-
-
 @pytest.mark.parametrize("said", [SILENT, Said(503), refused(403)])
 def test_a_second_read_ends_in_its_time(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     """It raises what prevented it, and does not outlast the run's deadline."""
@@ -409,10 +392,3 @@ def test_a_second_read_ends_in_its_time(said: Said, monkeypatch: pytest.MonkeyPa
         until(lambda: informer.synced, "it is listed")
         with pytest.raises(ApiError):
             informer.read_again(time.monotonic() + 0.3)
-
-
-def test_a_missing_permission_ends_a_second_read() -> None:
-    """It has the 15 seconds of new RBAC rules, and not the time until the deadline."""
-    assert retry.WRITE.seconds(PermissionDeniedError("list", "nodes", "")) == 15.0
-    with serving(refused(403)) as server, pytest.raises(PermissionDeniedError):
-        list_views(server.api, ListWatch(NODES, read_node), Patience(retry.FOREVER, 0.0))

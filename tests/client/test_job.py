@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import product
@@ -62,27 +64,23 @@ def runner(server: Server, settings: Settings | None = None, ago: float = 0.0) -
     return Runner(server.api, cache, asked, EventRecorder(server.api, "run", silent=True), own)
 
 
+@contextmanager
+def reading(server: Server) -> Iterator[Runner]:
+    """Begin a run, and stop it in the end. It has read everything."""
+    run = runner(server)
+    run._cache.start()
+    until(run._loop.observe, "all is read")
+    try:
+        yield run
+    finally:
+        run._cache.stop()
+
+
 def ended(run: Runner) -> Outcome:
     """Run to the end."""
     outcome = run.run()
     run._cache.stop()
     return outcome
-
-
-def test_a_fleet_that_is_well_is_done() -> None:
-    """The run succeeds, and writes nothing."""
-    with serving(Shown(cluster())) as server:
-        outcome = ended(runner(server))
-        assert (outcome.decision.reason, outcome.exit_code, server.writes) == (Reason.NOTHING_STALE, 0, [])
-
-
-def test_a_dry_run_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """It ends with its first decision, and the log has what a run would do."""
-    caplog.set_level("INFO")
-    with serving(Shown(stale())) as server:
-        outcome = ended(runner(server, Settings(dry_run=True)))
-        assert (outcome.decision.phase, outcome.exit_code, server.writes) == (Phase.WAIT, 0, [])
-    assert 1 == sum("dry run: would delete pod" in record.message for record in caplog.records)
 
 
 def test_a_failed_node_that_holds_up_others_is_reported_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
@@ -95,15 +93,11 @@ def test_a_failed_node_that_holds_up_others_is_reported_meanwhile(caplog: pytest
     )
     found.change("node", labelled("a", state="upgrade-failed"), "a")
     held_up = "UpgradeFailed: a; DriverOutdated: b"
-    with serving(Shown(found)) as server:
-        run = runner(server)
-        run._cache.start()
-        until(run._loop.observe, "all is read")
+    with serving(Shown(found)) as server, reading(server) as run:
         seen = run._loop.observe()
         assert seen is not None
         run._reporter.last_summary = float("-inf")
         run._reporter.report(run._loop.decide(seen), timedelta(minutes=1))
-        run._cache.stop()
         first, summary = (record.message for record in caplog.records if held_up in record.message)
         assert first.startswith("waiting (NodesPending): 0 of 2 nodes verified; ")
         assert summary.startswith("waiting: 0 of 2 nodes verified, timeout in ")
@@ -212,49 +206,38 @@ def test_an_end_that_could_not_be_confirmed_in_time_is_a_deadline() -> None:
 
 def test_an_end_is_believed_if_a_second_read_agrees() -> None:
     """The second decision is returned; one that differs is no end, and is not read again at once."""
-    with serving(Shown(cluster())) as server:
-        run = runner(server)
-        run._cache.start()
-        until(run._loop.observe, "all is read")
+    with serving(Shown(cluster())) as server, reading(server) as run:
         assert run._confirmed(FAIL) == replace(FAIL, phase=Phase.WAIT)
         asked = server.count("limit=")
         assert run._confirmed(DONE) == replace(DONE, phase=Phase.WAIT)  # it was just read
         assert server.count("limit=") == asked
         run._confirm_after = 0.0
         found = run._confirmed(DONE)
-        run._cache.stop()
     assert (found.phase, found.message != DONE.message) == (Phase.DONE, True)
 
 
 def test_a_missing_permission_for_the_second_read_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not at the deadline: an administrator has to restore it. What may pass is tried again."""
     monkeypatch.setattr(retry, "WRITE", retry.Patience(0, 0))
-    with serving(shown := Shown(cluster())) as server:
-        run = runner(server)
-        run._cache.start()
-        until(run._loop.observe, "all is read")
+    with serving(shown := Shown(cluster())) as server, reading(server) as run:
         shown.instead = lambda _line: Said(503)
         assert run._confirmed(DONE).phase is Phase.WAIT
         shown.instead = lambda line: refused(403) if "/nodes?" in line else None
         run._confirm_after = 0.0
         with pytest.raises(PermissionDeniedError, match="permission missing: list nodes"):
             run._confirmed(DONE)
-        run._cache.stop()
 
 
 def test_a_second_read_ends_at_the_deadline() -> None:
     """A server that hangs does not hold up the report, and a success that no second read confirmed is none."""
-    with serving(shown := Shown(cluster())) as server:
-        run, settings = runner(server), Settings()
-        run._cache.start()
-        until(run._loop.observe, "all is read")
+    settings = Settings()
+    with serving(shown := Shown(cluster())) as server, reading(server) as run:
         run._job = Job(JOB, server.api.now() - settings.timeout + margin(settings) + timedelta(seconds=2))
         shown.instead = lambda line: None if "watch=" in line else SILENT
         with bounded():
             assert run._confirmed(DONE).phase is Phase.WAIT
         until(lambda: run._left <= 0, "the time is up")
         assert run._confirmed(DONE).phase is Phase.DEADLINE
-        run._cache.stop()
 
 
 def test_an_end_that_is_not_confirmed_opens_no_gate() -> None:
@@ -271,11 +254,8 @@ def test_an_end_that_is_not_confirmed_opens_no_gate() -> None:
             return None
         return None if not phases else refused(503)
 
-    with serving(shown, wrote) as server:
-        run = runner(server)
+    with serving(shown, wrote) as server, reading(server) as run:
         run._status_object = StatusObject(server.api, "ns", "it-status")
-        run._cache.start()
-        until(run._loop.observe, "all is read")
         run._confirm_after = time.monotonic() + 0.5
         shown.instead = second
         with ThreadPoolExecutor() as pool:
@@ -283,7 +263,6 @@ def test_an_end_that_is_not_confirmed_opens_no_gate() -> None:
             until(lambda: phases, "the first state is written")
             lists["confirmed"] = True
             run.show_end(outcome.result(PATIENCE))
-        run._cache.stop()
     assert phases == ["Progressing", "Succeeded"]
 
 
@@ -356,20 +335,3 @@ def test_an_error_has_its_reason_and_exit_code(error: HookError | TerminatedErro
     """As documented: the Job tries again after 1 and 143, and not after 3."""
     ended = cli._outcome_of(error, None)
     assert (ended.decision.phase, ended.decision.reason, ended.exit_code) == (Phase.FAIL, reason, code)
-
-
-def test_the_end_is_written_to_the_status_object() -> None:
-    """A run without a result is Unknown, because the Job tries again. A refusal does not fail a run."""
-    for answer, code, phase in ((told(kind="ConfigMap"), 0, "Succeeded"), (told(kind="ConfigMap"), 1, "Unknown"),
-                                (refused(403), 0, "Succeeded")):  # fmt: skip
-        bodies: list[bytes] = []
-
-        def wrote(_line: str, body: bytes) -> Said:
-            bodies.append(body)
-            return answer
-
-        with serving(Shown(cluster()), wrote=wrote) as server:
-            run = runner(server, Settings(timeout=Duration(seconds=1)))
-            run._status_object = StatusObject(server.api, "ns", "it-status")
-            run.show_end(Outcome(DONE, code))
-        assert {phase} == {json.loads(body)["data"]["phase"] for body in bodies}, (answer, code)

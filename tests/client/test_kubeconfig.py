@@ -15,7 +15,6 @@ from tests.client import access
 from tests.client.access import connected
 from tests.client.certificates import Authority, server_side
 from tests.client.server import GRANTED, serving
-from tests.process.program import run
 
 WHOLE: Final = (
     "clusters: [{name: k, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n"
@@ -25,8 +24,6 @@ CONTENTS: Final[dict[str | bytes, str]] = {
     "": "current-context is not set",
     "null": "current-context is not set",
     "- a": "Expected `object`, got `array`",
-    "text": "Expected `object`, got `str`",
-    "1: {}": "Expected `str`",
     "{[": "it is not valid YAML",
     "a: &a [*a]": "nested too deeply",
     "[" * 3000: "nested too deeply",
@@ -34,8 +31,6 @@ CONTENTS: Final[dict[str | bytes, str]] = {
     b"users: \xff\xfe": "'utf-8' codec can't decode byte 0xff",
     "users: [{name: u, user: {token: !!bool foo}}]": "it is not valid YAML",
     "users: [{name: u, user: {token: !!timestamp foo}}]": "it is not valid YAML",
-    "users: [{name: u, user: {token: !!int ''}}]": "it is not valid YAML",
-    "users: [{name: u, user: {token: !!float x}}]": "it is not valid YAML",
     "users: [{name: u, user: {token: !!python/none x}}]": "it is not valid YAML",
     "? [a]\n: b": "it is not valid YAML",
     "a: b\npassword: @secret": "it is not valid YAML: line 2, column 11",
@@ -47,11 +42,7 @@ CONTENTS: Final[dict[str | bytes, str]] = {
     "users: [{name: u}, {name: u}]": "users: two of them have the name 'u'",
     "clusters: [{name: k}, {name: k}]": "clusters: two of them have the name 'k'",
     "contexts: [{name: c}, {name: d}, {name: c}]": "contexts: two of them have the name 'c'",
-    "users: [{name: u, user: {token: 5}}]": "Expected `str`, got `int` - at `$.users[0].user.token`",
     "users: [{name: u, user: {as-groups: [null]}}]": "Expected `str`, got `null` - at `$.users[0].user.as-groups[0]`",
-    "users: {}": "at `$.users`",
-    "users: [{user: {}}]": "missing required field `name`",
-    "contexts: [{name: c, context: x}]": "at `$.contexts[0].context`",
     f"{WHOLE}current-context: gone": "context 'gone' does not exist",
     WHOLE.replace("user: u}", "user: gone}"): "context 'c': user 'gone' does not exist",
     WHOLE.replace("cluster: k,", "cluster: gone,"): "context 'c': cluster 'gone' does not exist",
@@ -106,15 +97,6 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path: Path, monkeypatch: p
         client.connect("", "", "/nonexistent")
 
 
-def test_commands_end_with_the_sentence(tmp_path: Path) -> None:
-    """Exit 2, which no deployment tool tries again, on one line."""
-    for content in ("users: [{name: u, user: {token: !!bool foo}}]", WHOLE.replace("127.0.0.1:1", "127.0.0.1:x")):
-        (tmp_path / "kubeconfig").write_text(content)
-        for command in ("run", "controller", "status"):
-            done = run(tmp_path, command, f"--kubeconfig={tmp_path}/kubeconfig")
-            assert (done.code, done.err.count("\n"), "Traceback" in done.said) == (2, 1, False), (command, done.said)
-
-
 def test_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one counts for each name. Those that do not exist are skipped, unless one of them is named alone."""
     first, second = tmp_path / "first", tmp_path / "second"
@@ -136,9 +118,10 @@ def test_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert client.connect("~/.kube/config", "", "/nonexistent").host == "http://127.0.0.1:1"
 
 
-def test_paths_are_relative_to_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_relative_to_their_file(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Wherever the program was started, and whichever file of several has them."""
-    authority = Authority(tmp_path)
     pair = authority.sign(subject="someone")
     inner = tmp_path / "inner"
     inner.mkdir()

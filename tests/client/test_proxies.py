@@ -180,9 +180,10 @@ def proxying(greet: Greeting, target: int, tls: ssl.SSLContext | None = None) ->
 
 
 @pytest.mark.parametrize("scheme", ["http", "socks5", "socks5h", "SOCKS5"])
-def test_requests_go_through_a_proxy(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_go_through_a_proxy(
+    scheme: str, tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It looks up the server's name, gets the account in its URL, and the server's certificate is verified as ever."""
-    authority = Authority(tmp_path)
     greet = http if scheme == "http" else socks
     trusted = f"certificate-authority: {authority.certificate}"
     with (
@@ -203,9 +204,8 @@ def test_requests_go_through_a_proxy(scheme: str, tmp_path: Path, monkeypatch: p
         assert len(server.asked) == 2
 
 
-def test_a_pod_uses_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_uses_a_proxy(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     """The variables of the pod name it, unless NO_PROXY has the API server."""
-    authority = Authority(tmp_path)
     with (
         serving(GRANTED, tls=server_side(authority.sign("IP:10.255.255.1"))) as server,
         proxying(socks, server.port) as (port, wanted),
@@ -217,10 +217,9 @@ def test_a_pod_uses_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert len(wanted) == 1
 
 
-def test_a_proxy_may_speak_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_may_speak_tls(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its certificate is verified by the system's authorities, as strictly as that of an API server."""
     theirs = Authority(tmp_path, {"keyUsage": ""})
-    authority = Authority(tmp_path)
     field = f"certificate-authority: {authority.certificate}"
     with (
         serving(GRANTED, tls=server_side(authority.sign(f"DNS:{NAME}"))) as server,

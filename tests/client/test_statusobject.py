@@ -110,15 +110,6 @@ def test_it_holds_the_state_as_text(scene: Scene) -> None:
     assert scene.there.data["phase"] == "Unknown"
 
 
-def test_a_run_without_anything_to_protect_names_no_driver(scene: Scene) -> None:
-    """A gate that waits for a version does not open."""
-    scene.show(decision())
-    data = scene.show(decision(Phase.SKIP))
-    assert [data[key] for key in ("driverVersion", "operatorChartVersion", "observedGeneration")] == ["", "", ""]
-    scene.writer.end(decision(Phase.SKIP), UNKNOWN)
-    assert scene.there.data["driverVersion"] == ""
-
-
 def test_it_shows_no_pods_that_are_not_known(scene: Scene) -> None:
     """It has their number and the first ten names, and neither once they cannot be read any more."""
     pods = [AffectedPod("team", f"train-{number}", str(number), "gpu-0", LATER, ()) for number in range(11)]

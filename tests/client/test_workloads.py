@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Final
 
@@ -21,7 +20,8 @@ from hook.run.workloads import WorkloadObserver, as_json, as_lines
 from hook.settings import AffectedWorkloads, Settings
 from tests.client.controller import state
 from tests.client.fixtured import Shown
-from tests.client.server import PATIENCE, Said, refused, serving, until
+from tests.client.server import GRANTED, PATIENCE, refused, serving, until
+from tests.client.test_events import Heard
 from tests.client.test_job import ended, runner
 from tests.fixtures import workloads as objects
 from tests.fixtures.cluster import cluster
@@ -29,20 +29,6 @@ from tests.fixtures.objects import Object, R, at
 
 CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
 POD: Final = AffectedPod("team", "train", "train-uid", "gpu-0", at(5), ("train-gpu",))
-
-
-class Heard:
-    """Keeps the kind of object that each Event is about, and its message."""
-
-    def __init__(self) -> None:
-        """Hear nothing yet."""
-        self.told: list[tuple[str, str]] = []
-
-    def wrote(self, _line: str, body: bytes) -> Said:
-        """Grant an Event. Only the first of a fact names its object."""
-        event = json.loads(body)
-        self.told.append((event.get("involvedObject", {}).get("kind", ""), event["message"]))
-        return Said(200, b'{"kind": "Event"}')
 
 
 def held() -> list[Object]:
@@ -165,7 +151,7 @@ def test_table_and_json_are_bounded() -> None:
 def test_a_controller_reports_affected_pods_when_there_is_one_more(caplog: pytest.LogCaptureFixture) -> None:
     """In one Event on its Deployment. A pod that ended, or that cannot be read for a moment, is no reason."""
     heard = Heard()
-    with serving(Said(200, b'{"kind": "Event"}'), heard.wrote) as server:
+    with serving(GRANTED, heard.wrote) as server:
         recorder = EventRecorder(server.api, "leader", silent=False)
         owner = ObjectReference("apps/v1", "Deployment", "gpu-operator", "post-controller", "deployment-uid")
         reporter = StateReporter(ProgressReporter(recorder, owner), GPU_OPERATOR)
@@ -176,7 +162,8 @@ def test_a_controller_reports_affected_pods_when_there_is_one_more(caplog: pytes
         ):  # fmt: skip
             reporter.report(replace(state(), affected=affected), [])
             recorder.flush(PATIENCE)
-    found = [(kind, message) for kind, message in heard.told if "old driver" in message]
-    assert [kind for kind, _message in found] == ["Deployment", "", ""]
+    found = [(about, message) for about, message in heard.events if "old driver" in message]
+    # Only the first Event of a fact names its object.
+    assert [about.get("kind") for about, _message in found] == ["Deployment", None, None]
     assert [message.partition(" ")[0] for _kind, message in found] == ["1", "2", "2"]
     assert len([record for record in caplog.messages if "old driver" in record]) == 3
