@@ -372,18 +372,6 @@ def test_an_outage_after_the_first_list_ends_nothing() -> None:
 # The second read.
 
 
-def test_a_second_read_shows_what_a_watch_does_not() -> None:
-    """Changed, vanished and new objects. A view that is equal is the same object: a fleet is in memory once."""
-    again = listed(node("a", "1"), node("c", "9", "x"), version="5")
-    with following(Script([TWO, again])) as (informer, _server):
-        until(lambda: informer.synced, "it is listed")
-        first, _second = informer.views()
-        views, absent = informer.read_again(retry.FOREVER)
-        assert ([view.name for view in views], absent) == (["a", "c"], False)
-        assert views[0] is first
-        assert names(informer).keys() == {"a", "b"}, "the watch continues from where it was"
-
-
 @pytest.mark.parametrize("said", [SILENT, Said(503), refused(403)])
 def test_a_second_read_ends_in_its_time(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     """It raises what prevented it, and does not outlast the run's deadline."""

@@ -105,7 +105,9 @@ def test_it_holds_the_state_as_text(scene: Scene) -> None:
     assert set(scene.there.managers) == {"helm", "gpu-operator-post"}
     names = {Phase.DONE: "Succeeded", Phase.SKIP: "Skipped", Phase.FAIL: "Failed", Phase.DEADLINE: "TimedOut"}
     for phase, name in names.items():
-        assert scene.show(decision(phase), 5)["phase"] == name
+        data = scene.show(decision(phase), 5)
+        # A gate that waits for a version does not open where there is nothing to protect.
+        assert (data["phase"], bool(data["driverVersion"])) == (name, phase is not Phase.SKIP)
     scene.writer.end(decision(), UNKNOWN, StatusPhase.UNKNOWN)
     assert scene.there.data["phase"] == "Unknown"
 

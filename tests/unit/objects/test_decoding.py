@@ -17,6 +17,7 @@ from hook.objects.decoding import Count, Event, MalformedObjectError, Name, Page
 from tests.fixtures.objects import obj, raw
 
 ROOT: Final = Path(__file__).parents[3]
+LONG: Final = b'{"a": ' + b"9" * 5000 + b"}"
 NESTED: Final = b"[" * 100_000 + b"]" * 100_000
 
 
@@ -29,7 +30,7 @@ NESTED: Final = b"[" * 100_000 + b"]" * 100_000
         (Page, b'{"items": [{"metadata": {"name": "cut'),
         (Page, rb'{"items": [{"metadata": {"name": "\ud800"}}]}'),
         *((Event, body) for body in (b"", b"1", b"{}", b"{", b'{"type": "ADDED"}', b'{"type": 1, "object": {}}')),
-        *((dict[str, Any], body) for body in (b"", b"1", b"[]", b"null", b"{", b'{"a": 1e999}')),
+        *((dict[str, Any], body) for body in (b"", b"1", b"[]", b"null", b"{", b'{"a": 1e999}', LONG, b"NaN")),
     ],
 )
 def test_an_answer_that_no_api_server_gives(shape: Any, body: bytes) -> None:  # noqa: ANN401 - a type
