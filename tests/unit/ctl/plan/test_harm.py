@@ -31,7 +31,6 @@ def found(gates: str, claims: PassthroughClaims = NONE, spec: Object | None = No
     [
         ("DynamicMIG=true,", {}, {Obstacle.PLUGIN_HOLDS_DRIVER, Obstacle.RESTART_DELETES_MIG}),
         ("A=true,NVMLDeviceHealthCheck=True", {}, {Obstacle.PLUGIN_HOLDS_DRIVER}),
-        ("DynamicMIG=", {}, set()),
         ("DynamicMIG=true", EVICTED, {Obstacle.RESTART_DELETES_MIG}),
         ("PassthroughSupport=true", {}, {Obstacle.RESTART_LOSES_GPUS}),
     ],
