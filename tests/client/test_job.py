@@ -38,13 +38,11 @@ from hook.kube.own import Job
 from hook.objects.stacks import STACKS, StackName
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome, Runner
 from hook.run.report import LOST_SECONDS, next_step
-from hook.run.status import Viewer
 from hook.run.statusobject import StatusObject
 from hook.settings import Duration, OnDeadline, Settings
 from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, refused, serving, told, until
-from tests.fixtures.cluster import Cluster, cluster, labelled, stale
-from tests.unit.decide import patches
+from tests.fixtures.cluster import Cluster, cluster, stale
 
 SLICES: Final = "/resourceslices"
 JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "uid")
@@ -81,30 +79,6 @@ def ended(run: Runner) -> Outcome:
     outcome = run.run()
     run._cache.stop()
     return outcome
-
-
-def test_a_failed_node_that_holds_up_others_is_reported_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
-    """In the log of a run that waits, and in status: the upgrade continues only when an administrator has acted."""
-    caplog.set_level("INFO")
-    found = (
-        cluster("a", "b")
-        .change("driver-pod", patches.OUTDATED)
-        .change("node", labelled("b", state="upgrade-required"), "b")
-    )
-    found.change("node", labelled("a", state="upgrade-failed"), "a")
-    held_up = "UpgradeFailed: a; DriverOutdated: b"
-    with serving(Shown(found)) as server, reading(server) as run:
-        seen = run._loop.observe()
-        assert seen is not None
-        run._reporter.last_summary = float("-inf")
-        run._reporter.report(run._loop.decide(seen), timedelta(minutes=1))
-        first, summary = (record.message for record in caplog.records if held_up in record.message)
-        assert first.startswith("waiting (NodesPending): 0 of 2 nodes verified; ")
-        assert summary.startswith("waiting: 0 of 2 nodes verified, timeout in ")
-        viewer = Viewer(server.api, Settings())
-        view = viewer.look()
-        viewer.stop()
-    assert [line for line in view.as_lines() if held_up in line]
 
 
 def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:

@@ -17,7 +17,9 @@ from hook.objects.stacks import GPU_OPERATOR, STACKS
 from hook.run import report
 from hook.run.report import TERMINATION_LIMIT, ProgressReporter, advice, next_step, termination_message
 from tests.client.controller import Recorder, restart
+from tests.fixtures.cluster import cluster, labelled
 from tests.process.program import documented
+from tests.unit.decide import patches
 
 JOB: Final = ObjectReference("batch/v1", "Job", "ns", "job", "uid")
 PLUGIN: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")
@@ -63,6 +65,22 @@ def test_a_summary_has_the_progress(caplog: pytest.LogCaptureFixture, monkeypatc
         ProgressReporter(Recorder(), None).report(pending(LOADING), timedelta(minutes=9))
     summary = "waiting: 0 of 1 nodes verified, timeout in 9m; so it is (1 waiting)"
     assert caplog.messages[-1] == summary
+
+
+def test_a_failed_node_that_holds_up_others_is_reported_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
+    """In the log of a run that waits, and in status: the upgrade continues only when an administrator has acted."""
+    found = cluster("a", "b").change("driver-pod", patches.OUTDATED)
+    found.change("node", labelled("a", state="upgrade-failed"), "a")
+    decision, _memory = found.change("node", labelled("b", state="upgrade-required"), "b").decide()
+    reporter = ProgressReporter(Recorder(), None)
+    reporter.last_summary = float("-inf")
+    with caplog.at_level(logging.INFO):
+        reporter.report(decision, timedelta(minutes=1))
+    held_up = "UpgradeFailed: a; DriverOutdated: b"
+    first, summary = (line for line in caplog.messages if held_up in line)
+    assert first.startswith("waiting (NodesPending): 0 of 2 nodes verified; ")
+    assert summary.startswith("waiting: 0 of 2 nodes verified, timeout in ")
+    assert [line for line in report.ending(decision, []) if held_up in line]
 
 
 def test_a_summary_is_an_event_with_what_the_run_waits_for() -> None:

@@ -8,14 +8,20 @@ from typing import Any, Final
 
 import pytest
 
+from hook.decide.fleet import index
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
+from hook.decide.workloads import Affected
 from hook.kube import leader
 from hook.kube.leader import Lease, Lookup
 from hook.objects.stacks import GPU_OPERATOR, StackName
 from hook.run import status
+from hook.settings import OnManualUpgrade, Settings
 from tests.client.controller import NOW, lease, stale_pod
 from tests.client.server import Said, listed, refused, serving
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
+from tests.fixtures.objects import obj
+from tests.unit.decide import patches
 
 NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
 
@@ -133,3 +139,41 @@ def test_what_no_controller_restarts_is_reported_with_the_reason() -> None:
         assert (words in told, NOTHING_RESTARTS in told) == (True, True), told
     told = advice(STALE, seen=found())  # nothing to delete by hand
     assert ("restarts the plugin. Its log" in told, "delete pod" in told) == (True, False)
+
+
+UNTOLERATED: Final = {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}
+STARTING: Final = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+MANUAL: Final = {"spec": {"driver": {"upgradePolicy": {"autoUpgrade": False}}}}
+BY_HAND: Final = cluster("a").change("driver-pod", patches.OUTDATED).change("policy", MANUAL)
+UNNAMED: Final = obj("plugin-daemonset", {"metadata": {"name": "mine"}})
+
+
+def looked_at(fleet: Cluster, settings: Settings) -> status.View:
+    """Return what one look shows of a fleet."""
+    decision, _memory = fleet.decide(settings)
+    return status.View(LATER, index(fleet.seen(), settings), decision, Affected(), Lookup(LATER))
+
+
+@pytest.mark.parametrize(
+    ("fleet", "wrong"),
+    [
+        pytest.param(cluster("a"), False, id="verified"),
+        pytest.param(cluster("a").change("driver-pod", STARTING), False, id="driver starting"),
+        pytest.param(cluster("a", "b").change("node", labelled("b", skip="true"), "b"), False, id="excluded"),
+        pytest.param(cluster("a", "b").put("plugin-pod", *stale("a").of("plugin-pod")), True, id="one of two stale"),
+        pytest.param(stale("a").change("node", UNTOLERATED), True, id="stale and not tolerated"),
+        pytest.param(
+            stale("a").only("daemonset", obj("driver-daemonset"), UNNAMED), True, id="stale under another name"
+        ),
+        pytest.param(cluster("a").change("node", labelled("a", state="upgrade-failed")), True, id="upgrade failed"),
+    ],
+)
+def test_whether_something_is_wrong(fleet: Cluster, wrong: bool) -> None:
+    """A plugin is stale or a node has failed. What is in progress is not wrong."""
+    assert looked_at(fleet, Settings()).wrong is wrong
+
+
+@pytest.mark.parametrize("declared", OnManualUpgrade)
+def test_an_upgrade_by_hand_is_wrong_if_the_settings_say_so(declared: OnManualUpgrade) -> None:
+    """Then each node waits for an administrator."""
+    assert looked_at(BY_HAND, Settings(on_manual_upgrade=declared)).wrong is (declared is OnManualUpgrade.FAIL)
