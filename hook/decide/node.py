@@ -524,6 +524,12 @@ def just_crashed(pod: Pod, now: datetime) -> str:
     return ""
 
 
+def is_timed(view: NodeView, now: datetime) -> bool:
+    """Return whether a plugin restarted a moment ago, or will have: the clock of its node may be ahead."""
+    containers = (container for pod in view.plugin_pods for container in pod.containers if container.restarts)
+    return any(each.started_at and now - each.started_at < STEADY_AFTER_CRASHES for each in containers)
+
+
 def _publishes(pod: Pod, publisher: str) -> bool:
     """Return whether a pod publishes devices, with the version of the driver."""
     return any(container.name == publisher for container in pod.containers)

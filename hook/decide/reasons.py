@@ -38,8 +38,6 @@ class Trait(Enum):
     """The node fails, but may recover: a run waits first, ``status`` reports the failure at once."""
     PLUGIN_DOWN = auto()
     """The plugin does not publish or prepare devices: it is starting, or has failed."""
-    TIMED = auto()
-    """The state may end with time alone, without a change in the cluster."""
     PASSING = auto()
     """The state normally lasts seconds, so it is logged at debug level only."""
 
@@ -354,7 +352,6 @@ class Reason(Row):
     PLUGIN_NOT_READY = row(
         "PluginNotReady",
         "The plugin's pod is not Ready, or crashed a moment ago.",
-        Trait.TIMED,
         Trait.PLUGIN_DOWN,
         look=_LOGS,
     )

@@ -109,6 +109,8 @@ class Evaluation:
     now: datetime
     records: Mapping[Key, Record]
     """The records that were known."""
+    timed: frozenset[str]
+    """Nodes whose statuses may change with time alone."""
 
     def holds(self, context: Context, now: datetime) -> bool:
         """Return whether the statuses of nodes about which nothing changed are still true."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.decide import end, moments
 from hook.decide.fleet import Fleet, context_of, views_of
-from hook.decide.node import evaluate_node, is_up
+from hook.decide.node import evaluate_node, is_timed, is_up
 from hook.decide.reasons import Reason, Trait
 from hook.decide.record import Evaluation, Memory, Timers, compared
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Patience, Phase
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from hook.decide.fleet import NodeView
     from hook.decide.record import Key, Record
     from hook.decide.result import Blocker
     from hook.objects import Snapshot
@@ -148,30 +149,25 @@ def evaluate(
 
     `changed` are the nodes whose objects changed; None if they are not known. Then all nodes are evaluated, as they are
     if something changed that applies to all of them, or if the clock went back. The evaluation of a node is a pure
-    function of what applies to all nodes, of the objects and records on it, and of the time if its reason is timed.
+    function of what applies to all nodes, of the objects and records on it, and of the time if it is timed.
     So both ways lead to the same statuses.
     """
     context, before = context_of(snapshot, settings), memory.evaluation
     names: set[str] | None = None
     if before is not None and changed is not None and before.holds(context, now):
-        names = {*changed, *_timed(before), *_recorded_since(before.records, memory.records)}
+        names = {*changed, *before.timed, *_recorded_since(before.records, memory.records)}
     views = views_of(snapshot, context, names, memory.eligible)
     statuses = {name: evaluate_node(view, context, memory, now) for name, view in views.items()}
+    timed = _timed(views, now)
     if before is not None and names is not None:
         views = _replaced(before.fleet.nodes, views, names)
         statuses = _replaced(before.statuses, statuses, names)
-    return Evaluation(Fleet(context, views, snapshot), statuses, now, memory.records)
+    return Evaluation(Fleet(context, views, snapshot), statuses, now, memory.records, timed)
 
 
-def _timed(before: Evaluation) -> set[str]:
-    """Return the nodes whose status may change with the time alone."""
-    verified = Reason.VERIFIED  # as most of a large fleet are
-    return {
-        status.node
-        for statuses in before.statuses.values()
-        for status in statuses
-        if status.reason is not verified and Trait.TIMED in status.reason.traits
-    }
+def _timed(views: Mapping[str, NodeView], now: datetime) -> frozenset[str]:
+    """Return the nodes whose statuses may change with time alone. Each was evaluated now, as all timed ones are."""
+    return frozenset(name for name, view in views.items() if is_timed(view, now))
 
 
 def _replaced(before: Mapping[str, Value], again: Mapping[str, Value], names: AbstractSet[str]) -> dict[str, Value]:

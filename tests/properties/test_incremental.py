@@ -204,7 +204,7 @@ def befall(data: st.DataObject, course: Course) -> None:
         course.watches.drop(data.draw(st.sampled_from(ON_NODES)))
     elif what == "crash" and cluster.of("plugin-pod"):
         number = data.draw(st.integers(0, len(cluster.of("plugin-pod")) - 1))
-        crash(course, number, data.draw(st.sampled_from((-5, 3, 70, 70))))
+        crash(course, number, data.draw(st.sampled_from((-70, -5, 3, 70, 70))))
     elif what == "back":
         course.found = course.scene.changed()
     elif parts:
@@ -303,6 +303,13 @@ def _time_passes(course: Course) -> None:
     course.now += timedelta(seconds=90)
 
 
+def _time_of_a_crash_comes(course: Course) -> None:
+    """Let a node's clock be ahead by more than the time that a plugin must run after a crash."""
+    crash(course, 0, -100)
+    course.decide()
+    course.now += timedelta(seconds=110)
+
+
 def _clock_goes_back(course: Course) -> None:
     crash(course, 0, 90)
     course.decide()
@@ -374,7 +381,10 @@ INPUTS: Final[dict[str, tuple[str, Callable[[Course], object], object, str, obje
         "done", lambda course: course.found.change("policy", {"spec": {"driver": {"version": "999.1.1"}}}),
         Context, "__eq__", lambda *_contexts: True,
     ),
-    "time": ("done", _time_passes, run, "_timed", lambda _before: set()),
+    "time": ("done", _time_passes, run, "_timed", lambda _views, _now: frozenset()),
+    "time of a node that is ahead": (
+        "done", _time_of_a_crash_comes, run, "_timed", lambda _views, _now: frozenset(),
+    ),
     "clock": ("done", _clock_goes_back, Evaluation, "holds", _ever),
     "record of a restart": ("stale", _is_recorded_late, run, "_recorded_since", lambda *_records: set()),
 }  # fmt: skip
