@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -95,8 +96,12 @@ def _patched(folder: Path, text: str, *names: str) -> str:
     """Return a file after patches that fit exactly, whatever is above it."""
     file = folder / "patched"
     file.write_text(text)
+    # Outside of a repository, because git ignores files that are above the current folder of one.
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
     for name in names:
-        subprocess.run(["patch", "--fuzz=0", file, KIT / "patches" / name], check=True, stdout=subprocess.DEVNULL)
+        hunks = (KIT / "patches" / name).read_text().partition("@@")[2]
+        change = f"--- a/patched\n+++ b/patched\n@@{hunks}"
+        subprocess.run(["git", "apply", "-"], cwd=folder, env=environment, input=change, text=True, check=True)
     return file.read_text()
 
 
