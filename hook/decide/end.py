@@ -51,7 +51,7 @@ def no_driver(context: Context) -> Blocker | None:
 
 def _no_plugin(context: Context) -> Blocker | None:
     plugins, settings = context.plugins, context.settings
-    if plugins.named or plugins.unnamed:
+    if plugins.named or plugins.unnamed or plugins.idle:
         return None
     if plugins.operator_managed:
         return _operator_managed(context)
@@ -420,7 +420,9 @@ def _cordoned(fleet: Fleet, statuses: Sequence[NodeStatus]) -> list[str]:
 
 
 def about_names(context: Context) -> Iterator[str]:
-    """Yield a warning about each driver client in the settings that is not refreshed."""
+    """Yield a warning about each plugin that is not in the settings, and each driver client that is not refreshed."""
+    for idle in context.plugins.idle:
+        yield f"{idle} looks like a DRA kubelet plugin but is not in plugin.names; it wants no pods now"
     for missing in context.plugins.missing:
         yield f"no DaemonSet that may be restarted matches the driver client {missing}"
 

@@ -60,7 +60,9 @@ class Plugins:
     named: tuple[DaemonSet, ...]
     """Their stale pods are restarted."""
     unnamed: tuple[DaemonSet, ...]
-    """They look like a plugin but are not in plugin.names."""
+    """They look like a plugin but are not in plugin.names, and want pods, or may want some in a moment."""
+    idle: tuple[DaemonSet, ...]
+    """The same, but they want no pods, so they hold no driver."""
     operator_managed: tuple[DaemonSet, ...]
     """The operator restarts them."""
     kinds: Mapping[str, PluginKind]
@@ -318,9 +320,12 @@ def find_plugins(daemonsets: Iterable[DaemonSet], settings: Settings) -> Plugins
     further = [ds for ds in others if ds not in plugins and any(_matches(ds, client) for client in wanted)]
     kinds = {ds.uid: stack.plugin for ds in plugins}
     kinds |= {ds.uid: stack.plugin if _looks_like(ds, stack.plugin) else OTHER_PLUGIN for ds in further}
+    unnamed = [ds for ds in inside if ds.uid not in kinds and _looks_like(ds, stack.plugin)]
+    idle = tuple(ds for ds in unnamed if ds.observed and not ds.desired)
     return Plugins(
         named=(*plugins, *further),
-        unnamed=tuple(ds for ds in inside if ds.uid not in kinds and _looks_like(ds, stack.plugin)),
+        unnamed=tuple(ds for ds in unnamed if ds not in idle),
+        idle=idle,
         operator_managed=tuple(managed),
         kinds=kinds,
         missing=tuple(client for client in wanted if not any(_matches(ds, client) for ds in (*plugins, *further))),

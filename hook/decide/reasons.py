@@ -425,8 +425,8 @@ class Reason(Row):
     UNNAMED_PLUGIN = row(
         "UnnamedPlugin",
         "A DaemonSet looks like a DRA kubelet plugin but is not in plugin.names, so this program does not restart "
-        "its pods. It fails the run at once. Set plugin.names to the names of all plugins: the value replaces the "
-        "default names.",
+        "its pods. It fails the run at once, unless it wants no pods. Set plugin.names to the names of all plugins: "
+        "the value replaces the default names.",
         look=_DAEMON_SETS,
     )
     OPERATOR_ROLLING_OUT = row(

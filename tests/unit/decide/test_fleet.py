@@ -502,6 +502,24 @@ def test_a_plugin_under_an_unknown_name_fails_a_run_at_once() -> None:
         assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason), given.driver_clients
 
 
+def test_a_plugin_under_an_unknown_name_that_wants_no_pods_is_a_warning() -> None:
+    """It holds no driver. Once it wants some, or if its controller has not counted them, it fails the run."""
+    for status, outcome in (
+        ("status: {desiredNumberScheduled: 0}", (Phase.DONE, Reason.NOTHING_STALE, True)),
+        ("status: {desiredNumberScheduled: 0, observedGeneration: 0}", (Phase.FAIL, Reason.UNNAMED_PLUGIN, False)),
+        ("status: {desiredNumberScheduled: 1}", (Phase.FAIL, Reason.UNNAMED_PLUGIN, False)),
+    ):
+        idle = obj("plugin-daemonset", f"{{metadata: {{name: mine, uid: mine}}, {status}}}")
+        decision, _memory = cluster().put("daemonset", idle).decide()
+        warned = any("mine looks like" in warning for warning in decision.warnings)
+        assert outcome == (decision.phase, decision.reason, warned), status
+    # The only plugin: the run is not skipped, because it may want pods before the run ends.
+    alone = cluster().drop("plugin-pod").change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
+    decision, _memory = alone.change("daemonset", "status: {desiredNumberScheduled: 0}", "mine-kubelet-plugin").decide()
+    assert (Phase.DONE, Reason.NOTHING_STALE) == (decision.phase, decision.reason)
+    assert "it wants no pods now" in " ".join(decision.warnings)
+
+
 @pytest.mark.parametrize(
     ("name", "patch", "loads"),
     [
