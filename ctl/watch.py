@@ -54,6 +54,6 @@ def _fitting(lines: list[str]) -> list[str]:
     """Cut lines to the size of the terminal. The table comes first, so its beginning is what stays."""
     columns, rows = shutil.get_terminal_size()
     lines = [line for text in lines for line in text.splitlines()]
-    left_out = len(lines) - (rows - 1)
-    shown = lines if left_out <= 0 else [*lines[: rows - 2], f"({left_out + 1} more lines)"]
+    room = max(rows - 2, 0)
+    shown = lines if len(lines) < rows else [*lines[:room], f"({len(lines) - room} more lines)"]
     return [shortened(line, columns) for line in shown]

@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from ctl.plan.harm import PASSTHROUGH
+from ctl.watch import _fitting
 from devcluster import binaries
 from hook import __version__
 from tests.client.fixtured import Shown, showing
@@ -177,6 +178,19 @@ def test_a_terminal_shows_one_view(tmp_path: Path) -> None:
     assert "0 of 1 nodes verified" in view[0]
     assert "Stale" in "".join(view)
     assert all(len(line) <= 40 for line in view)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [(4, ["a", "b", "c"]), (3, ["a", "(2 more lines)"]), (2, ["(3 more lines)"]), (1, ["(3 more lines)"])],
+)
+def test_a_view_fits_into_a_terminal_of_any_height(
+    rows: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last row is for the cursor."""
+    monkeypatch.setenv("LINES", str(rows))
+    monkeypatch.setenv("COLUMNS", "40")
+    assert _fitting(["a", "b\nc"]) == expected
 
 
 @pytest.mark.parametrize(
