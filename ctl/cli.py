@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, Final, TextIO
+from pathlib import Path
+from typing import Any, Final
 
 import click
 import msgspec
@@ -17,8 +18,9 @@ from ctl.reading import passthrough_claims, removed_pods
 from ctl.watch import watch
 from hook import __version__
 from hook.cli import EXIT_CODE, OUTPUTS, ending, opened, show
-from hook.errors import SettingsError
+from hook.errors import OutputError, SettingsError
 from hook.flags import KUBECONFIG, VERBOSE, WHAT, DurationType, flags
+from hook.log import write
 from hook.run.status import Viewer, read_cache
 
 PROGRAM: Final = "kubectl gpu-operator-post"
@@ -83,7 +85,7 @@ def status(**values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
             watch(viewer)
         view = viewer.look()
         viewer.stop()
-    show(view, values)
+        show(view, values)
 
 
 @main.command(
@@ -91,18 +93,33 @@ def status(**values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
     epilog=examples("report > report.html", "report --stack=network -o network.html"),
 )
 @click.option(
-    "-o", "--output", type=click.File("w", "utf-8"), default="-", help="File to write; default: standard output."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    default="-",
+    help="File to write; default: standard output.",
 )
 @flags(COMMON)
-def report(output: TextIO, **values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
+def report(output: str, **values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
     """Write one page of HTML, without other files: nodes, timelines, affected pods, and what to do."""
     with ending():
         api, settings = opened(values)
         viewer = Viewer(api, settings)
         view = viewer.look()
         viewer.stop()
-        claims = passthrough_claims(api, view.fleet.snapshot)
-    output.write(page(view, claims) + "\n")
+        html = page(view, passthrough_claims(api, view.fleet.snapshot))
+        if output == "-":
+            write(html)
+        else:
+            _write_file(Path(output), f"{html}\n")
+
+
+def _write_file(file: Path, text: str) -> None:
+    """Write a file. Raises OutputError."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(str(file), error) from None
 
 
 @main.command(
@@ -126,5 +143,5 @@ def plan(**values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
         snapshot = cache.snapshot()
         pods, claims = removed_pods(api, settings, snapshot), passthrough_claims(api, snapshot)
         made = make_plan(snapshot, settings, api.now(), Options(values["target_window"], pods, claims))
-    as_json = values["output"] == "json"
-    click.echo(json.dumps(msgspec.to_builtins(made), indent=2) if as_json else "\n".join(table(made)))
+        as_json = values["output"] == "json"
+        write(json.dumps(msgspec.to_builtins(made), indent=2) if as_json else "\n".join(table(made)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from ctl.plan.plan import remaining_seconds
 from hook.decide.result import headline
 from hook.format import as_text, shortened
+from hook.log import write
 from hook.run import report, workloads
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ def watch(viewer: Viewer) -> NoReturn:
     before: tuple[str, ...] = ()
     while True:
         view = viewer.look()
-        if sys.stdout.isatty():
-            _print(CLEAR + "\n".join(_fitting([f"{_progress(view)}, Ctrl-C ends it", *view.as_lines()])))
+        if sys.stdout is not None and sys.stdout.isatty():
+            write(CLEAR + "\n".join(_fitting([f"{_progress(view)}, Ctrl-C ends it", *view.as_lines()])))
         elif (summary := _summary(view)) != before:
-            _print("\n".join([_progress(view), *view.as_lines(), ""]))
+            write("\n".join([_progress(view), *view.as_lines(), ""]))
             before = summary
         viewer.wait()
 
@@ -43,11 +44,6 @@ def _summary(view: View) -> tuple[str, ...]:
     """Return what changes only if the fleet changes."""
     tables = (report.table(view.decision), *workloads.as_lines(view.affected))
     return *tables, headline(view.decision), "out of sync" if view.problem else ""
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 def _fitting(lines: list[str]) -> list[str]:

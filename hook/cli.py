@@ -28,11 +28,10 @@ from hook.errors import (
     UntrustedError,
 )
 from hook.flags import CONTROLLER, LOGGING, NAMESPACE, POD, RUN, WHAT, WHERE, flags, settings_of
-from hook.format import printable
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
 from hook.kube.own import own_job
-from hook.log import configure, end_on_signals, ignore_signals
+from hook.log import complain, configure, end_on_signals, ignore_signals, settle, write
 from hook.objects.stacks import STACKS
 from hook.run import report, workloads
 from hook.run.job import EXIT_FAILED, Outcome, Runner
@@ -104,11 +103,13 @@ def _start(
     try:
         settings = settings_of(values, controller=controller)
         configure(settings.log_format, settings.log_level, sys.stdout)
-        sys.exit(command(connect(values), settings, values))
+        code = command(connect(values), settings, values)
     except SettingsError as error:
         _give_up(error, values["termination_log"])
     except TerminatedError as error:
-        sys.exit(error.exit_code)
+        code = error.exit_code
+    settle()
+    sys.exit(code)
 
 
 @main.command(short_help="Show the state of each node.")
@@ -123,7 +124,7 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
         viewer = Viewer(*opened(values))
         view = viewer.look()
         viewer.stop()
-    show(view, values)
+        show(view, values)
 
 
 def opened(values: Mapping[str, Any]) -> tuple[Api, Settings]:
@@ -134,8 +135,8 @@ def opened(values: Mapping[str, Any]) -> tuple[Api, Settings]:
 
 
 def show(view: View, values: Mapping[str, Any]) -> NoReturn:
-    """Print a view, and exit: with the code for scripts, if that is asked for."""
-    click.echo(view.shown(values["output"]))
+    """Print a view, and exit: with the code for scripts, if that is asked for. Raises OutputError."""
+    write(view.shown(values["output"]))
     sys.exit(EXIT_FAILED if values["exit_code"] and view.wrong else 0)
 
 
@@ -145,7 +146,7 @@ def ending() -> Iterator[None]:
     try:
         yield
     except HookError as error:
-        click.echo(f"Error: {printable(str(error))}", err=True)
+        complain(error)
         sys.exit(_exit_code(error))
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
@@ -177,14 +178,17 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     ignore_signals()
     cache.stop()
     affected = runner.workloads.affected if runner else NOTHING
-    _report(outcome, runner.restarted if runner else 0, settings, values, affected)
+    restarted = runner.restarted if runner else 0
+    # First, because the process may be killed meanwhile.
+    _show_result(outcome, restarted, settings, values)
     if runner is not None:
-        # Last, because it may take a moment. After a SIGTERM the kubelet waits for the end of the process.
         runner.show_end(outcome)
         if stopped:
             runner.stop_events()
         else:
             runner.report_end(outcome.decision)
+    # Last, because standard output may be a full disk, or a pipe that is not read.
+    _report(outcome, restarted, settings, affected)
     return outcome.exit_code
 
 
@@ -214,7 +218,9 @@ def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         outcome = _outcome_of(error, started.last if started else None)
         if isinstance(error, TerminatedError):
             outcome = replace(outcome, decision=_stopped(outcome.decision))
-    _report(outcome, started.restarted if started else 0, settings, values)
+    restarted = started.restarted if started else 0
+    _show_result(outcome, restarted, settings, values)
+    _report(outcome, restarted, settings)
     return outcome.exit_code
 
 
@@ -232,19 +238,21 @@ def _own_namespace(values: Mapping[str, Any]) -> str:
         return "default"
 
 
-def _report(
-    outcome: Outcome, restarted: int, settings: Settings, values: Mapping[str, Any], affected: Affected = NOTHING
-) -> None:
-    """Write the termination message first, because the process may be killed while it logs."""
+def _show_result(outcome: Outcome, restarted: int, settings: Settings, values: Mapping[str, Any]) -> None:
+    """Write the termination message."""
+    message = report.termination_message(outcome.decision, outcome.exit_code, restarted, STACKS[settings.stack])
+    _write_termination_message(message, values["termination_log"])
+
+
+def _report(outcome: Outcome, restarted: int, settings: Settings, affected: Affected = NOTHING) -> None:
+    """Write the result to standard output."""
     decision, stack = outcome.decision, STACKS[settings.stack]
-    _write_termination_message(
-        report.termination_message(decision, outcome.exit_code, restarted, stack), values["termination_log"]
-    )
     facts: dict[str, Any] = {}
     if settings.log_format is LogFormat.JSON:
         facts = {"report": {**report.as_json(decision), "affectedWorkloads": workloads.as_json(affected)}}
     elif rows := report.table(decision):
-        click.echo(rows)
+        with contextlib.suppress(OSError):
+            click.echo(rows)
     for warning in (*decision.warnings, *workloads.summary(affected)):
         log.warning("%s", warning)
     log.log(logging.ERROR if decision.unhappy else logging.INFO, "%s", headline(decision), extra={"facts": facts})
@@ -272,7 +280,7 @@ def _exit_code(error: HookError | TerminatedError) -> int:
 
 def _give_up(error: SettingsError, termination_log: str) -> NoReturn:
     """End with a usage error before any request to the cluster."""
-    click.echo(f"Error: {printable(str(error))}", err=True)
+    complain(error)
     _write_termination_message(json.dumps({"phase": Phase.FAIL, "message": str(error)}), termination_log)
     sys.exit(EXIT_USAGE)
 

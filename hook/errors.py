@@ -3,6 +3,7 @@
 TerminatedError               stopped by SIGTERM or Ctrl-C (exit 143 or 130)
 HookError
 ├── SettingsError             an invalid flag or kubeconfig: no request was sent (exit 2)
+├── OutputError               standard output, or the file for it, cannot be written (exit 1)
 ├── LeaseLostError            another controller may be active: stop writing (exit 1)
 └── ApiError                  the API server refused, or did not answer (exit 1)
     ├── UntrustedError        the server's certificate is refused: no retry helps (exit 1)
@@ -33,6 +34,13 @@ class HookError(Exception):
 
 class SettingsError(HookError):
     """A flag, environment variable or kubeconfig that cannot work."""
+
+
+class OutputError(HookError):
+    """A full disk, or an output that is closed."""
+
+    def __init__(self, name: str, error: OSError) -> None:
+        super().__init__(f"cannot write to {name}: {error.strerror}")
 
 
 class LeaseLostError(HookError):

@@ -1,14 +1,18 @@
-"""Log formats, text that is safe to print, and signal handling."""
+"""Log formats, what is written to standard output, and signal handling."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import logging
+import os
 import signal
+import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
-from hook.errors import TerminatedError
+from hook.errors import OutputError, TerminatedError
 from hook.format import LONGEST_LINE, printable, shortened
 from hook.settings import LogFormat
 
@@ -16,6 +20,18 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from hook.settings import LogLevel
+
+
+OUTPUT: Final = "standard output"
+
+
+class Handler(logging.StreamHandler[TextIO]):
+    """Writes log lines to a stream. A line that the stream does not take is lost, and the program continues."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of logging
+        """Report an error of the program, but not that the stream is closed or its disk is full."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
 
 
 class PeopleFormatter(logging.Formatter):
@@ -46,10 +62,47 @@ class JsonFormatter(logging.Formatter):
 
 def configure(log_format: LogFormat, level: LogLevel, stream: TextIO) -> None:
     """Send the program's log lines to a stream; libraries log warnings and errors only."""
-    handler = logging.StreamHandler(stream)
+    handler = Handler(stream)
     handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else PeopleFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("hook").setLevel(level.upper())
+
+
+def write(text: str) -> None:
+    """Write a text to standard output at once. Raises OutputError."""
+    if sys.stdout is None:  # as Python shows a file descriptor that was closed before the start
+        raise OutputError(OUTPUT, OSError(errno.EBADF, os.strerror(errno.EBADF)))
+    _put(sys.stdout, f"{text}\n")
+
+
+def complain(error: Exception) -> None:
+    """Write an error to standard error, if that takes it."""
+    with contextlib.suppress(OutputError):
+        _put(sys.stderr, f"Error: {printable(str(error))}\n")
+
+
+def settle() -> None:
+    """Write what the standard streams have not taken yet, or complain, so that the exit code stays as it is."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            _put(stream, "")
+        except OutputError as error:
+            complain(error)
+
+
+def _put(stream: TextIO | None, text: str) -> None:
+    """Write to a stream, or drop what it does not take. Raises OutputError.
+
+    Python would try again when the process ends, and change the exit code.
+    """
+    if stream is None:
+        return
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise OutputError(OUTPUT, error) from None
 
 
 def end_on_signals() -> None:
