@@ -118,18 +118,14 @@ def run(folder: Path, *words: str, program: Program = HOOK) -> Ended:
     return start(folder / f"program-{next(_FILES)}.log", *words, program=program).ended()
 
 
-def write_kubeconfig(file: Path, server: str) -> Path:
-    """Write a kubeconfig for the API server at an address."""
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "lost", "cluster": {"server": server}}],
-        "users": [{"name": "me", "user": {"token": "secret"}}],
-        "contexts": [{"name": "lost", "context": {"cluster": "lost", "user": "me"}}],
-        "current-context": "lost",
-    }
-    file.write_text(yaml.safe_dump(config))
-    return file
+def reaching(folder: Path, server: str) -> str:
+    """Return the flag for a kubeconfig that names the API server at an address."""
+    file = folder / "kubeconfig"
+    file.write_text(
+        f"clusters: [{{name: k, cluster: {{server: '{server}'}}}}]\nusers: [{{name: me, user: {{token: secret}}}}]\n"
+        "contexts: [{name: c, context: {cluster: k, user: me}}]\ncurrent-context: c\n"
+    )
+    return f"--kubeconfig={file}"
 
 
 def as_pod(kubeconfig: Path) -> list[str]:

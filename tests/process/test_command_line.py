@@ -12,7 +12,7 @@ import pytest
 
 from devcluster.settings import VARIABLE
 from tests.client.server import Said, serving
-from tests.process.program import ENOUGH_SECONDS, documented, run, start, write_kubeconfig
+from tests.process.program import ENOUGH_SECONDS, documented, reaching, run, start
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def nowhere() -> Iterator[str]:
 @pytest.fixture
 def kubeconfig(tmp_path: Path, nowhere: str) -> str:
     """Return the flag for a kubeconfig whose API server is out of reach."""
-    return f"--kubeconfig={write_kubeconfig(tmp_path / 'kubeconfig', nowhere)}"
+    return reaching(tmp_path, nowhere)
 
 
 USAGE: Final = {
@@ -120,8 +120,8 @@ def test_whatever_answers_in_the_servers_place(tmp_path: Path) -> None:
     """Exit 1 or 3, without a traceback, and no terminal obeys anything."""
     for name, said in HOSTILE.items():
         with serving(said) as server:
-            file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
-            done = run(tmp_path, "run", f"--kubeconfig={file}", "advanced.apiPatience=1s")
+            flag = reaching(tmp_path, server.api.host)
+            done = run(tmp_path, "run", flag, "advanced.apiPatience=1s")
         assert done.code in (1, 3), (name, done.said)
         assert "Traceback" not in done.said, name
         assert "\x1b" not in done.said, name
@@ -133,8 +133,8 @@ def test_a_signal_ends_it(tmp_path: Path) -> None:
         for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
             with socket.create_server(("127.0.0.1", 0)) as silent:
                 silent.settimeout(ENOUGH_SECONDS)
-                file = write_kubeconfig(tmp_path / "kubeconfig", f"http://127.0.0.1:{silent.getsockname()[1]}")
-                process = start(tmp_path / "log", "run", f"--kubeconfig={file}", *arguments)
+                flag = reaching(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}")
+                process = start(tmp_path / "log", "run", flag, *arguments)
                 connection, _address = silent.accept()
                 with connection:
                     connection.recv(1)

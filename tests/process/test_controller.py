@@ -17,7 +17,7 @@ from tests.client.controller import exposition
 from tests.client.leases import NAME, NAMESPACE, PATH, keeping
 from tests.client.server import SILENT, Said, Server, refused, until
 from tests.process import program
-from tests.process.program import Logged, http, write_kubeconfig
+from tests.process.program import Logged, http, reaching
 
 PORT: Final = re.compile(r"metrics and health on http://127\.0\.0\.1:(\d+)")
 STOPPED: Final = 128 + signal.SIGTERM
@@ -57,7 +57,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
         log = tmp_path / f"{identity}.log"
         log.with_suffix(".message").touch()
         logged = program.start(
-            log, "controller", f"--kubeconfig={write_kubeconfig(tmp_path / 'kubeconfig', server.api.host)}",
+            log, "controller", reaching(tmp_path, server.api.host),
             f"--lease-name={NAME}", f"--release-namespace={NAMESPACE}", f"--identity={identity}",
             "--listen=127.0.0.1:0", f"--termination-log={log.with_suffix('.message')}",
         )  # fmt: skip

@@ -26,7 +26,7 @@ from tests.fixtures.cluster import cluster, stale
 from tests.fixtures.objects import merged
 from tests.fixtures.planning import OLD
 from tests.fixtures.workloads import claim
-from tests.process.program import CTL, ENOUGH_SECONDS, ROOT, documented, run, start, write_kubeconfig
+from tests.process.program import CTL, ENOUGH_SECONDS, ROOT, documented, reaching, run, start
 
 EVIL: Final = "<script>alert(1)</script>"
 INTERRUPTED: Final = 130
@@ -46,8 +46,8 @@ def test_the_page_has_a_row_for_each_node(tmp_path: Path) -> None:
     found = cluster("a", "b").put("plugin-pod", *stale("b").of("plugin-pod"), *cluster("a").of("plugin-pod"))
     found.change("driver-pod", {"metadata": {"name": EVIL}}, "driver-a")
     with showing(found) as server:
-        file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
-        page = run(tmp_path, "report", f"--kubeconfig={file}", program=CTL)
+        flag = reaching(tmp_path, server.api.host)
+        page = run(tmp_path, "report", flag, program=CTL)
     assert page.code == 0, page.said
     assert re.findall('<a href="([^"]*)"', page.out) == ["#b", "#a"]
     assert re.findall('<tr id="([^"]*)"', page.out) == ["b", "a"]
@@ -60,7 +60,7 @@ def test_the_page_has_a_row_for_each_node(tmp_path: Path) -> None:
 def test_the_image_and_the_laptop_show_the_same(tmp_path: Path) -> None:
     """The command ``status`` of both programs prints the documented JSON, and so does the log of a dry run."""
     with showing(cluster("a", "b")) as server:
-        flag = f"--kubeconfig={write_kubeconfig(tmp_path / 'kubeconfig', server.api.host)}"
+        flag = reaching(tmp_path, server.api.host)
         here = run(tmp_path, "status", flag, "--output=json", program=CTL)
         there = run(tmp_path, "status", flag, "--output=json")
         ran = run(tmp_path, "run", flag, "--dry-run", "--log-format=json")
@@ -82,7 +82,7 @@ PASSED_THROUGH: Final = merged(
 def test_claims_for_passthrough_are_read_where_a_plugin_supports_it(tmp_path: Path) -> None:
     """The plan and the page name the claim and its node, before a restart of the plugin loses the GPU."""
     with showing(GATED, lambda: [PASSED_THROUGH]) as server:
-        flag = f"--kubeconfig={write_kubeconfig(tmp_path / 'kubeconfig', server.api.host)}"
+        flag = reaching(tmp_path, server.api.host)
         planned = run(tmp_path, "plan", flag, "--output=json", program=CTL)
         page = run(tmp_path, "report", flag, program=CTL)
     assert planned.code == 0, planned.said
@@ -129,8 +129,8 @@ def test_a_file_gets_a_table_whenever_the_fleet_changes(tmp_path: Path) -> None:
     """Views that are equal are shown once. A file also shows that the API server refuses; an interrupt ends it."""
     shown, log = Shown(cluster("a").change("driver-pod", OLD)), tmp_path / "log"
     with serving(shown) as server:
-        file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
-        program = start(log, "status", f"--kubeconfig={file}", "--watch", program=CTL)
+        flag = reaching(tmp_path, server.api.host)
+        program = start(log, "status", flag, "--watch", program=CTL)
         try:
             looks: list[str] = []
             shown.instead = lambda line: looks.append(line) if "/leases?" in line and "labelSelector" in line else None
@@ -152,8 +152,8 @@ def test_a_file_gets_a_table_whenever_the_fleet_changes(tmp_path: Path) -> None:
 def test_an_interrupt_ends_a_command_that_waits(command: str, tmp_path: Path) -> None:
     """At once, with the exit code that a shell reports, and without another word."""
     with serving(refused(500)) as server:
-        file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
-        program = start(tmp_path / "log", command, f"--kubeconfig={file}", program=CTL)
+        flag = reaching(tmp_path, server.api.host)
+        program = start(tmp_path / "log", command, flag, program=CTL)
         until(lambda: server.asked, "it asks")
         program.signal(signal.SIGINT)
         assert program.ended().code == INTERRUPTED
@@ -163,10 +163,10 @@ def test_an_interrupt_ends_a_command_that_waits(command: str, tmp_path: Path) ->
 def test_a_terminal_shows_one_view(tmp_path: Path) -> None:
     """Each view erases the one before, and fits into the terminal."""
     with showing(stale("a")) as server:
-        file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
+        flag = reaching(tmp_path, server.api.host)
         master, terminal = pty.openpty()
         environment = {**os.environ, "COLUMNS": "40", "LINES": "6"}
-        command = [sys.executable, "-m", "ctl", "status", f"--kubeconfig={file}", "--watch"]
+        command = [sys.executable, "-m", "ctl", "status", flag, "--watch"]
         with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=terminal) as program:
             shown = ""
             while shown.count("\x1b[2J") < 2:

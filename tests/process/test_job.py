@@ -19,7 +19,7 @@ from hook.settings import Settings
 from tests.client.fixtured import Shown
 from tests.client.server import GRANTED, PATIENCE, Said, Server, serving, told, until
 from tests.fixtures.cluster import Cluster, cluster, stale
-from tests.process.program import Ended, Logged, documented, run, start, write_kubeconfig
+from tests.process.program import Ended, Logged, documented, reaching, run, start
 
 STATUS: Final = "/api/v1/namespaces/gpu-operator/configmaps/post-status"
 OWN: Final = "/apis/batch/v1/namespaces/gpu-operator/jobs/post"
@@ -65,7 +65,7 @@ def words(server: Server, folder: Path, *more: str) -> list[str]:
     message = folder / "message"
     message.touch()
     return [
-        "run", f"--kubeconfig={write_kubeconfig(folder / 'kubeconfig', server.api.host)}", "--job-name=post",
+        "run", reaching(folder, server.api.host), "--job-name=post",
         "--release-namespace=gpu-operator", "--status-name=post-status", f"--termination-log={message}", *more,
     ]  # fmt: skip
 

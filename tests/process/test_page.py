@@ -12,7 +12,7 @@ from tests.browser import browsing, need
 from tests.client.fixtured import showing
 from tests.client.test_workloads import held
 from tests.fixtures.cluster import cluster, stale_plugin
-from tests.process.program import CTL, run, write_kubeconfig
+from tests.process.program import CTL, reaching, run
 
 DRAWN: Final = """
 (selector => [...document.querySelectorAll(selector)].filter(each => {
@@ -32,9 +32,9 @@ def test_a_browser_draws_it(tmp_path: Path) -> None:
     need()
     found = cluster("gpu-0", "gpu-1").put("plugin-pod", stale_plugin("gpu-1"))
     with showing(found, held) as server:
-        file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
+        flag = reaching(tmp_path, server.api.host)
         page = tmp_path / "report.html"
-        done = run(tmp_path, "report", f"--kubeconfig={file}", f"--output={page}", program=CTL)
+        done = run(tmp_path, "report", flag, f"--output={page}", program=CTL)
     assert done.code == 0, done.said
     asyncio.run(_look(page.as_uri(), tmp_path / "profile"))
 

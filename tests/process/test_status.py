@@ -8,7 +8,7 @@ import pytest
 
 from tests.client.fixtured import showing
 from tests.fixtures.cluster import Cluster, cluster, stale
-from tests.process.program import documented, run, write_kubeconfig
+from tests.process.program import documented, reaching, run
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ def test_the_exit_code_shows_whether_something_is_wrong(
 ) -> None:
     """If a script asks for that, in any output. What is wrong is in tests/client/test_status.py."""
     with showing(found) as server:
-        file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
-        done = run(tmp_path, "status", f"--kubeconfig={file}", "--output=json", *words)
+        flag = reaching(tmp_path, server.api.host)
+        done = run(tmp_path, "status", flag, "--output=json", *words)
     assert done.code == code, done.said
     (node,) = documented("status", done.out)["nodes"]
     assert node["state"] == state
