@@ -17,7 +17,7 @@ import pytest
 from tests.client.fixtured import showing
 from tests.client.server import serving
 from tests.fixtures.cluster import cluster, stale
-from tests.process.program import CTL, ENOUGH_SECONDS, ROOT, run, write_kubeconfig
+from tests.process.program import CTL, ENOUGH_SECONDS, ROOT, reaching, run
 from tests.process.test_job import ApiServer, words
 
 FULL, CLOSED, UNREAD = "No space left on device", "Bad file descriptor", "Broken pipe"
@@ -83,8 +83,8 @@ def test_a_run_ends_as_if_its_output_was_read(why: str, nodes: tuple[str, ...], 
 )
 def test_an_exit_code_needs_no_standard_error(line: str, code: int, tmp_path: Path) -> None:
     """A log of both streams that takes nothing changes no exit code."""
-    file = write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")
-    assert refused(FULL, "hook", *line.split(), f"--kubeconfig={file}", errors=False).returncode == code
+    flag = reaching(tmp_path, "http://127.0.0.1:1")
+    assert refused(FULL, "hook", *line.split(), flag, errors=False).returncode == code
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_an_exit_code_needs_no_standard_error(line: str, code: int, tmp_path: Pa
 def test_a_command_that_cannot_show_what_it_found_says_so(module: str, line: str, why: str, tmp_path: Path) -> None:
     """One line on standard error, and exit code 1."""
     with showing(stale("a")) as server:
-        flag = f"--kubeconfig={write_kubeconfig(tmp_path / 'kubeconfig', server.api.host)}"
+        flag = reaching(tmp_path, server.api.host)
         done = refused(why, module, *line.split(), flag)
     assert (done.returncode, done.stderr) == (1, f"Error: cannot write to standard output: {why}\n")
 
@@ -112,6 +112,6 @@ def test_a_command_that_cannot_show_what_it_found_says_so(module: str, line: str
 def test_a_page_that_cannot_be_written_is_an_error(file: str, why: str, tmp_path: Path) -> None:
     """The file is named."""
     with showing(stale("a")) as server:
-        flag = f"--kubeconfig={write_kubeconfig(tmp_path / 'kubeconfig', server.api.host)}"
+        flag = reaching(tmp_path, server.api.host)
         done = run(tmp_path, "report", flag, f"--output={file}", program=CTL)
     assert (done.code, done.err) == (1, f"Error: cannot write to {file}: {why}\n")
