@@ -146,10 +146,12 @@ class Truth:
                 mine[-1] = (mine[-1][0], now.t)
         return found
 
-    def stale_seconds(self, until: float, daemonset: str | None = None) -> dict[str, float]:
+    def stale_seconds(self, until: float, daemonset: str | None = None, since: float = 0.0) -> dict[str, float]:
         """Add up the seconds that each node spent with a stale plugin, or with it gone to be replaced."""
         return {
-            name: sum((until if end is None else end) - start for start, end in intervals)
+            name: sum(
+                max(0.0, min(until, until if end is None else end) - max(since, start)) for start, end in intervals
+            )
             for name, intervals in self.stale_intervals(daemonset).items()
         }
 

@@ -23,7 +23,7 @@ FRESH: Final = "restarted while fresh"
 
 def account(truth: Truth, daemonset: str, since: float, until: float) -> dict[str, float]:
     """Draw up the account of one approach, from the start of the upgrade to a moment that is the same for all."""
-    stale = list(stale_seconds(truth, daemonset, since, until).values())
+    stale = list(truth.stale_seconds(until, daemonset, since).values())
     return {
         STALE: round(sum(stale), 1),
         "per node, median (s)": round(percentile(stale, 0.5), 2) if stale else 0.0,
@@ -48,14 +48,6 @@ def over(truth: Truth, daemonsets: Sequence[str], since: float) -> float:
         if end is not None and end >= since
     ]
     return max([since, *ready, *cured])
-
-
-def stale_seconds(truth: Truth, daemonset: str, since: float, until: float) -> dict[str, float]:
-    """Add up, for each node, the seconds with a stale plugin within a time."""
-    return {
-        node: sum(max(0.0, min(until, until if end is None else end) - max(since, start)) for start, end in spells)
-        for node, spells in truth.stale_intervals(daemonset).items()
-    }
 
 
 def percentile(values: Sequence[float], share: float) -> float:

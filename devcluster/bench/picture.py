@@ -20,8 +20,10 @@ OURS_COLOR, OTHER_COLOR = "#0b6e4f", "#8a5a83"
 
 
 def draw(source: Path, target: Path) -> None:
-    """Draw a bar for each approach, the first one at the top."""
+    """Draw a bar for each approach, the first one at the top; nothing where no upgrade was measured."""
     found = [row for row in figures.read(source) if row.measurement == UPGRADE and row.figure == STALE]
+    if not found:
+        return
     # Text stays text, and equal figures make equal files.
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": UPGRADE})
     figure, axes = plt.subplots(figsize=(9, 2.5), layout="constrained")

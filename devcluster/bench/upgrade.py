@@ -38,7 +38,7 @@ KNOBS: Final = {
 """Settings of the simulated nodes."""
 REQUEUE_SECONDS: Final = 0.5
 """After which the upgrade controller looks again; 120 in reality."""
-SHORTEST_SECONDS: Final = 12.0
+SHORTEST_SECONDS: Final = 20.0
 """An upgrade of a few nodes must not be over before the Job of a script has started."""
 DAEMONSET: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 SELECTOR: Final = "dra-driver-nvidia-gpu-component=kubelet-plugin"

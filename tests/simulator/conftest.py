@@ -12,7 +12,7 @@ import pytest
 
 from devcluster.layout import CHECKOUT
 
-ALWAYS: Final = ("test_cost.py", "test_performance_page.py")
+ALWAYS: Final = ("test_cost.py", "test_figures.py")
 """Modules about tools that a change of the program or of a page can break; they need no cluster."""
 DEMO: Final = "test_the_demo_proves_its_point"
 PROGRAM: Final = ("hook", "charts")

@@ -13,7 +13,6 @@ import pytest
 from devcluster.bench import figures
 from devcluster.bench.ledger import EARLY, FRESH, LEFT, STALE, account, over, percentile
 from devcluster.bench.reaction import deletions, times
-from devcluster.bench.tables import PAGES, PLACE, rendered
 from devcluster.bench.usage import Usage
 from devcluster.layout import CHECKOUT
 from devcluster.truth import Truth
@@ -107,31 +106,6 @@ def test_what_an_api_server_spent_is_read_from_its_metrics() -> None:
     """A watch's events count once, its own requests do not; of all that, only what came since."""
     assert Usage.of(METRICS) == Usage(cpu_seconds=12.5, bytes=1500500, requests=4)
     assert Usage.of(METRICS).minus(Usage(12, 500, 1)) == Usage(0.5, 1500000, 3)
-
-
-def test_new_figures_replace_those_of_their_measurement(tmp_path: Path) -> None:
-    """Figures of other measurements stay in the file, and each table names what was measured when."""
-    file = tmp_path / "figures" / "all.csv"
-    for measurement, found in (
-        ("no-op-5000", {"ours": {"CPU (s)": 5.25, "requests": 4.0}}),
-        ("upgrade-9", {"ours": {"stale": 1.5}, "theirs": {"stale": 27831.4}}),
-        ("no-op-5000", {"ours": {"CPU (s)": 4.5}}),
-    ):
-        figures.write(file, figures.rows(measurement, found))
-    written = figures.read(file)
-    assert [row.value for row in written] == ["1.5", "27831", "4.5"]
-    *lines, _, source = figures.table(written, ["upgrade-9"])
-    assert lines == ["|  | stale |", "|---|---|", "| ours | 1.5 |", "| theirs | 27,831 |"]
-    assert source.startswith(f"- `make bench BENCH=upgrade-9`, {written[0].date}, commit ")
-    assert "| no-op-5000 | 4.5 |" in figures.table(written, ["no-op-5000", "no-op-9"])[2:]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
-def test_the_pages_have_the_published_figures(page: Path) -> None:
-    """Each table is what the CSV file makes of it; `make docs` writes them."""
-    text = page.read_text(encoding="utf-8")
-    assert PLACE.search(text)
-    assert rendered(text) == text
 
 
 @pytest.mark.e2e
