@@ -1,0 +1,101 @@
+"""etcd and an API server on loopback, and requests to it. Nothing schedules, and no controller runs."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from devcluster import certificates, components, patience
+from devcluster.access import Access, ApiError, decode
+from devcluster.layout import State
+from devcluster.ports import free_ports
+from devcluster.processes import start
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+    from devcluster.access import Object
+
+START_SECONDS: Final = 60.0
+REQUEST_SECONDS: Final = 20.0
+MERGE: Final = "application/merge-patch+json"
+CERTIFICATES: Final = 2
+"""In the file that the API server writes: its own, and that of its authority."""
+
+
+class Plane:
+    """A control plane of two programs."""
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.state = State(folder)
+        self._programs = programs
+        self._ports = components.Ports(*free_ports(4))
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.state.kubeconfig
+
+    def boot(self) -> None:
+        """Start both, and wait until the API server is ready."""
+        tokens = certificates.new_tokens()
+        private = self.state.private
+        certificates.write_private(private / "tokens.csv", certificates.token_file(tokens))
+        certificates.write_private(self.state.signing_key, certificates.new_signing_key())
+        policy = {**components.AUDIT_POLICY, "rules": [{"level": "None"}]}
+        certificates.write_private(private / "audit-policy.json", json.dumps(policy))
+        self.state.etcd.write_text(f"http://127.0.0.1:{self._ports.etcd}")
+        self._launch("etcd", components.etcd(self.state, self._ports))
+        self._launch("kube-apiserver", components.api_server(self.state, self._ports))
+        patience.until(self._certified, "the API server has made its certificate", START_SECONDS)
+        authority, admin = self.state.certificate.read_bytes(), certificates.ADMIN
+        config = certificates.kubeconfig(self._ports.server, authority, admin, tokens[admin])
+        certificates.write_private(self.kubeconfig, config)
+        patience.until(lambda: self._answers("/readyz"), "the API server is ready", START_SECONDS)
+
+    def ask(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Object:
+        """Send one request and return the object of the answer; a refusal raises `ApiError`."""
+        access = Access.from_kubeconfig(self.kubeconfig)
+        request = urllib.request.Request(  # noqa: S310 - loopback, ours
+            access.server + path,
+            None if body is None else json.dumps(body).encode(),
+            access.headers() | {"Content-Type": content_type},
+            method=method,
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=REQUEST_SECONDS, context=access.tls) as answer:  # noqa: S310
+                return decode(answer.status, answer.read().decode())
+        except urllib.error.HTTPError as refusal:
+            return decode(refusal.code, refusal.read().decode())
+
+    def define(self, file: Path) -> None:
+        """Create a CustomResourceDefinition, and wait until its resources are there."""
+        definition = yaml.safe_load(file.read_text())
+        self.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        name, group = definition["spec"]["names"]["plural"], definition["spec"]["group"]
+        version = definition["spec"]["versions"][0]["name"]
+        patience.until(lambda: self._answers(f"/apis/{group}/{version}/{name}"), f"{name} are there", START_SECONDS)
+
+    def items(self, path: str) -> list[Any]:
+        """Return what a collection holds."""
+        return list(self.ask("GET", path)["items"])
+
+    def _launch(self, name: str, arguments: list[str]) -> None:
+        self.running.append(start(self.state, name, [str(self._programs / name), *arguments]))
+
+    def _certified(self) -> bool:
+        file = self.state.certificate
+        return file.exists() and file.read_text().count("END CERTIFICATE") == CERTIFICATES
+
+    def _answers(self, path: str) -> bool:
+        try:
+            self.ask("GET", path)
+        except (OSError, ApiError):  # refused, not served yet, or a check fails
+            return False
+        return True
