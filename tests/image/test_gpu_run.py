@@ -25,6 +25,15 @@ REPLACED = {
 """32: a library cannot be mounted. Four paths: nvidiactl is not among them, as the plugin no longer sees devices."""
 
 
+def test_it_needs_no_package_that_is_not_in_the_bundle() -> None:
+    """The other machine has Python's own modules, this checkout, and the packages of requirements/runtime.txt."""
+    report = "import sys; before = set(sys.modules); import tools.gpu.steps; print(*(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-c", report], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    packages = {name.partition(".")[0] for name in loaded.stdout.split()} - sys.stdlib_module_names
+    # PyYAML is built with Cython, which leaves modules of its own.
+    assert {name for name in packages if "cython" not in name} == {"devcluster", "tools", "yaml"}
+
+
 @pytest.mark.nightly
 def test_every_step_but_the_pod_works_on_the_mock(tmp_path: Path) -> None:
     """NVIDIA's plugin publishes, prepares, refuses other libraries; the program verifies and restarts it."""

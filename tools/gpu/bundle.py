@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Final
 
 from devcluster import binaries, gobuild
-from devcluster.gpunode.images import LIBRARIES
 from devcluster.layout import CHECKOUT
+from tools.gpu.driverroot import LIBRARIES
 
 FOLDER: Final = CHECKOUT / "build/gpu"
 UNPACKED: Final = FOLDER / "unpacked"

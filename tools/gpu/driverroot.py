@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from devcluster import nvml
-from devcluster.gpunode.images import LIBRARIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+LIBRARIES: Final = "usr/lib64"
+"""Where a root has its libraries: one of the places in which NVIDIA's programs look."""
 MODULE: Final = Path("/proc/driver/nvidia/version")
 PLACES: Final = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib")
 """Where the driver's libraries may be on the machine."""

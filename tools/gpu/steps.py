@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster import etcd
-from devcluster.gpunode.images import LIBRARIES
 from devcluster.layout import CHECKOUT
 from tools.gpu import container, driverroot, objects
 from tools.gpu.plane import MERGE, Plane
@@ -144,8 +143,11 @@ class Run:
         report.note(f"NVIDIA's start-up script on the matching libraries (exit code {right})", said)
         self._mounted.show(self._others())
         _, wrong, said = self._place.check()
-        report.note(f"NVIDIA's start-up script on the other libraries (exit code {wrong}; 137: it went on)", said)
-        smi, library = self._mounted.path / "usr/bin/nvidia-smi", self._mounted.path / LIBRARIES / "libnvidia-ml.so.1"
+        report.note(f"NVIDIA's start-up script on the other libraries (exit code {wrong}; -9: it went on)", said)
+        smi, library = (
+            self._mounted.path / "usr/bin/nvidia-smi",
+            self._mounted.path / driverroot.LIBRARIES / "libnvidia-ml.so.1",
+        )
         report.run("env", f"LD_PRELOAD={library}", str(smi))
         for each in self._slices():
             self._plane.ask("DELETE", f"{SLICES}/{each['metadata']['name']}")
