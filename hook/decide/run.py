@@ -185,11 +185,7 @@ def _recorded_since(before: Mapping[Key, Record], after: Mapping[Key, Record]) -
     """
     if before is after:
         return set()
-    return {node for node, plugin in before.keys() | after.keys() if _differ((node, plugin), before, after)}
-
-
-def _differ(key: Key, before: Mapping[Key, Record], after: Mapping[Key, Record]) -> bool:
-    return before.get(key) is not after.get(key)
+    return {key[0] for key in before.keys() | after.keys() if before.get(key) is not after.get(key)}
 
 
 def _in_time(status: NodeStatus, memory: Memory, timers: Timers, fleet: Fleet) -> NodeStatus:
