@@ -529,7 +529,7 @@ def test_a_plugin_under_an_unknown_name_that_wants_no_pods_is_a_warning() -> Non
         ("network/driver-daemonset", "{}", NETWORK_OPERATOR),
         ("plugin-daemonset", "{}", None),
     ],
-    ids=["by-label", "by-owner", "of-nobody", "of-the-network", "a-plugin"],
+    ids=["by-label", "by-owner", "without-owner", "of-the-network", "a-plugin"],
 )
 def test_a_daemonset_loads_the_driver_of_one_stack(name: str, patch: str, loads: Stack | None) -> None:
     """By its label. If the label was overridden, by its owner and its container."""
