@@ -123,8 +123,11 @@ def _site(folder: Path) -> None:
 def _other(package: Package, mirror: str, folder: Path) -> None:
     """Take a file of a package of Debian; a library gets the link by which programs look for it."""
     archive = folder / "packages" / f"{package.name}.deb"
-    with urllib.request.urlopen(f"{mirror}/{package.path}", timeout=60) as answer:  # noqa: S310 - checked below
-        archive.write_bytes(answer.read())
+    try:
+        with urllib.request.urlopen(f"{mirror}/{package.path}", timeout=60) as answer:  # noqa: S310 - checked below
+            archive.write_bytes(answer.read())
+    except (OSError, ValueError) as error:
+        raise BundleError(f"cannot read {package.path} of the mirror {mirror}: {error}") from error
     if hashlib.sha256(archive.read_bytes()).hexdigest() != package.sha256:
         raise BundleError(f"{package.path} of {mirror} is not what it was")
     content = folder / "packages" / package.name
@@ -145,4 +148,7 @@ def _pack() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BundleError as error:
+        sys.exit(f"Error: {error}")
