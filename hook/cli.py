@@ -59,7 +59,7 @@ EXIT_CODE: Final = click.option(
     "--exit-code",
     is_flag=True,
     help="For scripts: exit 3 if a plugin is stale or a node has failed; 0 otherwise, also while nodes wait or "
-    "restart, so 0 does not mean done. A missing permission gives 3, too; an unexpected failure gives 1.",
+    "restart, so 0 does not mean done. Refused credentials or permissions give 3, too; an unexpected failure gives 1.",
 )
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 REASON_OF_ERROR: Final = (
@@ -275,7 +275,7 @@ def _exit_code(error: HookError | TerminatedError) -> int:
         return error.exit_code
     if isinstance(error, SettingsError):
         return EXIT_USAGE
-    return EXIT_FAILED if isinstance(error, PermissionDeniedError) else EXIT_OTHER
+    return EXIT_FAILED if isinstance(error, ApiError) and error.denied else EXIT_OTHER
 
 
 def _give_up(error: SettingsError, termination_log: str) -> NoReturn:

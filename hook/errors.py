@@ -5,7 +5,7 @@ HookError
 ├── SettingsError             an invalid flag or kubeconfig: no request was sent (exit 2)
 ├── OutputError               standard output, or the file for it, cannot be written (exit 1)
 ├── LeaseLostError            another controller may be active: stop writing (exit 1)
-└── ApiError                  the API server refused, or did not answer (exit 1)
+└── ApiError                  the API server refused, or did not answer (exit 1; after a lasting 401 or 403: 3)
     ├── UntrustedError        the server's certificate is refused: no retry helps (exit 1)
     └── PermissionDeniedError a permission is missing: an administrator has to add it (exit 3)
 """
@@ -72,6 +72,11 @@ class ApiError(HookError):
     def unreachable(self) -> bool:
         """Return whether the result is unknown: no answer, an incomplete one, or a server error."""
         return self.status == NO_ANSWER or self.status >= SERVER_ERRORS
+
+    @property
+    def denied(self) -> bool:
+        """Return whether the API server refuses the credentials or a permission."""
+        return self.status in {UNAUTHORIZED, FORBIDDEN}
 
     @property
     def transient(self) -> bool:

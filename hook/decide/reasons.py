@@ -476,8 +476,8 @@ class Reason(Row):
     )
     UNAUTHORIZED = row(
         "Unauthorized",
-        "The API server does not accept the credentials, or there are none. The kubelet renews the token of a "
-        "ServiceAccount.",
+        "The API server did not accept the credentials for 15 seconds, or there are none. In a pod, check that the "
+        "ServiceAccount exists, and the API server's issuer of tokens. Elsewhere, log in again.",
         look="kubectl auth whoami",
     )
     CERTIFICATE_REFUSED = row(

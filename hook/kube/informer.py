@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from hook.errors import FORBIDDEN, GONE, NOT_FOUND, UNAUTHORIZED, UNREADABLE, ApiError
+from hook.errors import GONE, NOT_FOUND, UNREADABLE, ApiError
 from hook.kube import retry
 from hook.kube.client import READ_SECONDS
 from hook.kube.retry import patiently
@@ -269,7 +269,7 @@ class Informer:
                         return
                     self._apply(kind, obj)
         except ApiError as error:
-            lists = error.status in {GONE, NOT_FOUND} or (is_open and error.status in {UNAUTHORIZED, FORBIDDEN})
+            lists = error.status in {GONE, NOT_FOUND} or (is_open and error.denied)
             if not lists and not (is_open and error.transient):
                 raise
             log.debug("watching %s again: %s", self._plural, error)

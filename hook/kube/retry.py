@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import tenacity
 
-from hook.errors import FORBIDDEN, UNAUTHORIZED, ApiError
+from hook.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ class Patience:
         """Return for how long an error is tried again; zero means not at all."""
         if not error.transient:
             return 0.0
-        return self.denied if error.status in {UNAUTHORIZED, FORBIDDEN} else self.unreachable
+        return self.denied if error.denied else self.unreachable
 
 
 JOB: Final = Patience(FOREVER)

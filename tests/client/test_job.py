@@ -298,7 +298,7 @@ def test_exit_codes() -> None:
     ("error", "reason", "code"),
     [
         (PermissionDeniedError("list", "pods", ""), Reason.PERMISSION_MISSING, EXIT_FAILED),
-        (ApiError(UNAUTHORIZED, "no"), Reason.UNAUTHORIZED, cli.EXIT_OTHER),  # The next pod gets a new token.
+        (ApiError(UNAUTHORIZED, "no"), Reason.UNAUTHORIZED, EXIT_FAILED),
         (ApiError(503, "no"), Reason.API_UNREACHABLE, cli.EXIT_OTHER),
         (UntrustedError("no"), Reason.CERTIFICATE_REFUSED, cli.EXIT_OTHER),
         (LeaseLostError("no"), Reason.LEASE_LOST, cli.EXIT_OTHER),
