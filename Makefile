@@ -54,17 +54,17 @@ node-binaries: $(READY) ## Build the programs of a real node (once; minutes) or 
 ##@ Try and measure
 # Programs are built while Python packages are installed. What is installed on the machine and fits is not built.
 demo: ## Watch a driver upgrade on a real control plane; MODE=compute-domains: without GPUs; REAL=1: with NVIDIA's plugin on a real node (root; make image-tools)
-	@$(if $(REAL),$(MAKE) --silent --no-print-directory $(READY) && $(PY) -m devcluster.realdemo --check)
+	@$(if $(REAL),$(MAKE) --silent --no-print-directory $(READY) && $(PY) -m devcluster.demo.real --check)
 	@$(MAKE) --silent --no-print-directory -j2 $(READY) demo-programs
-	@$(PY) -m devcluster.$(if $(REAL),realdemo,demo $(if $(MODE),--mode=$(MODE)))
+	@$(PY) -m devcluster.demo$(if $(REAL),.real, $(if $(MODE),--mode=$(MODE)))
 
 demo-programs:
-	@$(PYTHON) -m devcluster.prepare
+	@$(PYTHON) -m devcluster.build
 
 try: $(READY) ## Watch it on a kind cluster of its own, with the image (needs Docker and kind); the cluster is deleted
-	@$(PY) -m devcluster.tryout --check --image $(IMAGE)
+	@$(PY) -m devcluster.demo.kind --check --image $(IMAGE)
 	@$(MAKE) --no-print-directory image
-	@$(PY) -m devcluster.tryout --image $(IMAGE)
+	@$(PY) -m devcluster.demo.kind --image $(IMAGE)
 
 bench: binaries ## Measure what docs/performance.md shows into build/bench (half an hour); BENCH=no-op-15000: one measurement
 	@$(call install,requirements/bench.txt)
@@ -99,7 +99,7 @@ test-quick: ## Run the tests that need no cluster, properties with a few example
 	MODEL_EXAMPLES=3 $(PY) -m pytest -n $(CORES) --ignore=tests/chart/cluster tests/unit tests/properties tests/chart
 
 quick-programs:
-	@$(PYTHON) -m devcluster.prepare helm3 helm4 promql
+	@$(PYTHON) -m devcluster.build helm3 helm4 promql
 
 model: $(READY) ## Run the model test on many new histories: EXAMPLES=2000 of each family
 	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(CORES) --durations=3 tests/properties/test_promises.py

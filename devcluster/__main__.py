@@ -9,17 +9,17 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from devcluster import binaries as programs
-from devcluster import machines
-from devcluster.cluster import Cluster, ClusterError
-from devcluster.gobuild import BuildError
-from devcluster.gotoolchain import ToolchainError
+from devcluster.boot import machines
+from devcluster.boot.cluster import Cluster, ClusterError
+from devcluster.boot.layout import CHECKOUT
+from devcluster.boot.processes import ProcessError
+from devcluster.build import binaries as programs
+from devcluster.build.gobuild import BuildError
+from devcluster.build.gotoolchain import ToolchainError
+from devcluster.build.programs import DRA_DRIVER
 from devcluster.gpunode.images import CHART, write_images
 from devcluster.kubelet.node import RealNode, why_not
-from devcluster.layout import CHECKOUT
 from devcluster.patience import TooSlowError
-from devcluster.processes import ProcessError
-from devcluster.programs import DRA_DRIVER
 
 EXPECTED = (ClusterError, BuildError, ToolchainError, ProcessError, TooSlowError)
 """Failures whose message is for people; anything else is a bug and keeps its traceback."""

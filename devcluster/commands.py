@@ -6,12 +6,12 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, TypeAlias
 
-from devcluster import binaries
+from devcluster.build import binaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from devcluster.layout import State
+    from devcluster.boot.layout import State
 
 Result: TypeAlias = "subprocess.CompletedProcess[str]"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from devcluster.happening import Happening
+    from devcluster.journal import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Node:
     mig: int = 0
     ready_driver: str | None = None
     """UID of the driver pod that is Ready."""
-    plugins: dict[str, Happening] = field(default_factory=dict)
+    plugins: dict[str, Entry] = field(default_factory=dict)
     """How each running plugin started, by pod UID."""
 
-    def take(self, now: Happening) -> None:
+    def take(self, now: Entry) -> None:
         """Let one event happen."""
         match now.event:
             case "driver-unloaded":

@@ -1,6 +1,6 @@
 """What really happened on the fleet, read from the simulator's journal.
 
-Tests and the demo assert on this and never on what the program under test believes. `happening`
+Tests and the demo assert on this and never on what the program under test believes. `journal`
 has the journal's lines, `replay` what they make of a node; all is pure apart from `Truth.read`.
 
 A plugin is *stale* while a driver is loaded on its node that is not the one it started on: not
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from devcluster.happening import JOURNAL, Happening
+from devcluster.journal import JOURNAL, Entry
 from devcluster.replay import Node
 
 if TYPE_CHECKING:
@@ -55,13 +55,13 @@ class Truth:
     Wherever a `daemonset` can be given, it is a name or ``namespace/name``, and None means all.
     """
 
-    happenings: tuple[Happening, ...]
+    entries: tuple[Entry, ...]
 
     @classmethod
     def of(cls, lines: Iterable[str], stack: str = GPU) -> Truth:
         """Parse the journal's lines. A last line without its newline is still being written."""
-        happenings = (Happening.parse(line) for line in lines if line.endswith("\n"))
-        return cls(tuple(each for each in happenings if each.stack in {stack, ""}))
+        entries = (Entry.parse(line) for line in lines if line.endswith("\n"))
+        return cls(tuple(each for each in entries if each.stack in {stack, ""}))
 
     @classmethod
     def read(cls, journal: Path, stack: str = GPU) -> Truth:
@@ -75,19 +75,19 @@ class Truth:
     @property
     def nodes(self) -> tuple[str, ...]:
         """All nodes that anything happened on and that are still there, in the order of their numbers."""
-        last = {each.node: each.event for each in self.happenings}
+        last = {each.node: each.event for each in self.entries}
         there = (name for name, event in last.items() if event != "node-removed")
         return tuple(sorted(there, key=lambda name: (len(name), name)))
 
-    def since(self, moment: float) -> tuple[Happening, ...]:
+    def since(self, moment: float) -> tuple[Entry, ...]:
         """Return everything from this moment (unix seconds) on."""
-        return tuple(each for each in self.happenings if each.t >= moment)
+        return tuple(each for each in self.entries if each.t >= moment)
 
     def holding_old_files(self) -> tuple[str, ...]:
         """Name the pods whose claims were prepared with files of another driver than the one that is loaded now."""
         ends = self._ends
-        prepared = {each.uid: each for each in self.happenings if each.event == "claim-prepared"}
-        gone = {each.uid for each in self.happenings if each.event == "claim-released"}
+        prepared = {each.uid: each for each in self.entries if each.event == "claim-prepared"}
+        gone = {each.uid for each in self.entries if each.event == "claim-released"}
         held = (each for uid, each in prepared.items() if uid not in gone)
         return tuple(sorted(f"{each.namespace}/{each.pod}" for each in held if each.load != ends[each.node].load))
 
@@ -116,27 +116,27 @@ class Truth:
         standings = self.standings()
         return {name for name, each in standings.items() if each.version == version and each.driver_ready}
 
-    def restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
+    def restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Entry, ...]:
         """Return the deletions of plugin pods that a client asked for."""
         return tuple(each for each in self._deletions(daemonset, since) if not each.drained)
 
-    def drains(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
+    def drains(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Entry, ...]:
         """Return the deletions of plugin pods that k8s-driver-manager brought about by pausing a label."""
         return tuple(each for each in self._deletions(daemonset, since) if each.drained)
 
-    def early_restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
+    def early_restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Entry, ...]:
         """Return deletions while the node's driver pod was not Ready, or not of the newest revision."""
         return tuple(
             each for each in self.restarts(daemonset, since) if not (each.driver_ready and each.driver_current)
         )
 
-    def needless_restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
+    def needless_restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Entry, ...]:
         """Return deletions of plugins that were fresh, or had not started yet."""
         return tuple(each for each in self.restarts(daemonset, since) if not each.stale)
 
     def stale_intervals(self, daemonset: str | None = None) -> dict[str, list[Interval]]:
         """Return when each node had a stale plugin; the last interval may be open."""
-        found: dict[str, list[Interval]] = {each.node: [] for each in self.happenings}
+        found: dict[str, list[Interval]] = {each.node: [] for each in self.entries}
         for now, node in self._steps():
             mine = found[now.node]
             last_is_open = bool(mine) and mine[-1][1] is None
@@ -167,21 +167,21 @@ class Truth:
             early=[span for span in restarts if span[0] in too_early],
         )
 
-    def _deletions(self, daemonset: str | None, since: float) -> Iterator[Happening]:
+    def _deletions(self, daemonset: str | None, since: float) -> Iterator[Entry]:
         for each in self.since(since):
             if each.event == "plugin-deleted" and each.concerns(daemonset):
                 yield each
 
-    def _of(self, node: str, daemonset: str | None) -> Iterator[Happening]:
+    def _of(self, node: str, daemonset: str | None) -> Iterator[Entry]:
         """All that happened on a node to its driver and to the plugins asked for."""
-        for each in self.happenings:
+        for each in self.entries:
             if each.node == node and (not each.daemonset or each.concerns(daemonset)):
                 yield each
 
-    def _steps(self) -> Iterator[tuple[Happening, Node]]:
+    def _steps(self) -> Iterator[tuple[Entry, Node]]:
         """Replay: each event and its node's state right after it."""
         nodes: dict[str, Node] = {}
-        for now in self.happenings:
+        for now in self.entries:
             node = nodes.setdefault(now.node, Node())
             node.take(now)
             yield now, node
@@ -199,7 +199,7 @@ def _read(file: Path, stack: str, _as_of: tuple[int, int, int]) -> Truth:
         return Truth.of(lines, stack)
 
 
-def _cured(now: Happening, node: Node, daemonset: str | None) -> bool:
+def _cured(now: Entry, node: Node, daemonset: str | None) -> bool:
     """End a stale spell: a fresh plugin started, or there is no driver any more to be stale against.
 
     The plugin's mere absence between its deletion and its successor cures nothing: the node
@@ -212,11 +212,11 @@ def _cured(now: Happening, node: Node, daemonset: str | None) -> bool:
     )
 
 
-def _spans(happenings: Iterable[Happening], opens: set[str], closes: set[str]) -> list[Interval]:
+def _spans(entries: Iterable[Entry], opens: set[str], closes: set[str]) -> list[Interval]:
     """Pair each opening event with the first closing one after it."""
     spans: list[Interval] = []
     start: float | None = None
-    for each in happenings:
+    for each in entries:
         if each.event in opens and start is None:
             start = each.t
         elif each.event in closes and start is not None:

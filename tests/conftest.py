@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from devcluster.binaries import NEVER_BUILD
+from devcluster.build.binaries import NEVER_BUILD
 from tests.pool import Pool
 from tests.promises import BrokenPromiseError
 

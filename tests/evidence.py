@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 
 
 def keep(cluster: Cluster, name: str) -> None:

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from devcluster import patience
 from devcluster.access import ApiError
+from devcluster.boot.cluster import Cluster
 from devcluster.client import Api, Object
-from devcluster.cluster import Cluster
-from devcluster.fleet import knobs
+from devcluster.fleet import settings
 from devcluster.truth import Truth
 
 EMPTY_SECONDS: Final = 90.0
@@ -50,7 +50,7 @@ OF_THE_CONTROL_PLANE: Final = ("kube-system", "kube-node-lease", "kube-public")
 """Namespaces in which it keeps and creates what it likes, but no pods."""
 EVERYWHERE: Final = ("kube-root-ca.crt", "default", "kubernetes")
 """A ConfigMap and a ServiceAccount that it creates in each namespace, and its own service."""
-KNOBS: Final = f"/api/v1/namespaces/{knobs.NAMESPACE}/configmaps/{knobs.CONFIG_MAP}"
+SETTINGS: Final = f"/api/v1/namespaces/{settings.NAMESPACE}/configmaps/{settings.CONFIG_MAP}"
 NOW: Final[dict[str, Any]] = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 GONE: Final = 404
 
@@ -108,7 +108,7 @@ def empty(cluster: Cluster, kept: set[str]) -> None:
         patience.until(all_gone, lambda: f"these are gone: {sorted(left)}", end - time.monotonic())
 
     cluster.end_adopted()
-    cluster.patch(KNOBS, {"data": {knobs.KEY: "{}"}})
+    cluster.patch(SETTINGS, {"data": {settings.KEY: "{}"}})
     for kinds in (FIRST, THEN, LAST):
         if kinds is LAST:
             cluster.run(_delete_events)

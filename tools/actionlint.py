@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from devcluster import binaries
+from devcluster.build import binaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,8 +3,8 @@
 python -m tools.compatibility           write it
 python -m tools.compatibility --check   exit 1 if it is not what the pins say
 
-The versions come from the pins: `devcluster/programs.py`, the workflows, the chart and the names of the recordings.
-Only what no pin says stands here: which version was the newest upstream, and why an older one is tested.
+The versions come from the pins: `devcluster/build/programs.py`, the workflows, the chart and the names of the
+recordings. Only what no pin says stands here: which version was the newest upstream, and why an older one is tested.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import yaml
 
-from devcluster.binaries import EVERY
-from devcluster.programs import KUBERNETES
+from devcluster.build.binaries import EVERY
+from devcluster.build.programs import KUBERNETES
 
 ROOT: Final = Path(__file__).parent.parent
 PAGE: Final = ROOT / "docs" / "compatibility.md"

@@ -24,7 +24,7 @@ from typing import Any, Final
 import click
 import yaml
 
-from devcluster import binaries
+from devcluster.build import binaries
 from tools import chart_docs
 
 ROOT: Final = Path(__file__).parents[1]

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, PLUGIN_NAME, QUICK, Lab
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from devcluster.bench import costs, figures, reaction, upgrade
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable

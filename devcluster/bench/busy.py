@@ -13,14 +13,14 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, Self
 
-from devcluster import etcd
 from devcluster.bench.atrest import driver_pod, node
+from devcluster.boot import etcd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from devcluster.boot.layout import State
     from devcluster.client import Object
-    from devcluster.layout import State
 
 REPORT_SECONDS: Final = 300
 UPGRADING: Final = 10

@@ -10,19 +10,19 @@ import statistics
 import time
 from typing import TYPE_CHECKING, Final
 
-from devcluster import etcd
 from devcluster.bench import atrest, pod
 from devcluster.bench.busy import Busy, unready
 from devcluster.bench.figures import MIB, OURS
 from devcluster.bench.resting import Rest
-from devcluster.ports import free_ports
+from devcluster.boot import etcd
+from devcluster.boot.ports import free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from devcluster.bench.figures import Found
     from devcluster.bench.servers import OwnServer
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
 
 WARM_SECONDS: Final = 60.0
 """Until a program has read everything and logged that; measuring begins then."""

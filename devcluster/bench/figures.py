@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

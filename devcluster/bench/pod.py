@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
 
 ACCOUNT: Final = "cost"
 LAUNCHER: Final = Path(__file__).with_name("launcher.py")

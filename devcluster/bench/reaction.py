@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from devcluster import etcd, patience
+from devcluster import patience
 from devcluster.bench import atrest
 from devcluster.bench.costs import warm_seconds
 from devcluster.bench.figures import OURS
 from devcluster.bench.ledger import percentile
 from devcluster.bench.resting import Rest
+from devcluster.boot import etcd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
     from devcluster.bench.figures import Found
     from devcluster.bench.servers import OwnServer
+    from devcluster.boot.cluster import Cluster
+    from devcluster.boot.layout import State
     from devcluster.client import Object
-    from devcluster.cluster import Cluster
-    from devcluster.layout import State
 
 FIRST: Final = 50
 LONGEST_SECONDS: Final = 120.0

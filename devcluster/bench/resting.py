@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from devcluster import etcd
 from devcluster.bench import atrest, pod
 from devcluster.bench.servers import OwnServer
-from devcluster.layout import CHECKOUT
+from devcluster.boot import etcd
+from devcluster.boot.layout import CHECKOUT
 from devcluster.settings import separated
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
 
 OTHERS: Final = ("kube-controller-manager", "kube-scheduler", "kwok", "podrunner")
 SHARED: Final = "kube-apiserver"

@@ -6,16 +6,16 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from devcluster import binaries
 from devcluster.bench.usage import Usage
-from devcluster.components import Ports, api_server
-from devcluster.controlplane import Probe
-from devcluster.ports import free_ports
+from devcluster.boot.components import Ports, api_server
+from devcluster.boot.controlplane import Probe
+from devcluster.boot.ports import free_ports
+from devcluster.build import binaries
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
 
 LOOK_SECONDS: Final = 2.0
 IDLE_SHARE: Final = 0.15

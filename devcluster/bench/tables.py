@@ -10,7 +10,7 @@ import sys
 from typing import Final
 
 from devcluster.bench import figures
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
 
 PUBLISHED: Final = CHECKOUT / "docs/performance.csv"
 PAGES: Final = tuple(CHECKOUT / name for name in ("README.md", "docs/performance.md", "docs/alternatives.md"))

@@ -10,12 +10,13 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from devcluster import binaries, commands, patience
+from devcluster import commands, patience
 from devcluster.bench.figures import OURS
 from devcluster.bench.ledger import account, over
 from devcluster.bench.peers import EVICTION_ENV, EVICTION_LABEL, PEERS
+from devcluster.boot.layout import CHECKOUT
+from devcluster.build import binaries
 from devcluster.client import path
-from devcluster.layout import CHECKOUT
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
 
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 
     from devcluster.bench.figures import Found
     from devcluster.bench.peers import Peer
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
 
 OLD, NEW = ("580.105.08", "v26.3.3"), ("580.126.20", "v26.3.4")
 """The driver and the operator's chart: what a release upgrades together."""
-KNOBS: Final = {
+SETTINGS: Final = {
     "driver_install_seconds": 1.0,  # 30 to 300 in reality. Statuses carry whole seconds: at least 1.
     "driver_unload_seconds": 0.2,  # 5 to 60 in reality.
     "driver_ready_gap_seconds": 0.5,  # From a loaded driver to its pod's being Ready: up to 70 in reality.
@@ -75,7 +76,7 @@ class Scene:
         """Bring up the fleet on the old driver, with one plugin per approach on every node, and our chart."""
         self._cluster.up(nodes=self._nodes, fleet=True)
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fleet"}}
-        body |= {"data": {"knobs": json.dumps(KNOBS)}}
+        body |= {"data": {"settings": json.dumps(SETTINGS)}}
         place = path("v1", "configmaps", namespace="devcluster", name="fleet")
         self._cluster.run(lambda api: api.apply(place, body, "bench"))
         self._cluster.kubectl("label", "nodes", "--all", f"{EVICTION_LABEL}=true")
@@ -121,7 +122,7 @@ class Scene:
         return truth.running(NEW[0]) == set(truth.nodes) != set()
 
     def _count(self, event: str) -> int:
-        return sum(each.event == event for each in self._truth().happenings)
+        return sum(each.event == event for each in self._truth().entries)
 
     def _until_true(self, holds: Callable[[], bool], what: str) -> None:
         # Each look reads the whole journal, which grows with the fleet.

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from devcluster import binaries
+from devcluster.boot.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
+from devcluster.boot.ports import free_ports
+from devcluster.build import binaries
 from devcluster.client import path
-from devcluster.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.deployers import crds
 from devcluster.deployers.gitrepo import GitRepository
 from devcluster.deployers.release import Outcome, settled
-from devcluster.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
 
 NAMESPACE = "argocd"
 APPLICATIONS = path("argoproj.io/v1alpha1", "applications", namespace=NAMESPACE)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from devcluster import binaries
-from devcluster.ports import free_ports
+from devcluster.boot.ports import free_ports
+from devcluster.build import binaries
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
 
 NAMES = ("chart-repository", "chart-registry")
 """What the two are called among the cluster's processes."""

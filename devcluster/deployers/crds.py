@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
 
 NOT_FOUND = 404
 

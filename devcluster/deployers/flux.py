@@ -8,18 +8,18 @@ import time
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
-from devcluster import binaries
+from devcluster.boot.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
+from devcluster.boot.ports import free_ports
+from devcluster.build import binaries
 from devcluster.client import path
-from devcluster.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.deployers import crds
 from devcluster.deployers.charts import ChartSources
 from devcluster.deployers.release import Outcome, settled
-from devcluster.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
 
 NAMESPACE = "flux-system"
 CONTROLLERS = ("source-controller", "helm-controller")

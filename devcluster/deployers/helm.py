@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Sequence
 
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
     from devcluster.deployers.release import Release
 
 

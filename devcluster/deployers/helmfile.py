@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from devcluster import binaries, commands
+from devcluster import commands
+from devcluster.build import binaries
 from devcluster.deployers.release import Outcome, Release, Values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
 
 ENOUGH_SECONDS = 600.0
 """Longer than any deployment of a test; one that hangs fails instead of blocking the others."""

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from devcluster.boot.cluster import Cluster
     from devcluster.client import Object
-    from devcluster.cluster import Cluster
 
 Values = dict[str, Any]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from devcluster.client import Api
 from devcluster.fleet.journal import Journal
 from devcluster.fleet.kubelet import Fleet
-from devcluster.happening import JOURNAL
+from devcluster.journal import JOURNAL
 
 
 async def simulate(state: Path) -> None:

@@ -20,8 +20,8 @@ from devcluster.fleet.status import CREATING
 from devcluster.fleet.workload import EMPTY_EDITS, NOT_REGISTERED, RETRY_SECONDS, WorkloadLife
 
 if TYPE_CHECKING:
-    from devcluster.fleet.bay import Held
     from devcluster.fleet.life import Place
+    from devcluster.fleet.stack import Held
 
 
 class ClaimLife(WorkloadLife):
@@ -56,11 +56,11 @@ class ClaimLife(WorkloadLife):
 
     def _answer(self) -> Held | str:
         """Return what the plugin prepares the claims with, or its error."""
-        bay, knobs = self.node.gpu, self.knobs
-        held = next((each for each in bay.holders.values() if each.resource_driver == RESOURCE_DRIVER), None)
-        if held is None or bay.loaded is None:
+        stack, settings = self.node.gpu, self.settings
+        held = next((each for each in stack.holders.values() if each.resource_driver == RESOURCE_DRIVER), None)
+        if held is None or stack.loaded is None:
             return NOT_REGISTERED
-        if bay.is_stale(held) and time.monotonic() - bay.loaded.since >= knobs.stale_success_seconds:
+        if stack.is_stale(held) and time.monotonic() - stack.loaded.since >= settings.stale_success_seconds:
             return EMPTY_EDITS.format(claim=self.uid)
         return held
 

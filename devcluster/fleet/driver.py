@@ -7,14 +7,14 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import path
-from devcluster.fleet import knobs as k
-from devcluster.fleet.insist import insist
+from devcluster.fleet import faults
 from devcluster.fleet.loader import LoaderLife
 from devcluster.fleet.node import INBOX, NFD_NIC
+from devcluster.fleet.retry import retry
 from devcluster.fleet.status import CREATING
 
 if TYPE_CHECKING:
-    from devcluster.fleet.bay import Bay, Driver
+    from devcluster.fleet.stack import Driver, Stack
 
 DIGEST_VARIABLE = "DRIVER_CONFIG_DIGEST"
 
@@ -54,11 +54,11 @@ DRAIN_SECONDS = 60.0
 class DriverLife(LoaderLife):
     """k8s-driver-manager first, then the driver container."""
 
-    fault_annotation = k.DRIVER_FAULT
-    restart_annotation = k.RESTART_DRIVER_CONTAINER
+    fault_annotation = faults.DRIVER_FAULT
+    restart_annotation = faults.RESTART_DRIVER_CONTAINER
 
     @property
-    def bay(self) -> Bay:
+    def stack(self) -> Stack:
         """The GPUs' driver."""
         return self.node.gpu
 
@@ -71,7 +71,7 @@ class DriverLife(LoaderLife):
     def version(self) -> str:
         """The version that this pod loads."""
         annotated = self.pod["metadata"].get("annotations", {}).get(VERSION_ANNOTATION)
-        return str(annotated or loaded_version(self.container.image, self.knobs.branch_patch))
+        return str(annotated or loaded_version(self.container.image, self.settings.branch_patch))
 
     @property
     def pausable(self) -> tuple[str, ...]:
@@ -89,32 +89,32 @@ class DriverLife(LoaderLife):
         if kept is None:
             await self._install()
         else:
-            await self.pause(self.knobs.driver_remount_seconds)
-            self.bay.load(kept.version, kept.digest)
+            await self.pause(self.settings.driver_remount_seconds)
+            self.stack.load(kept.version, kept.digest)
         await self.pause(self.ready_gap)
         await self._wait_for_network_driver()
         await self.turn_ready()
 
     async def reload_in_place(self) -> None:
         """Replace the old driver, which no k8s-driver-manager unloaded this time."""
-        await self.pause(self.knobs.driver_unload_seconds)
-        self.bay.unload()
+        await self.pause(self.settings.driver_unload_seconds)
+        self.stack.unload()
         await self._install()
 
     async def _install(self) -> None:
-        await self.pause(self.knobs.driver_install_seconds)
-        self.bay.load(self.version, self.digest)
+        await self.pause(self.settings.driver_install_seconds)
+        self.stack.load(self.version, self.digest)
 
     async def _run_driver_manager(self) -> Driver | None:
         """Unload the old driver, or keep it if it is configured alike; its root is unmounted anyway."""
         for init in self.status.inits:
             init.run()
         await self.report()
-        old = self.bay.loaded
+        old = self.stack.loaded
         if old is not None:
             await self._pause_operands()
-            await self.pause(self.knobs.driver_unload_seconds)
-            self.bay.unload()
+            await self.pause(self.settings.driver_unload_seconds)
+            self.stack.unload()
         await self._wait_for_network_driver()
         await self._resume_operands()
         for init in self.status.inits:
@@ -157,7 +157,7 @@ class DriverLife(LoaderLife):
         if labels:
             await self.node.online()
             url_path, body = path("v1", "nodes", name=self.node.name), {"metadata": {"labels": labels}}
-            answer = await insist(lambda: self.api.patch(url_path, body))
+            answer = await retry(lambda: self.api.patch(url_path, body))
             self.node.update(answer)
 
 

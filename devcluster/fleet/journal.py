@@ -6,7 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Self
 
-from devcluster.happening import encode
+from devcluster.journal import encode
 
 if TYPE_CHECKING:
     from pathlib import Path

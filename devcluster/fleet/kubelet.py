@@ -8,15 +8,15 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import ApiError, path
-from devcluster.fleet import knobs as k
+from devcluster.fleet import faults, settings
 from devcluster.fleet.claims import ClaimLife, has_claims
 from devcluster.fleet.driver import DriverLife, is_driver
-from devcluster.fleet.holder import HolderLife, is_holder
+from devcluster.fleet.driverclient import DriverClientLife, is_driver_client
 from devcluster.fleet.life import Life, Place, say_if_it_broke
 from devcluster.fleet.loader import LoaderLife
 from devcluster.fleet.migmanager import MigManagerLife, is_mig_manager
 from devcluster.fleet.mofed import MofedLife, is_mofed
-from devcluster.fleet.nicplugin import NicHolderLife, is_nic_holder
+from devcluster.fleet.nicplugin import NetworkClientLife, is_network_client
 from devcluster.fleet.node import Node
 from devcluster.fleet.plugin import PluginLife, is_plugin
 from devcluster.fleet.slices import Slices
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
     from devcluster.client import Api
-    from devcluster.fleet.bay import DriverPod
     from devcluster.fleet.journal import Journal
+    from devcluster.fleet.stack import DriverPod
     from devcluster.watching import Event
 
 Object = dict[str, Any]
@@ -48,8 +48,8 @@ KINDS: tuple[tuple[Callable[[Object], bool], type[Life]], ...] = (
     (is_plugin, PluginLife),
     (is_toolkit, ToolkitLife),
     (is_mig_manager, MigManagerLife),
-    (is_nic_holder, NicHolderLife),
-    (is_holder, HolderLife),
+    (is_network_client, NetworkClientLife),
+    (is_driver_client, DriverClientLife),
     (is_probe, ProbeLife),
     (has_claims, ClaimLife),
 )
@@ -62,7 +62,7 @@ class Fleet:
     def __init__(self, api: Api, journal: Journal) -> None:
         self.api = api
         self.journal = journal
-        self.dials = k.Dials()
+        self.settings = settings.CurrentSettings()
         self.nodes: dict[str, Node] = {}
         self.slices: dict[str, Slices] = {}
         self.lives: dict[str, Life] = {}
@@ -75,7 +75,7 @@ class Fleet:
     async def run(self) -> None:
         """Simulate until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow_knobs())
+            group.create_task(self._follow_settings())
             group.create_task(self._follow_nodes())
             group.create_task(self._follow_revisions())
             group.create_task(self._follow_pods())
@@ -85,21 +85,21 @@ class Fleet:
         revisions = self.revisions.get(driver.owner, {})
         return bool(revisions) and max(revisions.values())[1] == driver.hash
 
-    async def _follow_knobs(self) -> None:
-        """Turn the knobs after an edit of their ConfigMap, which is there to be edited."""
-        await self._create_knobs()
-        selector = {"fieldSelector": f"metadata.name={k.CONFIG_MAP}"}
-        async for event in self._watch(path("v1", "configmaps", namespace=k.NAMESPACE), selector):
-            text = "" if event.kind == "DELETED" else event.object.get("data", {}).get(k.KEY, "")
+    async def _follow_settings(self) -> None:
+        """Take over each edit of the settings' ConfigMap."""
+        await self._create_settings()
+        selector = {"fieldSelector": f"metadata.name={settings.CONFIG_MAP}"}
+        async for event in self._watch(path("v1", "configmaps", namespace=settings.NAMESPACE), selector):
+            text = "" if event.kind == "DELETED" else event.object.get("data", {}).get(settings.KEY, "")
             try:
-                self.dials.knobs = k.Knobs.parse(text)
+                self.settings.now = settings.Settings.parse(text)
             except (TypeError, ValueError) as error:
-                log.error("the knobs stay as they were: %s", error)  # noqa: TRY400 - no traceback for a typo
+                log.error("the settings stay as they were: %s", error)  # noqa: TRY400 - no traceback for a typo
 
-    async def _create_knobs(self) -> None:
-        config_map = {"metadata": {"name": k.CONFIG_MAP}, "data": {k.KEY: "{}"}}
+    async def _create_settings(self) -> None:
+        config_map = {"metadata": {"name": settings.CONFIG_MAP}, "data": {settings.KEY: "{}"}}
         try:
-            await self.api.create(path("v1", "configmaps", namespace=k.NAMESPACE), config_map)
+            await self.api.create(path("v1", "configmaps", namespace=settings.NAMESPACE), config_map)
         except ApiError as error:
             if error.code not in {EXISTS, NO_NAMESPACE}:
                 raise
@@ -138,14 +138,14 @@ class Fleet:
         before, was_silent = node.annotations, node.silent
         node.update(seen)
         after = node.annotations
-        if after.get(k.REBOOT, "") not in {"", before.get(k.REBOOT, "")}:
+        if after.get(faults.REBOOT, "") not in {"", before.get(faults.REBOOT, "")}:
             self._spawn(self._reboot(node))
         loaders = [life for life in self._lives_on(node) if isinstance(life, LoaderLife)]
         for loader in loaders:
             wish = loader.restart_annotation
             if after.get(wish, "") not in {"", before.get(wish, "")}:
                 loader.restart_container()
-        if after.get(k.TIME_JUMP) != before.get(k.TIME_JUMP):
+        if after.get(faults.TIME_JUMP) != before.get(faults.TIME_JUMP):
             self.journal.write("times-jumped", node.name)
             for loader in loaders:
                 self._spawn(loader.report())
@@ -158,7 +158,7 @@ class Fleet:
         node.power_off()
         for life in self._lives_on(node):
             life.reboot()
-        await asyncio.sleep(self.dials.knobs.vary(self.dials.knobs.reboot_seconds))
+        await asyncio.sleep(self.settings.now.vary(self.settings.now.reboot_seconds))
         await self.slices[node.name].wipe_all()
         await self.api.patch(
             path("v1", "nodes", name=node.name, subresource="status"),
@@ -207,7 +207,7 @@ class Fleet:
 
     def _bear(self, pod: Object) -> Life:
         node = self.nodes[pod["spec"]["nodeName"]]
-        place = Place(self.api, self.dials, node, self.slices[node.name], self.is_current)
+        place = Place(self.api, self.settings, node, self.slices[node.name], self.is_current)
         kind = next((kind for fits, kind in KINDS if fits(pod)), WorkloadLife)
         return kind(place, pod)
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from devcluster.client import ApiError, path
-from devcluster.fleet.insist import RETRY_SECONDS, insist
+from devcluster.fleet.retry import RETRY_SECONDS, retry
 from devcluster.fleet.status import PodStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from devcluster.client import Api
-    from devcluster.fleet.bay import DriverPod
-    from devcluster.fleet.knobs import Dials, Knobs
     from devcluster.fleet.node import Node
+    from devcluster.fleet.settings import CurrentSettings, Settings
     from devcluster.fleet.slices import Slices
+    from devcluster.fleet.stack import DriverPod
 
 Object = dict[str, Any]
 
@@ -35,7 +35,7 @@ class Place:
     """Where a pod lives: everything that it shares with others."""
 
     api: Api
-    dials: Dials
+    settings: CurrentSettings
     node: Node
     slices: Slices
     """The ResourceSlices of its node."""
@@ -49,7 +49,6 @@ class Life:
     def __init__(self, place: Place, pod: Object) -> None:
         self.place = place
         self.api = place.api
-        self.dials = place.dials
         self.node = place.node
         self.pod = pod
         self.status = PodStatus.of(pod)
@@ -58,9 +57,9 @@ class Life:
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def knobs(self) -> Knobs:
-        """The knobs as they are now."""
-        return self.dials.knobs
+    def settings(self) -> Settings:
+        """The settings as they are now."""
+        return self.place.settings.now
 
     @property
     def uid(self) -> str:
@@ -147,7 +146,7 @@ class Life:
 
     async def pause(self, seconds: float) -> None:
         """Let time pass, with the fleet's jitter."""
-        await asyncio.sleep(self.knobs.vary(seconds))
+        await asyncio.sleep(self.settings.vary(seconds))
 
     async def report(self) -> None:
         """Write the status, when the kubelet can; the UID keeps it off a namesake."""
@@ -172,14 +171,14 @@ class Life:
 
     async def wind_down(self) -> None:
         """Do what the containers do between the signal to stop and their end."""
-        await self.pause(self.knobs.pod_stop_seconds)
+        await self.pause(self.settings.pod_stop_seconds)
 
     async def accept(self) -> None:
         """Take the pod in: a sandbox, and all containers waiting."""
         await self.node.online()
         self.status.begin()
         await self.report()
-        await self.pause(self.knobs.pod_start_seconds)
+        await self.pause(self.settings.pod_start_seconds)
 
     async def _stop(self) -> None:
         """Turn not Ready first, then end, as a kubelet does."""
@@ -190,7 +189,7 @@ class Life:
         self._end()
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}}
         try:
-            await insist(lambda: self.api.delete(self._path(), options))
+            await retry(lambda: self.api.delete(self._path(), options))
         except ApiError as error:
             if error.code not in POD_IS_ANOTHER:
                 raise

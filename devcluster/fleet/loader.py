@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from devcluster.fleet import knobs as k
-from devcluster.fleet.bay import DriverPod
+from devcluster.fleet import faults
 from devcluster.fleet.life import Life
+from devcluster.fleet.stack import DriverPod
 from devcluster.fleet.status import CRASH_LOOP, IMAGE_PULL, later
 
 if TYPE_CHECKING:
-    from devcluster.fleet.bay import Bay
+    from devcluster.fleet.stack import Stack
     from devcluster.fleet.status import Container
 
 
 class LoaderLife(Life):
-    """A pod whose first container loads a driver into a bay of its node."""
+    """A pod whose first container loads a driver into a stack of its node."""
 
     fault_annotation: ClassVar[str]
     """The node annotation with the fault that is asked for."""
@@ -23,7 +23,7 @@ class LoaderLife(Life):
     """The node annotation that restarts the driver container in place."""
 
     @property
-    def bay(self) -> Bay:
+    def stack(self) -> Stack:
         """Where this pod loads its driver."""
         raise NotImplementedError
 
@@ -35,7 +35,7 @@ class LoaderLife(Life):
     @property
     def ready_gap(self) -> float:
         """Seconds from a loaded driver to a Ready pod."""
-        return self.knobs.driver_ready_gap_seconds
+        return self.settings.driver_ready_gap_seconds
 
     async def reload_in_place(self) -> None:
         """Replace what is loaded, after the driver container started a second time."""
@@ -43,7 +43,7 @@ class LoaderLife(Life):
 
     def shown(self) -> dict[str, Any]:
         """Spell the status, with its times moved where that is wanted."""
-        moved: dict[str, Any] = later(self.status.render(), float(self.node.fault(k.TIME_JUMP) or 0))
+        moved: dict[str, Any] = later(self.status.render(), float(self.node.fault(faults.TIME_JUMP) or 0))
         return moved
 
     def on_deleted(self) -> None:
@@ -52,7 +52,7 @@ class LoaderLife(Life):
 
     def on_gone(self) -> None:
         """Return the journal."""
-        self.bay.write("driver-gone", pod=self.name, uid=self.uid)
+        self.stack.write("driver-gone", pod=self.name, uid=self.uid)
 
     def restart_container(self) -> None:
         """Let the driver container exit once: it restarts in place and the init container does not."""
@@ -73,7 +73,7 @@ class LoaderLife(Life):
             main.run()
         await self.report()
         while self.node.fault(self.fault_annotation) == "crash-loop":
-            await self.pause(self.knobs.crash_seconds)
+            await self.pause(self.settings.crash_seconds)
             await self._crash()
 
     async def turn_ready(self) -> None:
@@ -86,9 +86,9 @@ class LoaderLife(Life):
             main.succeed_startup()
         labels = self.pod["metadata"]["labels"]
         pod = DriverPod(self.uid, self.owner.get("uid", ""), labels.get("controller-revision-hash", ""))
-        self.bay.set_ready_driver(pod)
-        loaded = self.bay.loaded
-        self.bay.write(
+        self.stack.set_ready_driver(pod)
+        loaded = self.stack.loaded
+        self.stack.write(
             "driver-ready",
             pod=self.name,
             uid=self.uid,
@@ -100,9 +100,9 @@ class LoaderLife(Life):
 
     def resign(self) -> None:
         """Stop being the node's Ready driver, where this pod is that."""
-        ready = self.bay.ready_driver
+        ready = self.stack.ready_driver
         if ready is not None and ready.uid == self.uid:
-            self.bay.set_ready_driver(None)
+            self.stack.set_ready_driver(None)
 
     async def _restart_in_place(self) -> None:
         """Exit and start again. The old driver is still there at the new start; then it is replaced."""
@@ -115,6 +115,6 @@ class LoaderLife(Life):
     async def _crash(self) -> None:
         self.container.crash(CRASH_LOOP)
         await self.report()
-        await self.pause(self.knobs.crash_backoff_seconds)
+        await self.pause(self.settings.crash_backoff_seconds)
         self.container.run()
         await self.report()

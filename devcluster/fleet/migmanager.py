@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import path
-from devcluster.fleet.insist import insist
 from devcluster.fleet.life import Life
+from devcluster.fleet.retry import retry
 
 if TYPE_CHECKING:
-    from devcluster.fleet.bay import Bay
+    from devcluster.fleet.stack import Stack
 
 CONTAINER = "nvidia-mig-manager"
 """The container's name, which tells the MIG manager's pods from others, and its name as a field manager."""
@@ -39,7 +39,7 @@ class MigManagerLife(Life):
     """The label's value that it saw last."""
 
     @property
-    def bay(self) -> Bay:
+    def stack(self) -> Stack:
         """The GPUs that it divides."""
         return self.node.gpu
 
@@ -49,7 +49,7 @@ class MigManagerLife(Life):
         for init in self.status.inits:
             init.run()
         await self.report()
-        await self.node.until(lambda: self.bay.ready_driver is not None)
+        await self.node.until(lambda: self.stack.ready_driver is not None)
         for init in self.status.inits:
             init.end()
         for main in self.status.mains:
@@ -62,19 +62,19 @@ class MigManagerLife(Life):
             await self._apply(self._read)
 
     async def _apply(self, layout: str) -> None:
-        if self.bay.layout != layout:
+        if self.stack.layout != layout:
             await self._label({STATE: "pending"})
             paused = {key: PAUSED for key in CLIENTS if self.node.labels.get(key, "false") != "false"}
             await self._label(paused)
-            await self.pause(self.knobs.mig_seconds)
-            self.bay.divide("" if layout == BROKEN else layout)
+            await self.pause(self.settings.mig_seconds)
+            self.stack.divide("" if layout == BROKEN else layout)
             await self._label(dict.fromkeys(paused, "true"))
         await self._label({STATE: "failed" if layout == BROKEN else "success"})
 
     async def _label(self, labels: dict[str, str]) -> None:
         await self.node.online()
         url_path = f"{path('v1', 'nodes', name=self.node.name)}?fieldManager={CONTAINER}"
-        self.node.update(await insist(lambda: self.api.patch(url_path, {"metadata": {"labels": labels}})))
+        self.node.update(await retry(lambda: self.api.patch(url_path, {"metadata": {"labels": labels}})))
 
 
 def is_mig_manager(pod: dict[str, Any]) -> bool:

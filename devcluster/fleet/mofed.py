@@ -11,13 +11,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import path
-from devcluster.fleet import knobs as k
+from devcluster.fleet import faults
 from devcluster.fleet.loader import LoaderLife
 from devcluster.fleet.node import INBOX
 from devcluster.fleet.status import CREATING
 
 if TYPE_CHECKING:
-    from devcluster.fleet.bay import Bay
+    from devcluster.fleet.stack import Stack
 
 LABEL = "nvidia.com/ofed-driver"
 """The label of network driver pods; its value is empty."""
@@ -29,18 +29,18 @@ CONFIG, CONFIG_KEY = "ofed-init-container-config", "config.json"
 class MofedLife(LoaderLife):
     """The init container waits if it is to; then the driver container builds, and replaces what is loaded."""
 
-    fault_annotation = k.NETWORK_DRIVER_FAULT
-    restart_annotation = k.RESTART_NETWORK_DRIVER_CONTAINER
+    fault_annotation = faults.NETWORK_DRIVER_FAULT
+    restart_annotation = faults.RESTART_NETWORK_DRIVER_CONTAINER
 
     @property
-    def bay(self) -> Bay:
+    def stack(self) -> Stack:
         """The network card's driver."""
         return self.node.nic
 
     @property
     def ready_gap(self) -> float:
         """Seconds from a loaded driver to a Ready pod."""
-        return self.knobs.network_ready_gap_seconds
+        return self.settings.network_ready_gap_seconds
 
     async def live(self) -> None:
         """Wait for a safe moment, build, replace the driver."""
@@ -55,20 +55,20 @@ class MofedLife(LoaderLife):
 
     async def reload_in_place(self) -> None:
         """Build, while the old driver serves on; then replace it."""
-        await self.pause(self.knobs.network_build_seconds)
+        await self.pause(self.settings.network_build_seconds)
         kernel = self.pod["metadata"]["labels"].get("kernel", "")
         await self._replace_by(network_version(self.container.image, kernel))
 
     async def wind_down(self) -> None:
         """Put the operating system's driver back, if ours is loaded: it is known by our UID."""
         await super().wind_down()
-        if self.bay.loaded is not None and self.bay.loaded.digest == self.uid:
+        if self.stack.loaded is not None and self.stack.loaded.digest == self.uid:
             await self._replace_by(INBOX)
 
     async def _replace_by(self, version: str) -> None:
-        self.bay.unload()
-        await self.pause(self.knobs.network_reload_seconds)
-        self.bay.load(version, "" if version == INBOX else self.uid)
+        self.stack.unload()
+        await self.pause(self.settings.network_reload_seconds)
+        self.stack.load(version, "" if version == INBOX else self.uid)
 
     async def _run_init_container(self) -> None:
         for init in self.status.inits:
@@ -88,7 +88,7 @@ class MofedLife(LoaderLife):
             await self.node.online()
             asked = {"metadata": {"annotations": {annotation: "true"}}}
             self.node.update(await self.api.patch(path("v1", "nodes", name=self.node.name), asked))
-            self.bay.write("safe-load-asked", pod=self.name, uid=self.uid)
+            self.stack.write("safe-load-asked", pod=self.name, uid=self.uid)
             await self.node.until(lambda: not self.node.annotations.get(annotation))
 
     async def _safe_load_annotation(self) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from devcluster.fleet.holder import HOLDS, HolderLife
+from devcluster.fleet.driverclient import HOLDS, DriverClientLife
 
 if TYPE_CHECKING:
-    from devcluster.fleet.bay import Bay
+    from devcluster.fleet.stack import Stack
 
 CONTAINERS = {"rdma-shared-dp", "kube-sriovdp"}
 """The main containers of the RDMA shared and the SR-IOV device plugin, under any DaemonSet's name."""
@@ -20,11 +20,11 @@ THE_NETWORK_DRIVER = "network-driver"
 """The value of the annotation that makes any pod one that holds this driver."""
 
 
-class NicHolderLife(HolderLife):
+class NetworkClientLife(DriverClientLife):
     """The init containers wait for any driver; the main ones hold what is loaded when they start."""
 
     @property
-    def bay(self) -> Bay:
+    def stack(self) -> Stack:
         """The driver that it holds: the network card's."""
         return self.node.nic
 
@@ -33,7 +33,7 @@ class NicHolderLife(HolderLife):
         await self.accept()
         if self.status.inits:
             await self.wait_for_a_driver()
-        await self.pause(self.knobs.plugin_start_seconds)
+        await self.pause(self.settings.plugin_start_seconds)
         await self.turn_ready(await self.take_driver())
 
     @property
@@ -42,7 +42,7 @@ class NicHolderLife(HolderLife):
         return any(self.node.labels.get(key) != value for key, value in self.selected_by.items())
 
 
-def is_nic_holder(pod: dict[str, Any]) -> bool:
+def is_network_client(pod: dict[str, Any]) -> bool:
     """Return whether a pod holds the network card's driver."""
     marked = pod["metadata"].get("annotations", {}).get(HOLDS) == THE_NETWORK_DRIVER
     return marked or {each["name"] for each in pod["spec"]["containers"]} <= CONTAINERS

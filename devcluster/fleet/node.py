@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from devcluster.fleet import knobs as k
-from devcluster.fleet.bay import Bay
+from devcluster.fleet import faults
+from devcluster.fleet.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +32,8 @@ class Node:
     journal: Journal
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
-    gpu: Bay = field(init=False)
-    nic: Bay = field(init=False)
+    gpu: Stack = field(init=False)
+    nic: Stack = field(init=False)
     tenants: dict[str, frozenset[str]] = field(default_factory=dict)
     """All pods by UID, with the keys of the labels that their templates select nodes by."""
     draining: set[str] = field(default_factory=set)
@@ -47,8 +47,8 @@ class Node:
     _pulse: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.gpu = Bay("gpu", self.name, self.journal, self.touch)
-        self.nic = Bay("network", self.name, self.journal, self.touch)
+        self.gpu = Stack("gpu", self.name, self.journal, self.touch)
+        self.nic = Stack("network", self.name, self.journal, self.touch)
 
     def update(self, node: Object) -> None:
         """Take over what the API says about the node; the answer to our own write may come before older news."""
@@ -59,7 +59,7 @@ class Node:
         self.annotations = node["metadata"].get("annotations", {})
         self.labels = node["metadata"].get("labels", {})
         self._load_inbox_driver()
-        outage = self.fault(k.OUTAGE) == "true"
+        outage = self.fault(faults.OUTAGE) == "true"
         if outage and not self.lost:
             self.lost = True
             self.journal.write("node-outage", self.name)

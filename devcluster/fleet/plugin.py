@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from devcluster.fleet.holder import HolderLife
+from devcluster.fleet.driverclient import DriverClientLife
 from devcluster.fleet.slices import COMPUTE_DOMAINS, Devices
 
 if TYPE_CHECKING:
-    from devcluster.fleet.bay import Driver
+    from devcluster.fleet.stack import Driver
 
 INITS, MAINS = {"init-container", "driver-validation"}, {"gpus", "compute-domains"}
 """The names of the containers, which tell a plugin under any DaemonSet's name: the chart's, and the operator's own."""
@@ -29,7 +29,7 @@ DEVICES_ANNOTATION = "devcluster/devices"
 RESOURCE_DRIVER = "gpu.nvidia.com"
 
 
-class PluginLife(HolderLife):
+class PluginLife(DriverClientLife):
     """The init container waits; the main ones hold the driver that is loaded when they start."""
 
     @property
@@ -41,7 +41,7 @@ class PluginLife(HolderLife):
         """Wait for a driver, then run."""
         await self.accept()
         await self.wait_for_a_driver()
-        await self.pause(self.knobs.plugin_start_seconds)
+        await self.pause(self.settings.plugin_start_seconds)
         driver = await self.take_driver()
         await self._publish(driver)
         await self.turn_ready(driver)
@@ -50,7 +50,7 @@ class PluginLife(HolderLife):
         """Let go of the driver; the kubelet wipes the slices if no other plugin comes soon."""
         super().on_gone()
         for published in self._published:
-            self.place.slices.forsake(published, self.knobs.slice_wipe_seconds)
+            self.place.slices.forsake(published, self.settings.slice_wipe_seconds)
 
     @property
     def _published(self) -> dict[str, Devices]:
@@ -63,7 +63,7 @@ class PluginLife(HolderLife):
     async def _publish(self, driver: Driver) -> None:
         await self.node.online()
         for published, devices in self._published.items():
-            await self.place.slices.publish(published, devices, driver.version, self.knobs)
+            await self.place.slices.publish(published, devices, driver.version, self.settings)
 
     def _annotation(self, key: str, default: str) -> str:
         return str(self.pod["metadata"].get("annotations", {}).get(key, default))

@@ -7,12 +7,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import ApiError, path
-from devcluster.fleet.insist import insist
+from devcluster.fleet.retry import retry
 
 if TYPE_CHECKING:
     from devcluster.client import Api
-    from devcluster.fleet.knobs import Knobs
     from devcluster.fleet.node import Node
+    from devcluster.fleet.settings import Settings
 
 Object = dict[str, Any]
 
@@ -55,23 +55,25 @@ class Slices:
         """Of the API, as the server prefers it; not known before the first slice."""
         self._wipes: dict[str, asyncio.Task[None]] = {}
 
-    async def publish(self, driver: str, devices: Devices, version: str, knobs: Knobs) -> None:
+    async def publish(self, driver: str, devices: Devices, version: str, settings: Settings) -> None:
         """Return which devices there are, with the driver version that the plugin found at its start."""
         wipe = self._wipes.pop(driver, None)
         if wipe is not None:
             wipe.cancel()
         await self._learn_version()
-        slice_ = describe(self.node.name, self.node.uid, driver, spelled(listed(devices, version, knobs), self.version))
+        slice_ = describe(
+            self.node.name, self.node.uid, driver, spelled(listed(devices, version, settings), self.version)
+        )
         if driver in self._names:
             try:
-                await insist(lambda: self.api.patch(self._path(driver), {"spec": slice_["spec"]}))
+                await retry(lambda: self.api.patch(self._path(driver), {"spec": slice_["spec"]}))
             except ApiError as error:
                 if error.code != GONE:
                     raise
             else:
                 return
         slices = path(f"{GROUP}/{self.version}", "resourceslices")
-        created = await insist(lambda: self.api.create(slices, slice_))
+        created = await retry(lambda: self.api.create(slices, slice_))
         self._names[driver] = created["metadata"]["name"]
 
     def forsake(self, driver: str, seconds: float) -> None:
@@ -87,7 +89,7 @@ class Slices:
     async def _learn_version(self) -> None:
         """Ask for the newest version that exists, as the real library does."""
         if not self.version:
-            group = await insist(lambda: self.api.get(f"/apis/{GROUP}"))
+            group = await retry(lambda: self.api.get(f"/apis/{GROUP}"))
             self.version = group["preferredVersion"]["version"]
 
     async def _wipe_later(self, driver: str, seconds: float) -> None:
@@ -102,7 +104,7 @@ class Slices:
         url_path = self._path(driver)
         del self._names[driver]
         try:
-            await insist(lambda: self.api.delete(url_path))
+            await retry(lambda: self.api.delete(url_path))
         except ApiError as error:
             if error.code != GONE:
                 raise
@@ -138,11 +140,11 @@ def spelled(devices: list[Object], version: str) -> list[Object]:
     ]
 
 
-def listed(devices: Devices, version: str, knobs: Knobs) -> list[Object]:
+def listed(devices: Devices, version: str, settings: Settings) -> list[Object]:
     """Spell the devices of a node."""
     if devices is Devices.CHANNELS:
-        return [_channel(number) for number in range(knobs.devices_per_node)]
-    gpus = [_gpu(number, version, knobs) for number in range(knobs.devices_per_node)]
+        return [_channel(number) for number in range(settings.devices_per_node)]
+    gpus = [_gpu(number, version, settings) for number in range(settings.devices_per_node)]
     if devices is Devices.MIG:
         return [part for number, gpu in enumerate(gpus) for part in _parts(number, gpu)]
     if devices is Devices.UNVERSIONED:
@@ -151,13 +153,13 @@ def listed(devices: Devices, version: str, knobs: Knobs) -> list[Object]:
     return gpus
 
 
-def _gpu(number: int, version: str, knobs: Knobs) -> Object:
+def _gpu(number: int, version: str, settings: Settings) -> Object:
     return {
         "name": f"gpu-{number}",
         "attributes": {
             "type": {"string": "gpu"},
             "uuid": {"string": f"GPU-{number}"},
-            "productName": {"string": knobs.product_name},
+            "productName": {"string": settings.product_name},
             "driverVersion": {"version": semantic(version)},
             "cudaDriverVersion": {"version": CUDA_VERSION},
         },

@@ -68,13 +68,13 @@ class ProbeLife(WorkloadLife):
 
 def workload_error(node: Node, claim: str = "claim") -> str:
     """Return what a new GPU pod on this node would die of, in the words of the real components; or nothing."""
-    bay = node.gpu
-    held = next((each for each in bay.holders.values() if each.resource_driver == RESOURCE_DRIVER), None)
+    stack = node.gpu
+    held = next((each for each in stack.holders.values() if each.resource_driver == RESOURCE_DRIVER), None)
     if held is None:
         return NOT_REGISTERED
-    if not bay.is_stale(held):
+    if not stack.is_stale(held):
         return ""
-    mismatch = bay.loaded is not None and bay.loaded.version != held.version
+    mismatch = stack.loaded is not None and stack.loaded.version != held.version
     return (MISMATCH if mismatch else EMPTY_EDITS).format(claim=claim)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from devcluster.boot.machines import GPU_TAINT
 from devcluster.gpunode.images import WORKLOAD
-from devcluster.machines import GPU_TAINT
 
 if TYPE_CHECKING:
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
 
 OPERATOR_NAMESPACE: Final = "gpu-operator"
 PLUGIN_NAMESPACE: Final = "nvidia-dra-driver-gpu"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from devcluster.layout import State
+    from devcluster.boot.layout import State
 
 REAL_NODE = "real-0"
 """The node whose pods really run, as containers."""

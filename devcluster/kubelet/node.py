@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devcluster.boot.machines import GPU_TAINT
+from devcluster.build.programs import ON_DEMAND
 from devcluster.kubelet import cgroups, files
 from devcluster.kubelet.archive import Contents, write_image
 from devcluster.kubelet.names import MARK, PAUSE_IMAGE, Files
-from devcluster.machines import GPU_TAINT
-from devcluster.programs import ON_DEMAND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from devcluster.boot.layout import State
     from devcluster.client import Object
-    from devcluster.layout import State
 
 PROCESS = "node"
 """What the box's process is called among the cluster's."""

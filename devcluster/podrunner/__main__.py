@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from devcluster.layout import State
+from devcluster.boot.layout import State
 from devcluster.podrunner.runner import serve
 
 

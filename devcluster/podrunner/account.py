@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from devcluster.certificates import write_private
+from devcluster.boot.certificates import write_private
 from devcluster.client import ApiError, path
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
+    from devcluster.boot.layout import State
     from devcluster.client import Api, Object
-    from devcluster.layout import State
 
 
 @dataclass(frozen=True, slots=True)

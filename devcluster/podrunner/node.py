@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 
 import aiohttp
 
+from devcluster.boot.layout import SYSTEM_NODE
+from devcluster.boot.machines import NODES, create_missing, is_ready
+from devcluster.build.programs import KUBERNETES
 from devcluster.client import STRATEGIC_PATCH, Api, ApiError, Object, path
-from devcluster.layout import SYSTEM_NODE
-from devcluster.machines import NODES, create_missing, is_ready
 from devcluster.podrunner.status import LOOPBACK, timestamp
-from devcluster.programs import KUBERNETES
 
 logger = logging.getLogger(__name__)
 

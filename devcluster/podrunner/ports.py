@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from devcluster.ports import free_ports
+from devcluster.boot.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from devcluster.layout import CHECKOUT
-from devcluster.processes import Record
+from devcluster.boot.layout import CHECKOUT
+from devcluster.boot.processes import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,9 +8,9 @@ import signal
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from devcluster import binaries
+from devcluster.boot.layout import SYSTEM_NODE
+from devcluster.build import binaries
 from devcluster.client import Api, path
-from devcluster.layout import SYSTEM_NODE
 from devcluster.podrunner import environment, node
 from devcluster.podrunner.context import Host
 from devcluster.podrunner.pod import PodLife
@@ -18,7 +18,7 @@ from devcluster.podrunner.server import LogServer
 from devcluster.watching import follow
 
 if TYPE_CHECKING:
-    from devcluster.layout import State
+    from devcluster.boot.layout import State
     from devcluster.watching import Event
 
 logger = logging.getLogger(__name__)

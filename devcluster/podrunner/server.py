@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from devcluster.layout import State
+    from devcluster.boot.layout import State
     from devcluster.podrunner.pod import PodLife
 
     Find = Callable[[str, str], PodLife | None]

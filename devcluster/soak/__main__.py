@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from devcluster.soak import plan
 from devcluster.soak.controlled import CONTROLLER, ControllerSoak
 from devcluster.soak.soak import HOOK, LONG, Commands, Soak, verified

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from devcluster.happening import Happening
+    from devcluster.journal import Entry
     from devcluster.truth import Truth
 
 RACE_SECONDS: Final = 3.0
@@ -90,13 +90,13 @@ class Soaked:
     controller_ends: tuple[int, ...] = ()
     """How each controller ended, if controllers ran."""
 
-    def early(self) -> tuple[list[Happening], list[Happening]]:
+    def early(self) -> tuple[list[Entry], list[Entry]]:
         """Return restarts on nodes that were not settled, and those of them that no program could have known."""
         found = self.truth.early_restarts(self.daemonset, self.since)
         raced = [each for each in found if self._is_race(each.t)]
         return [each for each in found if each not in raced], raced
 
-    def needless(self) -> list[Happening]:
+    def needless(self) -> list[Entry]:
         """Return restarts of plugins that were fresh, on nodes that were settled: others are early, or a race."""
         early = {id(each) for part in self.early() for each in part}
         found = self.truth.needless_restarts(self.daemonset, self.since)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
 from devcluster.settings import separated
 from devcluster.soak.judge import Sample
 

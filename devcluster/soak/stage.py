@@ -15,7 +15,7 @@ from devcluster.truth import Truth
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from devcluster.cluster import Cluster
+    from devcluster.boot.cluster import Cluster
 
 OPERATOR: Final = ("gpu-operator", "devcluster/charts/gpu-operator", "gpu-operator")
 PLUGIN: Final = ("dra-driver", "devcluster/charts/dra-driver", "nvidia-dra-driver-gpu")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from devcluster import binaries
+from devcluster.build import binaries
 
 CHART: Final = Path(__file__).parents[2] / "charts" / "gpu-operator-post"
 COMMAND_SECONDS: Final = 24 * 60 * 60

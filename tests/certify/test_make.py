@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
 
 INHERITED = ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL", "KUBECONFIG", "IMAGE")
 """What would reach this make from one that runs the tests, or from the shell."""

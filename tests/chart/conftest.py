@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devcluster import binaries
+from devcluster.build import binaries
 from tests.chart.rendering import Helm
 
 

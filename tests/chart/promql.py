@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bundler.values import seconds
-from devcluster import binaries
+from devcluster.build import binaries
 
 SECONDS: Final = 60.0
 """A question is answered in milliseconds; a machine that has no turn for us in a minute is broken."""

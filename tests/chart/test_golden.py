@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from devcluster import binaries
+from devcluster.build import binaries
 from hook.settings import settings_from
 from tests.chart.rendering import CHART, ROOT, Helm, Values, config_of, container_of, documents
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from devcluster import binaries, certificates, components
-from devcluster.controlplane import Probe
-from devcluster.layout import State
-from devcluster.ports import free_ports
+from devcluster.boot import certificates, components
+from devcluster.boot.controlplane import Probe
+from devcluster.boot.layout import State
+from devcluster.boot.ports import free_ports
+from devcluster.build import binaries
 from hook.errors import ApiError
 from hook.kube import tls
 from hook.kube.client import Api

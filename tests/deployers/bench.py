@@ -11,9 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
+from devcluster.boot.layout import CHECKOUT
 from devcluster.deployers.release import Outcome, Release, Values
-from devcluster.layout import CHECKOUT
 from devcluster.settings import tree
 from tests import evidence
 from tests.e2e.lab import CHART, IMAGE, NAMESPACE, OLD, OLD_CHART, OPERATOR, PLUGIN, QUICK, RELEASE, Lab

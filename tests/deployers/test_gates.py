@@ -18,13 +18,14 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from devcluster import binaries, commands
+from devcluster import commands
+from devcluster.boot.layout import CHECKOUT
+from devcluster.build import binaries
 from devcluster.deployers import argocd as argo
 from devcluster.deployers.argocd import APPLICATIONS, ArgoCd
 from devcluster.deployers.flux import HELM_RELEASES, KUSTOMIZATIONS, Flux
 from devcluster.deployers.manifests import RETRIES, Object, application, helm_release, helm_repository, oci_repository
 from devcluster.deployers.release import Release
-from devcluster.layout import CHECKOUT
 from tests.deployers.bench import NODES, QUICK_JOB, Bench, booted
 from tests.deployers.story import NEXT, ONLY_CONTROLLER, SOON
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, NEW, OLD, RELEASE

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from devcluster.layout import SYSTEM_NODE
+from devcluster.boot.layout import SYSTEM_NODE
 from tests.bundler.kit import KIT, NAME, scheduling
 from tests.deployers.bench import booted
 from tests.deployers.bundles import healthy

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from devcluster.deployers.helm import Helm
 from devcluster.deployers.manifests import RETRIES
 from tests.deployers.bench import NODES, Bench, Chapter, booted

@@ -8,14 +8,14 @@ from typing import Final
 
 import yaml
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
+from devcluster.boot.layout import CHECKOUT
 from devcluster.deployers.argocd import ArgoCd
 from devcluster.deployers.flux import Flux
 from devcluster.deployers.helm import Helm
 from devcluster.deployers.helmfile import Helmfile
 from devcluster.deployers.manifests import Object, application, helm_release, helm_repository, oci_repository
 from devcluster.deployers.release import Outcome, Release
-from devcluster.layout import CHECKOUT
 from tests.e2e.lab import CHART, NAMESPACE, OPERATOR, PLUGIN, RELEASE
 
 FLUX_NAME: Final = f"{NAMESPACE}-{RELEASE}"

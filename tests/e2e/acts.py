@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from devcluster.machines import gpu_node
+from devcluster.boot.machines import gpu_node
 from tests.e2e.lab import NAMESPACE, NEW, QUICK, Lab
 from tests.process.program import Logged
 

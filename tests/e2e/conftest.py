@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from tests.e2e.controller.ground import Field
 from tests.e2e.faults.cluster.doorway import Doorway
 from tests.e2e.faults.cluster.ground import Ground

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from devcluster.boot.cluster import Cluster
 from devcluster.client import path
-from devcluster.cluster import Cluster
 from tests.chart.rendering import Helm
 
 RBAC = "rbac.authorization.k8s.io/v1"

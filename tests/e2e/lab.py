@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from devcluster import patience
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from devcluster.truth import Truth
-from tests.pool import KNOBS
+from tests.pool import SETTINGS
 from tests.process.program import CTL, Ended, Logged, as_pod, start
 from tests.promises import promised
 
@@ -155,9 +155,9 @@ class Lab:
         """Inject a fault or an action (`devcluster/<key>`) into a node."""
         self.cluster.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {f"devcluster/{key}": value}}})
 
-    def knobs(self, **knobs: float) -> None:
+    def settings(self, **settings: float) -> None:
         """Set the durations of the simulation, in seconds."""
-        self.cluster.patch(KNOBS, {"data": {"knobs": json.dumps(knobs)}})
+        self.cluster.patch(SETTINGS, {"data": {"settings": json.dumps(settings)}})
 
     # What is true.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from devcluster.happening import Happening
+from devcluster.journal import Entry
 from devcluster.settings import client
 from devcluster.truth import NETWORK, Truth
 from tests.e2e.identity import Right, kubeconfig
@@ -66,7 +66,7 @@ class Net:
         """Bring all nodes up on the old driver, with three fresh plugins on each."""
         # A plugin that starts in the very second in which its driver is ready cannot be proven fresh: a pod
         # takes longer than that in reality.
-        self.lab.knobs(plugin_start_seconds=1.5)
+        self.lab.settings(plugin_start_seconds=1.5)
         self.operator(**PARALLEL, **values)
         self.until_loaded(OLD)
         self.own_plugin()
@@ -104,8 +104,8 @@ class Net:
 
     def holding(self) -> int:
         """Count the plugins that run on what is loaded."""
-        running: dict[str, Happening] = {}
-        for each in self.truth.happenings:
+        running: dict[str, Entry] = {}
+        for each in self.truth.entries:
             if each.event == "plugin-ready":
                 running[each.uid] = each
             elif each.event == "plugin-gone":
@@ -145,10 +145,10 @@ class Net:
             if each["user"]["username"] in ours and each["verb"] == "delete" and each["responseStatus"]["code"] < 300
         }
 
-    def restarts(self) -> list[Happening]:
+    def restarts(self) -> list[Entry]:
         """Return what really happened when the program deleted plugins, in that order."""
         ours = self.deleted()
-        return [each for each in self.truth.happenings if each.event == "plugin-deleted" and each.pod in ours]
+        return [each for each in self.truth.entries if each.event == "plugin-deleted" and each.pod in ours]
 
     def assert_clean(self, restarted: dict[str, list[str]]) -> None:
         """Assert the promises: nothing stale, early or needless, and these nodes' restarts for each DaemonSet."""

@@ -112,14 +112,14 @@ def test_a_controller_reports_the_same(boot: Boot) -> None:
     lab = boot(2)
     lab.fleet(nodes=2, **ALL_AT_ONCE)
     lab.cluster.kubectl("create", "namespace", TEAM)
-    lab.knobs(driver_ready_gap_seconds=12)
+    lab.settings(driver_ready_gap_seconds=12)
     lab.deploy(controller__enabled=True, job__enabled=False)
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: set(lab.truth.loaded_now().values()) == {NEW}, "the new driver is loaded", 60)
     _start(lab, "stale-0", "gpu-0")
     _prepared(lab, "stale-0")
     # The caches of the stale plugin expire. The kubelet tries again until the plugin is fresh.
-    lab.knobs(driver_ready_gap_seconds=12, stale_success_seconds=0)
+    lab.settings(driver_ready_gap_seconds=12, stale_success_seconds=0)
     _start(lab, "refused", "gpu-1")
     refused = f"/api/v1/namespaces/{TEAM}/pods/refused"
     lab.until(lambda: "empty device edits" in str(lab.cluster.get(refused)["status"]), "no claim is prepared", 30)

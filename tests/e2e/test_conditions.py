@@ -108,7 +108,7 @@ def test_nodes_that_change_during_an_upgrade(boot: Boot) -> None:
     """
     lab = boot(4)
     lab.fleet(nodes=4, **ALL_AT_ONCE)
-    lab.knobs(driver_install_seconds=8)
+    lab.settings(driver_install_seconds=8)
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     hook = acts.begin(lab)
     for node in ("gpu-1", "gpu-2", "gpu-3"):

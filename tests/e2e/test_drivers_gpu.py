@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
 from tests.e2e import acts
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, Boot
 from tests.promises import promised

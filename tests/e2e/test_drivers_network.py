@@ -19,7 +19,7 @@ def test_a_parallel_upgrade_with_safe_load_that_the_operator_missed(boot: gpu.Bo
     safely = {"ofedDriver__upgradePolicy__safeLoad": True}
     net.operator(NEW, **PARALLEL, **MISSED, **safely)
     lab.deploy(stack="network", driverClients=[FURTHER_VALUE])
-    asked = {each.node for each in net.truth.happenings if each.event == "safe-load-asked"}
+    asked = {each.node for each in net.truth.entries if each.event == "safe-load-asked"}
     assert asked == set(THREE)
     assert set(net.states().values()) == {"upgrade-done"}
     net.assert_clean({RDMA: THREE, SRIOV: THREE, OWN: THREE})

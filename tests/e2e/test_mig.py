@@ -54,7 +54,7 @@ def test_a_job_refreshes_after_a_reconfiguration(boot: Boot) -> None:
     assert lab.truth.behind_now() == ()
     acts.post(lab, **AFTER_MIG, trigger="third").assert_phase("Done", "NothingStale")
 
-    lab.knobs(mig_seconds=8)
+    lab.settings(mig_seconds=8)
     _divide(lab, "all-2g.20gb", "pending")
     acts.post(lab, **AFTER_MIG, trigger="fourth").assert_phase("Done", "Refreshed")
     assert _state(lab) == "success"

@@ -14,7 +14,7 @@ from typing import NoReturn
 import pytest
 import yaml
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from devcluster.kubelet.node import RealNode, why_not
 from tests.e2e.lab import IMAGE
 from tests.evidence import keep

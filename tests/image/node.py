@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from devcluster.kubelet import cgroups
 from devcluster.kubelet.names import REAL_NODE, Files
 from tests.e2e.lab import CHART, IMAGE, QUICK, RELEASE, Lab, _sets

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
 from tests.image.conftest import cannot
 from tools.gpu.bundle import lay_out
 from tools.gpu.plugin import UNSHARE

@@ -13,10 +13,10 @@ from typing import Final
 
 import pytest
 
-from devcluster import etcd
 from devcluster.bench import atrest
+from devcluster.boot import etcd
+from devcluster.boot.layout import CHECKOUT
 from devcluster.kubelet import cgroups
-from devcluster.layout import CHECKOUT
 from tests.e2e.lab import OPERATOR
 from tests.fixtures.objects import Object, merged
 from tests.image.node import NodeLab

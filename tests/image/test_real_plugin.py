@@ -14,12 +14,12 @@ from typing import Final
 
 import pytest
 
-from devcluster import binaries
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
+from devcluster.build import binaries
+from devcluster.build.programs import DRA_DRIVER
 from devcluster.gpunode.images import CHART, write_images
 from devcluster.gpunode.node import DRIVER_ROOT, GPUS, GPUS_ALONE, SOON, GpuNode, numbers
 from devcluster.kubelet.node import RealNode
-from devcluster.programs import DRA_DRIVER
 from tests.e2e.lab import ALL_AT_ONCE, NEW, OLD, PLUGIN_NAMESPACE
 from tests.evidence import keep
 from tests.image.conftest import default_image
@@ -154,7 +154,7 @@ def test_compute_domains_alone(gpu_node: GpuNodeLab) -> None:
 def test_the_demo_shows_it(real_node: None, tmp_path: Path) -> None:
     """`make demo REAL=1`: the same upgrade, seen from three pods."""
     assert real_node is None
-    told = module("devcluster.realdemo", cwd=tmp_path, timeout=1200)
+    told = module("devcluster.demo.real", cwd=tmp_path, timeout=1200)
     assert told.returncode == 0, told.stdout
     assert told.stdout.splitlines()[-1].startswith(f"demo: ok real=1 driver={NEW} restarts=1 "), told.stdout
     assert f"the ResourceSlice still names {numbers(OLD)}" in told.stdout

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
 from devcluster.settings import separated
 from tests.e2e.lab import QUICK, Lab
 from tests.pool import Pool

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from devcluster.layout import SYSTEM_NODE
-from devcluster.visit import PLACEMENT, Visit
+from devcluster.boot.layout import SYSTEM_NODE
+from devcluster.demo.visit import PLACEMENT, Visit
 from tests.certify.site import image_flags
 from tests.e2e.lab import OLD, QUICK
 from tests.evidence import keep

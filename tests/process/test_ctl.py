@@ -18,7 +18,7 @@ import pytest
 
 from ctl.plan.harm import PASSTHROUGH
 from ctl.watch import _fitting
-from devcluster import binaries
+from devcluster.build import binaries
 from hook import __version__
 from tests.client.fixtured import Shown, showing
 from tests.client.server import events, refused, serving, until

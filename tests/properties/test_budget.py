@@ -18,7 +18,7 @@ from tests.properties.families import FAMILIES
 from tests.properties.mutations import mutated
 from tests.properties.story import History
 
-BEFORE: Final = ("", "import devcluster.demo, bundler.cli, tools.reasons, tests.e2e.lab; ")
+BEFORE: Final = ("", "import devcluster.demo.simulated, bundler.cli, tools.reasons, tests.e2e.lab; ")
 """What a process imports before it draws."""
 DRAW: Final = "from tests.properties.test_budget import drawn; print(drawn())"
 

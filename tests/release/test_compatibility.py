@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from devcluster import programs
-from devcluster.binaries import DEPLOYER_NAMES
+from devcluster.build import programs
+from devcluster.build.binaries import DEPLOYER_NAMES
 from tests.chart.rendering import ROOT
 from tools.compatibility import RECORDINGS, SCENARIOS, TESTED, version_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from devcluster import binaries
+from devcluster.build import binaries
 from tests.chart.rendering import ROOT
 from tools import release
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from devcluster import programs
+from devcluster.build import programs
 from tests.chart.rendering import CHART, ROOT
 from tests.release.commands import WORKFLOWS, commands, defined_verbs, scripts, steps, verbs, workflow
 from tools import release

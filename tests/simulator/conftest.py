@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
 
 ALWAYS: Final = ("test_cost.py", "test_figures.py")
 """Modules about tools that a change of the program or of a page can break; they need no cluster."""

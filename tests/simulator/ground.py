@@ -11,20 +11,20 @@ from typing import Any, Final
 
 from devcluster.access import Access
 from devcluster.client import Api, Object
-from devcluster.fleet.bay import DriverPod
 from devcluster.fleet.journal import Journal
-from devcluster.fleet.knobs import Dials, Knobs
 from devcluster.fleet.life import Life, Place
 from devcluster.fleet.node import Node
+from devcluster.fleet.settings import CurrentSettings, Settings
 from devcluster.fleet.slices import Slices
-from devcluster.happening import JOURNAL, Happening
+from devcluster.fleet.stack import DriverPod
+from devcluster.journal import JOURNAL, Entry
 from devcluster.truth import GPU, Truth
 
 NAME: Final = "gpu-0"
 OWNER: Final = "owner-uid"
-AT_ONCE: Final = Knobs(**dict.fromkeys((each.name for each in fields(Knobs) if each.name.endswith("_seconds")), 0.0))  # type: ignore[arg-type]
+AT_ONCE: Final = Settings(**{each.name: 0.0 for each in fields(Settings) if each.name.endswith("_seconds")})  # type: ignore[arg-type]
 """Nothing takes any time."""
-SPELLED: Final = [each for each in fields(Happening) if each.name not in {"t", "event", "node", "stack", "uid"}]
+SPELLED: Final = [each for each in fields(Entry) if each.name not in {"t", "event", "node", "stack", "uid"}]
 
 
 class Obliging(Api):
@@ -54,7 +54,7 @@ class Obliging(Api):
             conditions = {each["type"]: each["status"] for each in body["status"]["conditions"]}
             if conditions["Ready"] == "True":
                 written = self.journal.read_text().splitlines(keepends=True)
-                self.ready.setdefault(body["metadata"]["uid"], [Happening.parse(line).event for line in written])
+                self.ready.setdefault(body["metadata"]["uid"], [Entry.parse(line).event for line in written])
         return {"preferredVersion": {"version": "v1"}, "metadata": {"name": "made"}}
 
     def change(self, metadata: Object) -> Object:
@@ -74,9 +74,9 @@ class Ground:
         self.node = Node(NAME, "node-uid", journal)
         self.newest = "new"
         """The hash of the newest revision of the driver's DaemonSet."""
-        self.dials = Dials(AT_ONCE)
+        self.settings = CurrentSettings(AT_ONCE)
         slices = Slices(self.api, self.node)
-        self.place = Place(self.api, self.dials, self.node, slices, self._is_current)
+        self.place = Place(self.api, self.settings, self.node, slices, self._is_current)
 
     def _is_current(self, driver: DriverPod) -> bool:
         return (driver.owner, driver.hash) == (OWNER, self.newest)
@@ -105,7 +105,7 @@ class Ground:
 
     def told(self, stack: str = GPU, since: int = 0) -> list[str]:
         """Spell the journal from this line on: each event with what it has."""
-        return [_spelled(each) for each in self.truth(stack).happenings[since:]]
+        return [_spelled(each) for each in self.truth(stack).entries[since:]]
 
 
 async def settle() -> None:
@@ -135,6 +135,6 @@ def pod(name: str, *containers: str, init: str = "", **more: Any) -> Object:  # 
     return {"metadata": metadata, "spec": spec}
 
 
-def _spelled(each: Happening) -> str:
+def _spelled(each: Entry) -> str:
     found = {field.name: getattr(each, field.name) for field in SPELLED if getattr(each, field.name) != field.default}
     return " ".join([each.event, *(key if value is True else f"{key}={value}" for key, value in found.items())])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 
 
 def end_lingering(cluster: Cluster) -> None:

@@ -14,7 +14,7 @@ from devcluster.bench import figures
 from devcluster.bench.ledger import EARLY, FRESH, LEFT, STALE, account, over, percentile
 from devcluster.bench.reaction import deletions, times
 from devcluster.bench.usage import Usage
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
 from devcluster.truth import Truth
 from tests.simulator.test_truth import MIGRATION, deleted, loaded, started
 from tests.simulator.test_truth import STALE as LEFT_STALE

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import binaries, gotoolchain, programs
-from devcluster.gobuild import BuildError
+from devcluster.build import binaries, gotoolchain, programs
+from devcluster.build.gobuild import BuildError
 from tests.release.commands import defined_verbs
 
 

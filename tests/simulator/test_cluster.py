@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
-from devcluster.cluster import Cluster, ClusterError
-from devcluster.layout import CHECKOUT, State
-from devcluster.processes import ProcessError, Record, end, records, start
+from devcluster.boot.cluster import Cluster, ClusterError
+from devcluster.boot.layout import CHECKOUT, State
+from devcluster.boot.processes import ProcessError, Record, end, records, start
 from tests.client.server import until
 from tests.simulator.test_binaries import script
 
@@ -20,7 +20,7 @@ SLEEP: Final = [sys.executable, "-c", "import time; time.sleep(60)"]
 OWNER: Final = """
 import signal, sys, time
 from pathlib import Path
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 # A shell lets what it starts in the background ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 state, *sleeper = sys.argv[1:]

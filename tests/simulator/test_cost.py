@@ -8,7 +8,7 @@ from typing import Final
 
 from devcluster.bench import atrest
 from devcluster.bench.busy import Busy
-from devcluster.layout import State
+from devcluster.boot.layout import State
 
 NODES: Final = 20
 

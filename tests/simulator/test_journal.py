@@ -12,18 +12,18 @@ from typing import Any, Final
 import pytest
 
 from devcluster.client import Object
-from devcluster.fleet.bay import DriverPod
 from devcluster.fleet.claims import ClaimLife
 from devcluster.fleet.driver import DriverLife
-from devcluster.fleet.holder import HolderLife
+from devcluster.fleet.driverclient import DriverClientLife
 from devcluster.fleet.journal import Journal
 from devcluster.fleet.kubelet import Fleet
 from devcluster.fleet.life import Life
 from devcluster.fleet.migmanager import CONFIG, STATE, MigManagerLife
 from devcluster.fleet.mofed import MofedLife
-from devcluster.fleet.nicplugin import NicHolderLife
+from devcluster.fleet.nicplugin import NetworkClientLife
 from devcluster.fleet.node import NFD_NIC
 from devcluster.fleet.plugin import PluginLife
+from devcluster.fleet.stack import DriverPod
 from devcluster.fleet.toolkit import ToolkitLife
 from devcluster.truth import NETWORK, Truth
 from tests.simulator.ground import AT_ONCE, Ground, Obliging, pod, settle
@@ -75,7 +75,7 @@ async def a_reload(ground: Ground) -> None:
         f"plugin-deleted pod=p2 {who} load=2 node_load=2 driver_ready driver_current",
         f"plugin-gone pod=p2 {who}",
     ]
-    assert {each.stack for each in ground.truth().happenings} == {"gpu"}
+    assert {each.stack for each in ground.truth().entries} == {"gpu"}
     assert [each.uid for each in ground.truth().restarts()] == ["p1-uid", "p2-uid"]
 
 
@@ -166,14 +166,14 @@ async def a_restart_in_place(ground: Ground) -> None:
 async def a_plugin_without_a_driver(ground: Ground) -> None:
     """Wait for a driver, and hold nothing: a deletion is needless. A holder that does not wait crashes until then."""
     waits = await ground.start(PluginLife, plugin("p1"))
-    crashes = await ground.start(HolderLife, pod("x1", "exporter"))
+    crashes = await ground.start(DriverClientLife, pod("x1", "exporter"))
     await ground.end(waits)
     assert ground.told() == [
         "plugin-deleted pod=p1 daemonset=plugin namespace=dra",
         "plugin-gone pod=p1 daemonset=plugin namespace=dra",
     ]
     await loaded(ground, "d1")
-    assert [each.pod for each in ground.truth().happenings if each.event == "plugin-started"] == ["x1"]
+    assert [each.pod for each in ground.truth().entries if each.event == "plugin-started"] == ["x1"]
     await ground.end(crashes)
     assert len(ground.truth().needless_restarts()) == 2
 
@@ -299,7 +299,7 @@ async def a_node_that_is_removed(ground: Ground) -> None:
     await ground.change(labels={NFD_NIC: "true"})
     await loaded(ground, "d1")
     forced, left = [await ground.start(PluginLife, plugin(name)) for name in ("p1", "p2")]
-    nic = await ground.start(NicHolderLife, pod("n1", "kube-sriovdp"))
+    nic = await ground.start(NetworkClientLife, pod("n1", "kube-sriovdp"))
     forced.vanish()
     assert [line.split()[0] for line in ground.told()[-2:]] == ["plugin-deleted", "plugin-gone"]
     ground.node.remove()
@@ -340,7 +340,7 @@ async def a_network_driver(ground: Ground) -> None:
     await ground.change(labels={"any": "change"})
     image = "doca:doca3.2.0-25.10-ubuntu24.04-amd64"
     running = await ground.start(MofedLife, pod("o1", "mofed-container", image=image))
-    held = await ground.start(NicHolderLife, pod("n1", "kube-sriovdp", selects=["nic"]))
+    held = await ground.start(NetworkClientLife, pod("n1", "kube-sriovdp", selects=["nic"]))
     await ground.end(running)
     await ground.change(labels={"nic": "true"})
     await ground.end(held)
@@ -359,7 +359,7 @@ async def a_network_driver(ground: Ground) -> None:
         f"plugin-gone pod=n1 {who}",
     ]
     assert ground.told() == []
-    late = await ground.start(NicHolderLife, pod("n2", "kube-sriovdp", selects=["nic", NFD_NIC]))
+    late = await ground.start(NetworkClientLife, pod("n2", "kube-sriovdp", selects=["nic", NFD_NIC]))
     await ground.change(labels={"nic": "false"})
     await ground.end(late)
     assert [each.pod for each in ground.truth(NETWORK).drains()] == ["n2"]
@@ -372,12 +372,12 @@ async def a_network_driver(ground: Ground) -> None:
 async def a_claim(ground: Ground) -> None:
     """Prepare a claim with what the plugin holds; a stale plugin does so for a while, and then no more."""
     await ground.end(await loaded(ground, "d1"))
-    await ground.start(HolderLife, pod("x1", "exporter"))
+    await ground.start(DriverClientLife, pod("x1", "exporter"))
     stale = await ground.start(PluginLife, plugin("p1"))
     await loaded(ground, "d2", NEW)
     refused = await ground.start(ClaimLife, pod("c1", "work"))
     assert "claim-prepared" not in " ".join(ground.told())
-    ground.dials.knobs = replace(ground.dials.knobs, stale_success_seconds=math.inf)
+    ground.settings.now = replace(ground.settings.now, stale_success_seconds=math.inf)
     served = await ground.start(ClaimLife, pod("c2", "work"))
     assert ground.truth().holding_old_files() == ("dra/c2",)
     await ground.end(served)
@@ -433,7 +433,7 @@ def test_a_journal_is_continued(tmp_path: Path) -> None:
     for node in ("gpu-0", "gpu-1"):
         with Journal(tmp_path / "truth.jsonl") as journal:
             journal.write("node-outage", node)
-    assert [each.node for each in Truth.read(tmp_path).happenings] == ["gpu-0", "gpu-1"]
+    assert [each.node for each in Truth.read(tmp_path).entries] == ["gpu-0", "gpu-1"]
 
 
 @pytest.mark.parametrize(
@@ -454,7 +454,7 @@ def test_what_the_fleet_makes_of_what_it_sees(tmp_path: Path) -> None:
     async def see() -> None:
         with Journal(tmp_path / "truth.jsonl") as journal:
             fleet = Fleet(Obliging(tmp_path / "truth.jsonl"), journal)
-            fleet.dials.knobs = AT_ONCE
+            fleet.settings.now = AT_ONCE
             for life in (driver("d1"), plugin("p1")):
                 life["spec"]["nodeName"] = "gpu-0"
                 fleet._early.setdefault("gpu-0", {})[life["metadata"]["uid"]] = life
@@ -476,6 +476,6 @@ def test_what_the_fleet_makes_of_what_it_sees(tmp_path: Path) -> None:
         return {"metadata": {"uid": "node-uid", "annotations": annotations, "labels": {}}}
 
     def told() -> list[str]:
-        return [each.event for each in Truth.read(tmp_path).happenings]
+        return [each.event for each in Truth.read(tmp_path).entries]
 
     asyncio.run(see())

@@ -9,10 +9,10 @@ from typing import Final
 
 import yaml
 
-from devcluster.components import NODE_GRACE_SECONDS
+from devcluster.boot.components import NODE_GRACE_SECONDS
+from devcluster.boot.layout import CHECKOUT
 from devcluster.fleet.driver import DRAIN_SECONDS
-from devcluster.fleet.knobs import Knobs
-from devcluster.layout import CHECKOUT
+from devcluster.fleet.settings import Settings
 from devcluster.podrunner.account import RENEW_AT
 from tests.simulator.test_journal import STORIES
 
@@ -28,9 +28,9 @@ def rows(text: str) -> list[list[str]]:
 
 def defaults() -> Iterator[tuple[str, float]]:
     """Return every default delay, as the table names it."""
-    for knob in fields(Knobs):
-        if isinstance(knob.default, float):
-            yield f"`{knob.name}`", knob.default
+    for setting in fields(Settings):
+        if isinstance(setting.default, float):
+            yield f"`{setting.name}`", setting.default
     for chart in ("gpu-operator", "network-operator"):
         values = yaml.safe_load((CHECKOUT / "devcluster/charts" / chart / "values.yaml").read_text(encoding="utf-8"))
         for name, value in values["simulate"].items():

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from devcluster.happening import JOURNAL, Happening, encode
+from devcluster.journal import JOURNAL, Entry, encode
 from devcluster.replay import Standing
 from devcluster.truth import NETWORK, Truth
 
@@ -307,7 +307,7 @@ def test_the_picture_of_a_node() -> None:
 def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
     """Whether half of it is there or all but its newline; it is read when it is whole."""
     file = tmp_path / JOURNAL
-    assert (Truth.read(tmp_path).happenings, Truth.read(file).happenings) == ((), ())
+    assert (Truth.read(tmp_path).entries, Truth.read(file).entries) == ((), ())
     first, second = loaded(10, 1)
     for text, events in (
         (first, ["driver-loaded"]),
@@ -318,17 +318,17 @@ def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
     ):
         file.write_text(text)
         for place in (file, tmp_path):
-            assert [each.event for each in Truth.read(place).happenings] == events
-    assert [each.event for each in Truth.read(file, NETWORK).happenings] == [
+            assert [each.event for each in Truth.read(place).entries] == events
+    assert [each.event for each in Truth.read(file, NETWORK).entries] == [
         "driver-loaded",
         "driver-ready",
         "node-removed",
     ]
 
 
-def test_a_line_is_one_happening() -> None:
+def test_a_line_is_one_entry() -> None:
     """Times have milliseconds, and keys of another version are ignored."""
     line = encode("driver-loaded", "gpu-0", 1.23456, stack="gpu", load=2, invented="x")
     assert line.endswith("}\n")
     assert line.count("\n") == 1
-    assert Happening.parse(line) == Happening(1.235, "driver-loaded", "gpu-0", "gpu", load=2)
+    assert Entry.parse(line) == Entry(1.235, "driver-loaded", "gpu-0", "gpu", load=2)

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from devcluster import binaries, gobuild
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
+from devcluster.build import binaries, gobuild
 from tools.gpu.driverroot import LIBRARIES
 
 FOLDER: Final = CHECKOUT / "build/gpu"

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from devcluster import certificates, components, patience
+from devcluster import patience
 from devcluster.access import Access, ApiError, decode
-from devcluster.layout import State
-from devcluster.ports import free_ports
-from devcluster.processes import start
+from devcluster.boot import certificates, components
+from devcluster.boot.layout import State
+from devcluster.boot.ports import free_ports
+from devcluster.boot.processes import start
 
 if TYPE_CHECKING:
     import subprocess

@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from devcluster import etcd
-from devcluster.layout import CHECKOUT
+from devcluster.boot import etcd
+from devcluster.boot.layout import CHECKOUT
 from tools.gpu import container, driverroot, objects
 from tools.gpu.plane import MERGE, Plane
 from tools.gpu.plugin import Place, Plugin

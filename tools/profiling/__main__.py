@@ -18,7 +18,7 @@ from devcluster.bench import pod
 from devcluster.bench.costs import QUIET
 from devcluster.bench.figures import MIB, markdown
 from devcluster.bench.resting import Rest
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from devcluster.settings import separated
 from tools.profiling.child import FOUND, MOUNT
 from tools.profiling.typed import READ, TYPED

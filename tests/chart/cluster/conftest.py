@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from tests.evidence import keep
 from tests.pool import Pool
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from devcluster.boot.cluster import Cluster
 from devcluster.client import Object, path
-from devcluster.cluster import Cluster
 from devcluster.commands import Result
 from tests.chart.rendering import Helm, Values
 from tests.client.server import until

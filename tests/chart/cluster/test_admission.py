@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from hook.kube.events import COMPONENT
 from tests.chart.cluster.scene import (
     ALONE,

@@ -14,8 +14,8 @@ from typing import Final
 
 import pytest
 
-from devcluster import binaries
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
+from devcluster.build import binaries
 from tests.chart.rendering import CHART, ROOT
 from tests.e2e.lab import IMAGE, NAMESPACE
 

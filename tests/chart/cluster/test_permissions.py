@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from tests.chart.rendering import Helm
 from tests.e2e.identity import Right, charted, kubeconfig, rights
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW_CHART, OLD, PLUGIN_NAMESPACE, RELEASE, Lab

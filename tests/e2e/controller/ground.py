@@ -14,7 +14,7 @@ from typing import Any, Final
 from prometheus_client.parser import text_string_to_metric_families
 
 from devcluster.access import ApiError
-from devcluster.ports import free_ports
+from devcluster.boot.ports import free_ports
 from tests.e2e.acts import PATIENCE
 from tests.e2e.faults.cluster.ground import Ground
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE

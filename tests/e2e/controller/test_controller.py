@@ -78,13 +78,13 @@ def test_killed_between_a_restart_and_its_answer(field: Field, door: Doorway) ->
     door.stops = stops
     # The API does not tell the order of what happens within one second: a plugin that started in the same one as its
     # driver became Ready is doubted by a controller that has not restarted it. Real containers take longer.
-    field.knobs(plugin_start_seconds=1.5)
+    field.settings(plugin_start_seconds=1.5)
     try:
         field.crash()
         assert one.ended().code == -signal.SIGKILL, one.said
         _all_refreshed(field, NEW, two)
     finally:
-        field.knobs()
+        field.settings()
     two.assert_ends(STOPPED)
     assert field.leader() == ""
 

@@ -21,14 +21,14 @@ import aiohttp
 import yaml
 from aiohttp import web
 
-from devcluster.ports import free_ports
+from devcluster.boot.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from concurrent.futures import Future
     from pathlib import Path
 
-    from devcluster.layout import State
+    from devcluster.boot.layout import State
     from tests.e2e.faults.breaking import Fault
 
 PASSED_ON: Final = ("content-type", "retry-after", "location")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.happening import encode
+from devcluster.journal import encode
 from devcluster.soak import plan
 from devcluster.soak.controlled import CONTROLLER, ControllerSoak
 from devcluster.soak.judge import CONTROLLER_MEBIBYTES, GROWTH_MEBIBYTES, JOB_MEBIBYTES, Run, Sample, Soaked

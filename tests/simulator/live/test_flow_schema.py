@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from devcluster.cluster import Cluster
-from devcluster.layout import CHECKOUT
+from devcluster.boot.cluster import Cluster
+from devcluster.boot.layout import CHECKOUT
 from tests.client.server import until
 from tests.pool import Pool
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
 from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, Lab
 from tests.e2e.test_affected_workloads import TEAM, _prepared, _start
 from tests.pool import Pool

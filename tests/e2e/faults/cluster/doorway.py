@@ -15,7 +15,7 @@ from typing import Final
 
 from aiohttp import web
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from tests.e2e.faults.proxy import VERBS, Asked, Proxy, abort
 
 OK: Final = 200

@@ -12,7 +12,7 @@ import time
 from itertools import count
 from typing import Any, Final
 
-from devcluster.cluster import Cluster
+from devcluster.boot.cluster import Cluster
 from tests.e2e.acts import PATIENCE, Run, begin
 from tests.e2e.lab import ALL_AT_ONCE, CHART, IMAGE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, Lab
 

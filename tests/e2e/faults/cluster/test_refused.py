@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from devcluster.ports import free_ports
+from devcluster.boot.ports import free_ports
 from tests.e2e.acts import PATIENCE
 from tests.e2e.faults.cluster.doorway import Doorway
 from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGINS, Ground

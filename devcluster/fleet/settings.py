@@ -7,32 +7,12 @@ import random
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-NAMESPACE, CONFIG_MAP, KEY = "devcluster", "fleet", "knobs"
-"""Where the knobs are set while the fleet runs."""
-
-DRIVER_FAULT = "devcluster/driver-fault"
-"""Node annotation: ``image-pull``, ``crash-loop``, ``pending`` (its kubelet does not take the pod) or ``unready`` (the
-driver is loaded, but its pod's probe does not pass), for as long as it is there."""
-PLUGIN_FAULT = "devcluster/plugin-fault"
-"""Node annotation: ``crash-loop``; bites when a plugin's container starts, not while it runs."""
-REBOOT = "devcluster/reboot"
-"""Node annotation: each new value reboots the node once."""
-RESTART_DRIVER_CONTAINER = "devcluster/restart-driver-container"
-"""Node annotation: with each new value the driver container exits once and restarts in place."""
-NETWORK_DRIVER_FAULT = "devcluster/network-driver-fault"
-"""Node annotation: as `DRIVER_FAULT`, for the network card's driver."""
-RESTART_NETWORK_DRIVER_CONTAINER = "devcluster/restart-network-driver-container"
-"""Node annotation: as `RESTART_DRIVER_CONTAINER`, for the network card's driver."""
-OUTAGE = "devcluster/outage"
-"""Node annotation: while ``true``, the node's kubelet is silent. Nothing on it restarts."""
-
-TIME_JUMP = "devcluster/time-jump"
-"""Node annotation: seconds by which every time in the statuses of the node's driver pods is later than it was, for as
-long as it is there, as if a clock had been set wrong when they were written anew. Nothing reloads."""
+NAMESPACE, CONFIG_MAP, KEY = "devcluster", "fleet", "settings"
+"""Where the settings are set while the fleet runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
+class Settings:
     """Seconds, unless said otherwise."""
 
     driver_unload_seconds: float = 0.5
@@ -84,12 +64,12 @@ class Knobs:
     """A precompiled driver's tag names only a branch; this completes the version that is loaded."""
 
     @classmethod
-    def parse(cls, text: str) -> Knobs:
+    def parse(cls, text: str) -> Settings:
         """Read the ConfigMap's JSON; unknown names are refused, so that a typo is not a default."""
         given: dict[str, Any] = json.loads(text or "{}")
         unknown = given.keys() - {each.name for each in fields(cls)}
         if unknown:
-            raise ValueError(f"unknown knobs: {', '.join(sorted(unknown))}")
+            raise ValueError(f"unknown settings: {', '.join(sorted(unknown))}")
         return cls(**given)
 
     def vary(self, seconds: float) -> float:
@@ -98,7 +78,7 @@ class Knobs:
 
 
 @dataclass(slots=True)
-class Dials:
-    """The knobs as they are now; everything that lives on the fleet shares one of these."""
+class CurrentSettings:
+    """The settings as they are now; everything that lives on the fleet shares one of these."""
 
-    knobs: Knobs = field(default_factory=Knobs)
+    now: Settings = field(default_factory=Settings)

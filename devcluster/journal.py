@@ -1,4 +1,4 @@
-"""The simulator's journal: one happening a line, as JSON. `devcluster.fleet.journal` writes it, `truth` reads it."""
+"""The simulator's journal: one entry a line, as JSON. `devcluster.fleet.journal` writes it, `truth` reads it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ JOURNAL = "truth.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class Entry:
     """One line of the journal; what an event does not have is left at its default."""
 
     t: float
@@ -34,7 +34,7 @@ class Happening:
     driver_current: bool = False
 
     @classmethod
-    def parse(cls, line: str) -> Happening:
+    def parse(cls, line: str) -> Entry:
         """Read one line; keys that this version does not know are ignored."""
         return cls(**{key: value for key, value in json.loads(line).items() if key in KNOWN})
 
@@ -43,7 +43,7 @@ class Happening:
         return daemonset in {None, self.daemonset, f"{self.namespace}/{self.daemonset}"}
 
 
-KNOWN = frozenset(each.name for each in fields(Happening))
+KNOWN = frozenset(each.name for each in fields(Entry))
 
 
 def encode(event: str, node: str, t: float, **details: object) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from devcluster.processes import Record
+from devcluster.boot.processes import Record
 
 STEP_SECONDS = 0.5
 
@@ -25,7 +25,7 @@ def main(state: Path, owner: int, started: str) -> None:
     while record.alive:
         time.sleep(STEP_SECONDS)
     # Only now: most guards see their owner take the cluster down, and a client of clusters takes long to import.
-    from devcluster.cluster import Cluster  # noqa: PLC0415
+    from devcluster.boot.cluster import Cluster  # noqa: PLC0415
 
     Cluster(state).down()
 

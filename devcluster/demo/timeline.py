@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from devcluster.svg import FAINT, INK, PAPER, STRIPE, line, picture, rectangle, text
+from devcluster.demo.svg import FAINT, INK, PAPER, STRIPE, line, picture, rectangle, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from devcluster.gotoolchain import find_go
+from devcluster.build.gotoolchain import find_go
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -50,10 +50,10 @@ class Held:
 
 
 @dataclass(slots=True)
-class Bay:
+class Stack:
     """The state of one driver stack on a node. Each change wakes those who wait for something there."""
 
-    stack: str
+    name: str
     """``gpu`` or ``network``: how the journal tells them apart."""
     node: str
     journal: Journal
@@ -74,9 +74,9 @@ class Bay:
     """The node is no more, and nothing is written about it."""
 
     def write(self, event: str, **details: object) -> None:
-        """Write about this bay into the journal."""
+        """Write about this stack into the journal."""
         if not self.closed:
-            self.journal.write(event, self.node, stack=self.stack, **details)
+            self.journal.write(event, self.node, stack=self.name, **details)
 
     def unload(self) -> None:
         """Lose the driver: unloaded, or its root file system unmounted."""

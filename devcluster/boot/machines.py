@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from devcluster.build.programs import KUBERNETES
 from devcluster.client import ApiError, path
-from devcluster.programs import KUBERNETES
 
 if TYPE_CHECKING:
     from devcluster.client import Api, Object

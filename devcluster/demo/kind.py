@@ -1,4 +1,4 @@
-"""``python -m devcluster.tryout``: the demo on a kind cluster of its own, with the image that `make image` built.
+"""``python -m devcluster.demo.kind``: the demo on a kind cluster of its own, with the image that `make image` built.
 
 The cluster is created, used and deleted. Nodes, drivers and plugins are simulated and join it as a visiting fleet; this
 program runs in its pods.
@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from devcluster.demo import Demo, finish, run
-from devcluster.demoview import Show
-from devcluster.visit import PLACEMENT, Visit
+from devcluster.demo.simulated import Demo, finish, run
+from devcluster.demo.view import Show
+from devcluster.demo.visit import PLACEMENT, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +83,7 @@ def _kind(*arguments: str) -> None:
 
 def main() -> None:
     """Check the machine, then create, show and delete."""
-    parser = argparse.ArgumentParser(prog="python -m devcluster.tryout", description="The demo on a kind cluster.")
+    parser = argparse.ArgumentParser(prog="python -m devcluster.demo.kind", description="The demo on a kind cluster.")
     parser.add_argument("--image", required=True, help="the image, which Docker has")
     parser.add_argument("--nodes", type=int, default=8)
     parser.add_argument("--check", action="store_true", help="only find out whether this machine can")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from devcluster.boot.layout import State
     from devcluster.client import Object
-    from devcluster.layout import State
 
 PREFIXES = {
     "Node": "minions",

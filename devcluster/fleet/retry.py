@@ -22,7 +22,7 @@ RETRY_SECONDS: Final = 0.5
 THROTTLED, SERVER_ERRORS = 429, 500
 
 
-async def insist(write: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def retry(write: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Repeat a request while the server cannot be reached; what it refuses is raised."""
     while True:
         try:

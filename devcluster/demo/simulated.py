@@ -6,11 +6,9 @@ simulator's ground truth; what the hook and the script believe is not asked.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -19,16 +17,16 @@ from typing import NoReturn
 
 from devcluster import patience
 from devcluster.access import ApiError
+from devcluster.boot.cluster import Cluster, ClusterError
+from devcluster.boot.layout import CHECKOUT
+from devcluster.boot.processes import ProcessError
+from devcluster.build.gobuild import BuildError
+from devcluster.build.gotoolchain import ToolchainError
 from devcluster.client import path
-from devcluster.cluster import Cluster, ClusterError
 from devcluster.commands import CommandError
-from devcluster.demoview import Show, Side, proof, rows
-from devcluster.gobuild import BuildError
-from devcluster.gotoolchain import ToolchainError
-from devcluster.layout import CHECKOUT
+from devcluster.demo.timeline import Mark, Panel, draw
+from devcluster.demo.view import Show, Side, proof, rows
 from devcluster.patience import TooSlowError
-from devcluster.processes import ProcessError
-from devcluster.timeline import Mark, Panel, draw
 from devcluster.truth import Truth
 
 OLD, NEW = "580.105.08", "580.126.20"
@@ -45,7 +43,7 @@ OPERATOR, PLUGIN, POST = (
 IMAGE = "registry.example/gpu-operator-post"
 """Never pulled: the pod runner knows by its last part that the program here stands for it."""
 
-KNOBS = {"driver_unload_seconds": 1.5, "driver_install_seconds": 3.5, "driver_ready_gap_seconds": 2.5}
+SETTINGS = {"driver_unload_seconds": 1.5, "driver_install_seconds": 3.5, "driver_ready_gap_seconds": 2.5}
 """Slow enough to watch, and for the whole to stay under three minutes."""
 
 SERVED_WITHIN_SECONDS = 90
@@ -115,7 +113,7 @@ class Demo:
     def prepare(self) -> None:
         """Bring up the fleet on the old driver, with two plugins a node, and our chart."""
         self.boot()
-        self._set_knobs()
+        self._set_settings()
         self.show.say(f"helm install: GPU operator with driver {OLD}, DRA plugin (twice)")
         self._upgrade_operator(OLD)
         domains = MODES[self.mode]
@@ -256,9 +254,9 @@ class Demo:
         place = ["-n", namespace, "--create-namespace"]
         self.cluster.helm("upgrade", "--install", release, chart, *place, "--reset-values", *sets)
 
-    def _set_knobs(self) -> None:
+    def _set_settings(self) -> None:
         config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fleet"}}
-        body = config_map | {"data": {"knobs": json.dumps(KNOBS)}}
+        body = config_map | {"data": {"settings": json.dumps(SETTINGS)}}
         url_path = path("v1", "configmaps", namespace="devcluster", name="fleet")
         self.cluster.run(lambda api: api.apply(url_path, body, "demo"))
 
@@ -266,21 +264,9 @@ class Demo:
         """Wait until both plugins are up on every node."""
 
         def all_ready() -> bool:
-            return sum(each.event == "plugin-ready" for each in self.truth.happenings) >= 2 * self.nodes
+            return sum(each.event == "plugin-ready" for each in self.truth.entries) >= 2 * self.nodes
 
         patience.until(all_ready, "both plugins are up on every node", SERVED_WITHIN_SECONDS)
-
-
-def main() -> None:
-    """Run the demo; the last line is for machines."""
-    parser = argparse.ArgumentParser(prog="python -m devcluster.demo", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=8)
-    parser.add_argument("--mode", choices=MODES, default="")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="gpu-operator-post-demo-") as folder, Show(time.time()) as show:
-        cluster = Cluster(Path(folder) / "cluster")
-        verdict = run(Demo(cluster, options.nodes, show, mode=options.mode))
-    finish(verdict)
 
 
 def run(demo: Demo) -> str:
@@ -298,7 +284,3 @@ def finish(verdict: str) -> NoReturn:
     """Print the line for machines and end with its result."""
     print(verdict.replace("\n", " "))  # noqa: T201 - this line is the command's result
     sys.exit(0 if verdict.startswith("demo: ok") else 1)
-
-
-if __name__ == "__main__":
-    main()

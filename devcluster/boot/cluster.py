@@ -13,14 +13,16 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from devcluster import binaries, commands, controlplane, machines
+from devcluster import commands
+from devcluster.boot import controlplane, machines
+from devcluster.boot.controlplane import Shape
+from devcluster.boot.layout import SYSTEM_NODE, State
+from devcluster.boot.processes import Record, end, records, start
+from devcluster.build import binaries
+from devcluster.build.programs import ON_DEMAND
 from devcluster.client import MERGE_PATCH, Connection
-from devcluster.controlplane import Shape
 from devcluster.kubelet import node as kubelets
 from devcluster.kubelet.names import REAL_NODE
-from devcluster.layout import SYSTEM_NODE, State
-from devcluster.processes import Record, end, records, start
-from devcluster.programs import ON_DEMAND
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -94,7 +96,7 @@ class Cluster:
 
         The first `nics` nodes have a network card of NVIDIA. With a real node, pods of its images run there, as
         containers; all others still run on the system node. At rest, a fleet that was put into storage
-        (`devcluster.etcd`) stays as it is: DaemonSets are not reconciled.
+        (`devcluster.boot.etcd`) stays as it is: DaemonSets are not reconciled.
         """
         programs = binaries.ensure((*binaries.CLUSTER_NAMES, *(ON_DEMAND if real_node else ())))
         self._claim()
@@ -118,7 +120,7 @@ class Cluster:
         """Have the cluster taken down should its owner die."""
         if self._owner is not None:
             mark = Record.of("owner", self._owner).started
-            self._start(GUARD, "devcluster.guard", "--owner", str(self._owner), "--started", mark)
+            self._start(GUARD, "devcluster.boot.guard", "--owner", str(self._owner), "--started", mark)
 
     def _simulate(self, nodes: int, nics: int, *, fleet: bool) -> None:
         """Bring the system node and the GPU nodes into the cluster; KWOK is there already."""

@@ -9,23 +9,23 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from devcluster.fleet import knobs as k
-from devcluster.fleet.bay import Held
+from devcluster.fleet import faults
 from devcluster.fleet.life import Life
+from devcluster.fleet.stack import Held
 from devcluster.fleet.status import CRASH_LOOP, CREATING
 
 if TYPE_CHECKING:
-    from devcluster.fleet.bay import Bay, Driver
+    from devcluster.fleet.stack import Driver, Stack
 
 HOLDS, THE_DRIVER = "devcluster/holds", "driver"
 """Pod annotation that makes any pod one that holds the driver."""
 
 
-class HolderLife(Life):
+class DriverClientLife(Life):
     """The main containers hold the driver that is loaded when they start."""
 
     @property
-    def bay(self) -> Bay:
+    def stack(self) -> Stack:
         """The driver that it holds: the GPUs'."""
         return self.node.gpu
 
@@ -48,8 +48,8 @@ class HolderLife(Life):
         for init in self.status.inits:
             init.run()
         await self.report()
-        while self.bay.loaded is None:  # noqa: ASYNC110 - polling is what the real ones do
-            await asyncio.sleep(self.knobs.plugin_init_poll_seconds)
+        while self.stack.loaded is None:  # noqa: ASYNC110 - polling is what the real ones do
+            await asyncio.sleep(self.settings.plugin_init_poll_seconds)
         for init in self.status.inits:
             init.end()
         for main in self.status.mains:
@@ -61,26 +61,26 @@ class HolderLife(Life):
         while True:
             for main in self.status.mains:
                 main.run()
-            driver = self.bay.loaded
-            if driver is not None and self.node.fault(k.PLUGIN_FAULT) != "crash-loop":
-                parts = {"toolkit": self.bay.toolkit, "mig": self.bay.mig}
-                self.bay.hold(self.uid, Held(driver.load, driver.version, self.resource_driver, **parts))
+            driver = self.stack.loaded
+            if driver is not None and self.node.fault(faults.PLUGIN_FAULT) != "crash-loop":
+                parts = {"toolkit": self.stack.toolkit, "mig": self.stack.mig}
+                self.stack.hold(self.uid, Held(driver.load, driver.version, self.resource_driver, **parts))
                 self.tell("plugin-started", load=driver.load, version=driver.version, **parts)
                 await self.report()
                 return driver
             await self.report()
-            await self.pause(self.knobs.crash_seconds)
+            await self.pause(self.settings.crash_seconds)
             for main in self.status.mains:
                 main.crash(CRASH_LOOP)
             await self.report()
-            await self.pause(self.knobs.crash_backoff_seconds)
+            await self.pause(self.settings.crash_backoff_seconds)
 
     async def turn_ready(self, driver: Driver) -> None:
         """Pass the probes, which ask for no driver.
 
         The journal has it before the API server: a reader of the API may act on it at once.
         """
-        await self.pause(self.knobs.plugin_ready_seconds)
+        await self.pause(self.settings.plugin_ready_seconds)
         for main in self.status.mains:
             main.succeed_startup()
         self.tell("plugin-ready", load=driver.load, version=driver.version)
@@ -88,13 +88,13 @@ class HolderLife(Life):
 
     def on_deleted(self) -> None:
         """Judge the deletion, at the moment it is first seen."""
-        held = self.bay.holders.get(self.uid)
-        loaded, ready = self.bay.loaded, self.bay.ready_driver
+        held = self.stack.holders.get(self.uid)
+        loaded, ready = self.stack.loaded, self.stack.ready_driver
         self.tell(
             "plugin-deleted",
             load=held.load if held else None,
             node_load=loaded.load if loaded else None,
-            stale=held is not None and self.bay.is_stale(held),
+            stale=held is not None and self.stack.is_stale(held),
             drained=self.drained,
             driver_ready=ready is not None,
             driver_current=ready is not None and self.place.is_current(ready),
@@ -102,7 +102,7 @@ class HolderLife(Life):
 
     def on_gone(self) -> None:
         """Let go of the driver."""
-        self.bay.release(self.uid)
+        self.stack.release(self.uid)
         self.tell("plugin-gone")
 
     @property
@@ -112,7 +112,7 @@ class HolderLife(Life):
 
     def tell(self, event: str, **details: object) -> None:
         """Write about this pod into the journal."""
-        self.bay.write(
+        self.stack.write(
             event,
             pod=self.name,
             uid=self.uid,
@@ -122,6 +122,6 @@ class HolderLife(Life):
         )
 
 
-def is_holder(pod: dict[str, Any]) -> bool:
+def is_driver_client(pod: dict[str, Any]) -> bool:
     """Return whether a pod is marked as one that holds the driver."""
     return bool(pod["metadata"].get("annotations", {}).get(HOLDS) == THE_DRIVER)

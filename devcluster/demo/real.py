@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.table import Table
 
-from devcluster import binaries, patience
-from devcluster.cluster import Cluster
-from devcluster.demo import FAILURES, HOOK_TIMEOUT, IMAGE, NEW, OLD, OPERATOR, POST, DemoError, finish
-from devcluster.demoview import Show
+from devcluster import patience
+from devcluster.boot.cluster import Cluster
+from devcluster.build import binaries
+from devcluster.build.programs import DRA_DRIVER
+from devcluster.demo.simulated import FAILURES, HOOK_TIMEOUT, IMAGE, NEW, OLD, OPERATOR, POST, DemoError, finish
+from devcluster.demo.view import Show
 from devcluster.gpunode.images import CHART, lacking, write_images
 from devcluster.gpunode.node import DRIVER_ROOT, GPUS, GPUS_ALONE, PLUGIN_NAMESPACE, SOON, GpuNode, numbers
 from devcluster.kubelet.node import RealNode, why_not
-from devcluster.programs import DRA_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,7 +158,7 @@ class RealDemo(GpuNode):
 
 def main() -> None:
     """Run the demo; the last line is for machines."""
-    parser = argparse.ArgumentParser(prog="python -m devcluster.realdemo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m devcluster.demo.real", description=__doc__)
     parser.add_argument("--check", action="store_true", help="only find out whether this machine can")
     options = parser.parse_args()
     if reason := why_not() or lacking():

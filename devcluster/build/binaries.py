@@ -15,15 +15,15 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devcluster import gobuild
-from devcluster.programs import CHECKERS, DEPLOYERS, DRA_DRIVER, GATES, ON_DEMAND, PROGRAMS
+from devcluster.build import gobuild
+from devcluster.build.programs import CHECKERS, DEPLOYERS, DRA_DRIVER, GATES, ON_DEMAND, PROGRAMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from devcluster.programs import Program
+    from devcluster.build.programs import Program
 
-TOOLS = Path(__file__).parent / "tools"
+TOOLS = Path(__file__).parents[1] / "tools"
 """One folder a Go module, every version exact; what stands in for a module of others is a folder in there."""
 
 PROBE_SECONDS = 10.0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from devcluster.layout import State
+    from devcluster.boot.layout import State
 
 NODE_STAGES = Path(__file__).with_name("node-stages.yaml")
 """What KWOK does to nodes; it has no stages for pods."""

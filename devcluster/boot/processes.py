@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from devcluster.layout import CHECKOUT
+from devcluster.boot.layout import CHECKOUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from devcluster.layout import State
+    from devcluster.boot.layout import State
 
 STEP_SECONDS = 0.02
 """Between two looks at a process that should end."""

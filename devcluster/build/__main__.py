@@ -1,4 +1,4 @@
-"""``python3 -m devcluster.prepare [NAME…]``: build these programs, or the demo's, with the standard library alone.
+"""``python3 -m devcluster.build [NAME…]``: build these programs, or the demo's, with the standard library alone.
 
 So the Python packages can be installed at the same time.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from devcluster import binaries
-from devcluster.gobuild import BuildError
-from devcluster.gotoolchain import ToolchainError
+from devcluster.build import binaries
+from devcluster.build.gobuild import BuildError
+from devcluster.build.gotoolchain import ToolchainError
 
 if __name__ == "__main__":
     try:

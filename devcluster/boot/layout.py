@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-CHECKOUT = Path(__file__).parents[1]
+CHECKOUT = Path(__file__).parents[2]
 """Working directory of every process, so that ``-m devcluster.…`` and ``-m hook`` are found."""
 
 SYSTEM_NODE = "system-0"

@@ -15,18 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from devcluster import certificates, components, patience
+from devcluster import patience
+from devcluster.boot import certificates, components
+from devcluster.boot.ports import free_ports
+from devcluster.boot.processes import ProcessError, start, tail
 from devcluster.kubelet import node as kubelets
 from devcluster.kubelet.names import SERVICE_ADDRESS
-from devcluster.ports import free_ports
-from devcluster.processes import ProcessError, start, tail
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Mapping
 
+    from devcluster.boot.layout import State
     from devcluster.kubelet.node import RealNode
-    from devcluster.layout import State
 
     Running = dict[str, subprocess.Popen[bytes]]
 

@@ -10,11 +10,12 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from devcluster import binaries, certificates, components, machines
-from devcluster.cluster import Cluster, ClusterError
-from devcluster.layout import SYSTEM_NODE
-from devcluster.ports import free_ports
-from devcluster.processes import start
+from devcluster.boot import certificates, components, machines
+from devcluster.boot.cluster import Cluster, ClusterError
+from devcluster.boot.layout import SYSTEM_NODE
+from devcluster.boot.ports import free_ports
+from devcluster.boot.processes import start
+from devcluster.build import binaries
 
 if TYPE_CHECKING:
     from pathlib import Path

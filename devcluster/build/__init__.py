@@ -1,0 +1,1 @@
+"""Build the programs of the cluster from source, or find them."""
