@@ -94,12 +94,12 @@ test-nightly: binaries node-binaries deployers ## Run what takes minutes and few
 	$(PY) -m pytest -n $(WORKERS) --durations=10 -m nightly tests
 
 # Programs are built while Python packages are installed.
-test-quick: ## Run the tests that need no cluster, properties with a few examples (a minute; the first time, some more to build two versions of Helm)
+test-quick: ## Run the tests that need no cluster, properties with a few examples (a minute; the first time, some more to build two versions of Helm and promtool)
 	@$(MAKE) --silent --no-print-directory -j2 $(READY) quick-programs
 	MODEL_EXAMPLES=3 $(PY) -m pytest -n $(CORES) --ignore=tests/chart/cluster tests/unit tests/properties tests/chart
 
 quick-programs:
-	@$(PYTHON) -m devcluster.build helm3 helm4 promql
+	@$(PYTHON) -m devcluster.build helm3 helm4 promtool
 
 model: $(READY) ## Run the model test on many new histories: EXAMPLES=2000 of each family
 	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(CORES) --durations=3 tests/properties/test_promises.py

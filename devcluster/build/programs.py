@@ -204,8 +204,16 @@ CHECKERS = (
         version="v1.7.12",
         fits=r"^v?1\.7\.(1[2-9]|[2-9]\d)\b",
     ),
-    # Prometheus' engine and parsers alone: 413 packages to compile, where promtool has more than 1,200.
-    Program("promql", module="promql", package=".", version="v0.311.0"),
+    # Prometheus 3.11, without its service discovery.
+    Program(
+        "promtool",
+        module="promtool",
+        package="github.com/prometheus/prometheus/cmd/promtool",
+        version="v0.311.0",
+        fits=r"^promtool, version 3\.(1[1-9]|[2-9]\d)\.",
+        variables=("github.com/prometheus/common/version.Version=3.11.0",),
+        tags=("remove_all_sd",),
+    ),
 )
 """What checks our sources; no cluster needs them, so they are built only where they are asked for by name."""
 

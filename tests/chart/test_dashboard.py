@@ -1,15 +1,16 @@
-"""The dashboard for Grafana: Prometheus evaluates each query over what the program itself exposes."""
+"""The dashboard for Grafana: promtool evaluates each query over what the program itself exposes."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from prometheus_client import generate_latest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
@@ -19,31 +20,34 @@ from hook.kube.client import Counters
 from hook.kube.events import ObjectReference
 from hook.kube.informer import OutOfSync
 from hook.run.telemetry import ControllerState, Telemetry
-from tests.chart.promql import Scrape, engine
+from tests.chart.promtool import promtool, write
 from tests.chart.rendering import NAMESPACE, ROOT, Helm
 from tests.client.controller import decision, restart, stale, stale_pod, standing, verified
 
-SECONDS: Final = 60
-"""From the first scrape to the second."""
-LEADER: Final = "controller-a"
-STANDBY: Final = "controller-b"
+BEGAN: Final = datetime.fromtimestamp(600, UTC)
+"""The first scrape. promtool counts time from 0 on."""
+LATER: Final = BEGAN + timedelta(minutes=1)
+"""The second scrape."""
+LEADER: Final = f'namespace="{NAMESPACE}", pod="controller-a"'
+STANDBY: Final = f'namespace="{NAMESPACE}", pod="controller-b"'
 OWNER: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")
 LEGEND: Final = re.compile(r"\{\{(\w+)\}\}")
-SHOWN: Final[dict[str, dict[str, Any]]] = {
-    "Leader": {"": 1},
-    "Stale nodes": {"": 1},
-    "Failed nodes": {"": 1},
-    "Affected pods": {"": 2},
-    "Cache out of sync": {"": 120},
-    "Nodes by state": {"Verified": 1, "Stale": 1, "Failed": 1, "Excluded": 1},
-    "What nodes wait for": {"PluginStale": 1, "DriverFailing": 1},
-    "Age of the oldest stale plugin": {"longest": pytest.approx(SECONDS, abs=0.01)},
-    "Restarts per hour": {"restarted": 1, "refused": 0, "failed": 0},
-    "Errors of the API server": {"0": pytest.approx(0.005)},
-    "Memory": {LEADER: pytest.approx(500e6, abs=490e6), STANDBY: pytest.approx(500e6, abs=490e6)},
-    "Time since the last reconcile": {LEADER: pytest.approx(SECONDS, abs=0.01)},
+MEMORY: Final = "process_resident_memory_bytes"
+SHOWN: Final[dict[str, dict[str, float]]] = {
+    "Leader": {"{}": 1},
+    "Stale nodes": {"{}": 1},
+    "Failed nodes": {"{}": 1},
+    "Affected pods": {"{}": 2},
+    "Cache out of sync": {"{}": 120},
+    "Nodes by state": {'{state="Verified"}': 1, '{state="Stale"}': 1, '{state="Failed"}': 1, '{state="Excluded"}': 1},
+    "What nodes wait for": {'{reason="PluginStale"}': 1, '{reason="DriverFailing"}': 1},
+    "Age of the oldest stale plugin": {"{}": 60},
+    "Restarts per hour": {'{result="restarted"}': 1, '{result="refused"}': 0, '{result="failed"}': 0},
+    "Errors of the API server": {'{code="0"}': 0.005},
+    "Memory": {f"{MEMORY}{{{LEADER}}}": 500e6, f"{MEMORY}{{{STANDBY}}}": 500e6},
+    "Time since the last reconcile": {f"{{{LEADER}}}": 60},
 }
-"""By panel, the values of the fleet of `_scrapes` by their legends. None is empty."""
+"""By panel, the values at the second scrape by their labels. None is empty."""
 
 
 def _dashboard(helm: Helm, docs: str = "") -> dict[str, Any]:
@@ -54,54 +58,63 @@ def _dashboard(helm: Helm, docs: str = "") -> dict[str, Any]:
     return dict(json.loads(found["data"]["gpu-operator-post.json"]))
 
 
-def _scrapes(began: datetime) -> list[Scrape]:
+def _series() -> list[dict[str, str]]:
     """Return what two replicas expose before and after one of two stale plugins is restarted and verified."""
     with pytest.MonkeyPatch.context() as patch:  # no time passes
         for name in ("time", "monotonic"):
-            patch.setattr(time, name, began.timestamp)
-        return _exposed(began)
+            patch.setattr(time, name, BEGAN.timestamp)
+        found: dict[str, dict[datetime, float]] = {}
+        for now, name, value in _exposed():
+            found.setdefault(name, {})[now] = 500e6 if name.startswith(MEMORY) else value
+    return [
+        {"series": name, "values": f"_x10 {values.get(BEGAN, '_')} {values.get(LATER, 'stale')}"}
+        for name, values in found.items()
+    ]
 
 
-def _exposed(began: datetime) -> list[Scrape]:
+def _exposed() -> Iterator[tuple[datetime, str, float]]:
+    """Yield each sample with the time of its scrape."""
     counters = Counters()
-    replicas = {LEADER: Telemetry(counters), STANDBY: Telemetry(Counters())}
-    for name, telemetry in replicas.items():
-        telemetry.leading(leading=name == LEADER)
+    leader, standby = Telemetry(counters), Telemetry(Counters())
+    leader.leading(leading=True)
+    standby.leading(leading=False)
     others = [
-        stale("gpu-2", began),
+        stale("gpu-2", BEGAN),
         standing(NodeState.FAILED, Reason.DRIVER_FAILING, "gpu-3"),
         standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, "gpu-4"),
     ]
-    affected = Affected(tuple(AffectedPod("team", each, each, "gpu-2", began, ()) for each in ("one", "two")))
+    affected = Affected(tuple(AffectedPod("team", each, each, "gpu-2", BEGAN, ()) for each in ("one", "two")))
     lost = OutOfSync("pods", time.monotonic() - 120, "refused")
-    found: list[Scrape] = []
-    for now, first in ((began, stale("gpu-1", began)), (began + timedelta(seconds=SECONDS), verified("gpu-1"))):
+    for now, first in ((BEGAN, stale("gpu-1", BEGAN)), (LATER, verified("gpu-1"))):
         for status in (NO_ANSWER, NOT_FOUND, CONFLICT, GONE):
             counters.failed(ApiError(status, "no"), "list", "pods")
-        if now > began:
-            replicas[LEADER].executed(restart(stale_pod(ready=began)), OWNER)
-        state = ControllerState(decision([first, *others]), now, affected, lost)
-        replicas[LEADER].reconciled(state)
-        for name, telemetry in replicas.items():
-            text = generate_latest(telemetry.registry).decode()
-            found.append({"at": now.timestamp(), "labels": {"namespace": NAMESPACE, "pod": name}, "text": text})
-    return found
+        if now == LATER:
+            leader.executed(restart(stale_pod(ready=BEGAN)), OWNER)
+        leader.reconciled(ControllerState(decision([first, *others]), now, affected, lost))
+        for target, telemetry in ((LEADER, leader), (STANDBY, standby)):
+            for sample in (sample for family in telemetry.registry.collect() for sample in family.samples):
+                labels = [target, *(f'{name}="{value}"' for name, value in sample.labels.items())]
+                yield now, f"{sample.name}{{{', '.join(labels)}}}", sample.value
 
 
-def test_each_panel_shows_its_value(helm: Helm) -> None:
-    """With a legend for each line. Each query selects by namespace, and no panel covers another."""
-    began = datetime.now(UTC)
-    prometheus = engine(scrapes=_scrapes(began))
+def test_each_panel_shows_its_value(helm: Helm, tmp_path: Path) -> None:
+    """With a legend for each line. Each query selects by namespace."""
+    targets = [(panel["title"], target) for panel in _dashboard(helm)["panels"] for target in panel["targets"]]
+    assert SHOWN.keys() == {title for title, _ in targets}
+    queries = []
+    for title, target in targets:
+        assert target["expr"].count("{") == target["expr"].count('{namespace=~"$namespace"'), title
+        samples = [{"labels": labels, "value": value} for labels, value in SHOWN[title].items()]
+        query = target["expr"].replace("$namespace", NAMESPACE)
+        queries.append({"expr": query, "eval_time": "11m", "exp_samples": samples})
+        assert all(f'{name}="' in labels for name in LEGEND.findall(target["legendFormat"]) for labels in SHOWN[title])
+    test = {"interval": "1m", "input_series": _series(), "promql_expr_test": queries}
+    promtool("test", "rules", write(tmp_path / "dashboard.yaml", {"fuzzy_compare": True, "tests": [test]}))
+
+
+def test_no_panel_covers_another(helm: Helm) -> None:
+    """On Grafana's grid of 24 columns, and each has an id of its own."""
     panels = _dashboard(helm)["panels"]
-    for panel in panels:
-        shown = {}
-        for target in panel["targets"]:
-            query = target["expr"].replace("$namespace", NAMESPACE)
-            assert all(selector["labels"]["namespace"] == NAMESPACE for selector in prometheus.selectors(query)), query
-            for labels, value in prometheus.values(query, began.timestamp() + SECONDS):
-                shown[LEGEND.sub(lambda name: labels[name[1]], target["legendFormat"])] = value  # noqa: B023
-        assert shown == SHOWN[panel["title"]], panel["title"]
-    assert SHOWN.keys() == {panel["title"] for panel in panels}
     assert len({panel["id"] for panel in panels}) == len(panels)
     cells = [cell for panel in panels for cell in _cells(panel["gridPos"])]
     assert len(cells) == len(set(cells))
