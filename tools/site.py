@@ -2,8 +2,9 @@
 
     python -m tools.site            build it into build/site; a broken link is an error
 
-On GitHub, documents link files of the repository. On the site, such a link leads to a page of the site, or to GitHub
-if the repository is known (GITHUB_REPOSITORY). Without a repository it becomes plain text.
+On GitHub, documents link files of the repository. On the site, such a link leads to a page of the site: a file that
+documents for users link, such as an example, becomes one. Other links lead to GitHub if the repository is known
+(GITHUB_REPOSITORY). Without a repository they become plain text.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ import re
 import subprocess
 import sys
 import tarfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import yaml
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[1]
 BUILD: Final = ROOT / "build"
+CHART: Final = ROOT / "charts" / "gpu-operator-post" / "Chart.yaml"
 PAGES: Final = {
     "README.md": "index.md",
     "docs/README.md": "pages.md",
@@ -45,7 +50,24 @@ MERMAID_INTEGRITY: Final = (
     "sha512-V6K3C8EBdEsPFZXSKMJe6ppQOENxuHARr9GvHX4hh47lAbhMRD9qf4oEK7LoaRQxULMa80/qt5gHO73aCleBBg=="
 )
 """Of the package that npm fetches: a new version needs a new one (`npm view mermaid@VERSION dist.integrity`)."""
-CSS: Final = ".md-grid { max-width: 72rem } .md-typeset table:not([class]) { display: table; font-size: .66rem }\n"
+CSS: Final = """\
+.md-grid { max-width: 76rem }
+/* A word never breaks in the middle: a wide table scrolls in itself, as the theme has it. */
+.md-typeset table:not([class]) { font-size: .66rem }
+.md-typeset table:not([class]) td { min-width: 6rem }
+.md-typeset td code, .md-typeset th code { word-break: normal }
+@media (min-width: 60em) { .md-typeset td:first-child code { white-space: nowrap } }
+/* The letters of a picture stay readable on a phone: it scrolls, too. */
+.md-typeset p:has(> img) { overflow-x: auto }
+.md-typeset p > img { max-width: none; width: 100%; min-width: 40rem }
+"""
+FOUND_FIRST: Final = {"troubleshooting.md": 6, "monitoring.md": 2, "install/": 4}
+"""How much more the search weighs some pages, by the beginning of their names."""
+NOT_FOUND: Final = ("dev/", "files/", "changes.md")
+"""Pages that the search leaves out: those for developers, files, and what changed."""
+FILES: Final = "files/"
+"""Where the site shows files that are no documents of their own."""
+LANGUAGES: Final = {".py": "python", ".yaml": "yaml", ".tpl": "yaml", ".json": "json"}
 LINK: Final = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 BADGES: Final = re.compile(r"^\[!\[.*\n\n", re.MULTILINE)
 ALERT: Final = re.compile(r"^> \[!(\w+)\]\n((?:>.*\n)+)", re.MULTILINE)
@@ -60,7 +82,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     config.nav = navigation()
     if "MIKE_DOCS_VERSION" in os.environ:
         config.extra["version"] = {"provider": "mike"}
+    config.copyright = f"Version {yaml.safe_load(CHART.read_text())['version']}"
     if repository := os.environ.get("GITHUB_REPOSITORY"):
+        config.copyright += f' · <a href="https://github.com/{repository}">{repository}</a>'
         owner, _, name = repository.partition("/")
         # mike reads the address before it is known here; canonical links lead to the newest version.
         version = "latest/" if "version" in config.extra else ""
@@ -75,6 +99,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for source, uri in PAGES.items():
         text = _decisions() if source == DECISIONS else (ROOT / source).read_text()
         files.append(File.generated(config, uri, content=text))
+    for source in linked_files():
+        files.append(File.generated(config, str(_uri(source)), content=_shown(source)))
     files.remove(files.src_uris["README.md"])
     files.append(File.generated(config, "site.css", content=CSS))
     files.append(File.generated(config, "mermaid.min.js", abs_src_path=str(mermaid())))
@@ -82,10 +108,46 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Adapt a document that is written for GitHub."""
+    """Adapt a document that is written for GitHub, and tell the search how much it weighs."""
     uri = page.file.src_uri
-    source = next((source for source, to in PAGES.items() if to == uri), f"docs/{uri}")
-    return adapted(markdown, source, os.environ.get("GITHUB_REPOSITORY", ""), os.environ.get("GITHUB_REF_NAME", "main"))
+    boosts = [boost for prefix, boost in FOUND_FIRST.items() if uri.startswith(prefix)]
+    page.meta["search"] = {"exclude": True} if uri.startswith(NOT_FOUND) else {"boost": boosts[0] if boosts else 1}
+    source = _source(uri)
+    repository, ref = os.environ.get("GITHUB_REPOSITORY", ""), os.environ.get("GITHUB_REF_NAME", "main")
+    if repository and (ROOT / source).is_file():
+        page.edit_url = f"https://github.com/{repository}/edit/{ref}/{source}"
+    return adapted(markdown, source, repository, ref)
+
+
+def _source(uri: str) -> str:
+    """Return the file of the repository that a page of the site shows."""
+    if uri.startswith(FILES):
+        source = uri.removeprefix(FILES)
+        return source if (ROOT / source).is_file() else source.removesuffix(".md")
+    return next((source for source, to in PAGES.items() if to == uri), f"docs/{uri}")
+
+
+@cache
+def linked_files() -> list[str]:
+    """Return the files that documents for users link and that are not pages anyway, and those that these link."""
+    users = (path for path in (ROOT / "docs").rglob("*.md") if ROOT / "docs" / "dev" not in path.parents)
+    documents = [*PAGES, *(path.relative_to(ROOT).as_posix() for path in users)]
+    count = len(documents)
+    for source in documents:
+        if source.endswith(".md"):
+            links = LINK.findall(FENCE.sub("", (ROOT / source).read_text()))
+            targets = sorted({posixpath.normpath(posixpath.join(posixpath.dirname(source), link[2])) for link in links})
+            files = (target for target in targets if (ROOT / target).is_file() and not target.startswith("."))
+            documents += [target for target in files if target not in documents and _page(target) is None]
+    return documents[count:]
+
+
+def _shown(source: str) -> str:
+    """Return a page that shows a file; a document is one already."""
+    path = ROOT / source
+    if path.suffix == ".md":
+        return path.read_text()
+    return f"# {source}\n\n````{LANGUAGES.get(path.suffix, 'text')}\n{path.read_text()}````\n"
 
 
 def adapted(markdown: str, source: str, repository: str, ref: str) -> str:
@@ -119,12 +181,17 @@ def _shell(block: str) -> str:
 
 def _uri(target: str) -> str | None:
     """Return the page, picture or schema of the site for a file of the repository, or None."""
+    if target in linked_files():
+        return f"{FILES}{target.removesuffix('.md')}.md"
+    return _page(target)
+
+
+def _page(target: str) -> str | None:
+    """Return the same, apart from files that have a page only because a document links them."""
     if target in PAGES:
         return PAGES[target]
-    shown = (
-        target.startswith("docs/") and target.endswith((".md", ".svg", ".schema.json")) and (ROOT / target).is_file()
-    )
-    return target.removeprefix("docs/") if shown else None
+    shown = target.startswith("docs/") and target.endswith((".md", ".svg", ".png", ".schema.json"))
+    return target.removeprefix("docs/") if shown and (ROOT / target).is_file() else None
 
 
 def _admonition(found: re.Match[str]) -> str:

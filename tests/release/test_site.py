@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
@@ -26,10 +27,47 @@ DIAGRAMS: Final = (
     "[...document.querySelectorAll('.mermaid')].map(each => each.tagName == 'DIV' && each.offsetHeight > 99)"
 )
 """For each diagram, whether it was drawn: the theme replaces its source by a `div`."""
-SEARCH: Final = (
-    "(input => (input.focus(), input.value = 'evict', input.dispatchEvent(new KeyboardEvent('keyup')),"
-    " document.querySelectorAll('.md-search-result__item').length))(document.querySelector('.md-search__input'))"
+TYPE: Final = """
+(words => {
+  const input = document.querySelector('.md-search__input')
+  input.focus()
+  input.value = words
+  input.dispatchEvent(new KeyboardEvent('keyup'))
+})
+"""
+HITS: Final = """
+[...document.querySelectorAll('.md-search-result__item:first-child a')].map(each => new URL(each.href)).map(
+  each => each.pathname.slice(1) + each.hash
 )
+"""
+"""The addresses of the first page that the search shows: of the page, then of its sections."""
+ON_SCREENS: Final = {
+    "FailedPrepareDynamicResources": "troubleshooting/#failedpreparedynamicresources",
+    "is not registered": "troubleshooting/#is-not-registered",
+    "empty device edits": "troubleshooting/#empty-device-edits",
+    "timed out waiting for the condition": "troubleshooting/#timed-out-waiting-for-the-condition",
+    "PodFailurePolicy": "troubleshooting/#podfailurepolicy",
+    "exit 3": "troubleshooting/#exit-code-3",
+    "TaintNotTolerated": "troubleshooting/#taintnottolerated",
+    "can it wait until morning": "troubleshooting/#can-it-wait-until-morning",
+    "GPUOperatorPostPluginStale": "monitoring/#gpuoperatorpostpluginstale",
+}
+"""What people type, and the section that the search shows first."""
+WITH_TABLES: Final = ("chart/", "contributing/", "troubleshooting/", "security/", "reference/settings/")
+BROKEN: Final = r"""
+[...document.querySelectorAll('td code')].flatMap(code => {
+  const text = code.firstChild
+  return [...text.data.matchAll(/[\w.]+/g)].filter(word => {
+    const range = document.createRange()
+    range.setStart(text, word.index)
+    range.setEnd(text, word.index + word[0].length)
+    return new Set([...range.getClientRects()].map(each => each.top)).size > 1
+  }).map(word => word[0])
+})
+"""
+"""The words of code in tables that continue on another line."""
+SCREENS: Final = (1280, 390)
+"""The widths in pixels of a laptop and of a phone."""
 
 
 def test_pages_are_adapted() -> None:
@@ -47,6 +85,9 @@ def test_pages_are_adapted() -> None:
     assert "!!! warning\n\n    Look.\n    There.\n" in adapted
     assert "oci://ghcr.io/acme/charts\n=Acme/gpu-operator-post" in adapted
     assert "this, [all]" in site.adapted(text, "README.md", "", "main")
+    example = "[values](../examples/values/hardened.yaml), [more](../examples/README.md)"
+    pages = "[values](files/examples/values/hardened.yaml.md), [more](files/examples/README.md)"
+    assert site.adapted(example, "docs/security.md", "", "") == pages
     readme = "charts/gpu-operator-post/README.md"
     assert site.adapted("[a](../../SECURITY.md)", readme, "", "") == "[a](vulnerabilities.md)"
 
@@ -67,13 +108,22 @@ def test_the_navigation_has_each_page() -> None:
     assert len(listed) == len(set(listed))
 
 
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
+def test_linked_files_are_pages() -> None:
+    """What documents for users link is on the site, also by way of another file. What only developers need is not."""
+    linked = site.linked_files()
+    gates = ["examples/gates/README.md", "examples/gates/kubectl.sh"]
+    assert {*gates, "charts/gpu-operator-post/files/dashboard.json"} < set(linked)
+    assert not [source for source in linked if source.startswith("tests/unit/")]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Build the site with warnings as errors, and serve it."""
     need(mkdocs=find_spec("mkdocs") is None, mermaid=not site.script().is_file())
-    command = [sys.executable, "-m", "mkdocs", "--quiet", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    built = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "--quiet", "build", "--strict", "--site-dir", str(built)]
     subprocess.run(command, cwd=ROOT, check=True)
-    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "site"))
+    handler = partial(SimpleHTTPRequestHandler, directory=str(built))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
@@ -81,7 +131,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 
 def test_it_works_in_a_browser(address: str, tmp_path: Path) -> None:
-    """Navigation, search and diagrams work in both schemes, the console has no error, and no other host is asked."""
+    """Navigation and diagrams work in both schemes, the console has no error, and no other host is asked."""
     asyncio.run(_visit(address, tmp_path))
 
 
@@ -94,10 +144,43 @@ async def _visit(address: str, folder: Path) -> None:
                 colors = await page.screenshot(f"{uri.strip('/').replace('/', '-') or 'index'}-{scheme}")
                 assert (colors[0] == "#ffffff", len(colors) > 100) == (scheme == "light", True), (uri, scheme)
             await page.value("document.querySelector('.md-header [for^=__palette]:not([hidden])').click()")
-        await page.wait(SEARCH)
         await page.open(address)
         await page.wait("document.querySelector('.md-nav__link[href$=\"security/\"]').click() || true")
         await page.wait("document.querySelector('h1').textContent.startsWith('Security')")
         assert page.errors == []
         assert {url for url in page.requests if not url.startswith((address, "data:", "blob:"))} == set()
         assert any(url.endswith("mermaid.min.js") for url in page.requests)
+
+
+def test_words_on_the_screen_are_found(address: str, tmp_path: Path) -> None:
+    """For what a program printed, the first hit is the section about it."""
+    asyncio.run(_search(address, tmp_path))
+
+
+async def _search(address: str, folder: Path) -> None:
+    async with browsing(folder / "profile") as page:
+        for words, section in ON_SCREENS.items():
+            await page.open("about:blank")
+            await page.open(address)
+            await page.value(f"{TYPE}({json.dumps(words)})")
+            await page.wait(f"{HITS}.length > 0")
+            hits = await page.value(HITS)
+            assert hits[1] == section, (words, hits)
+
+
+@pytest.mark.parametrize("width", SCREENS)
+def test_tables_can_be_read(address: str, tmp_path: Path, width: int) -> None:
+    """No word breaks in the middle, and a page is not wider than the screen: a wide table scrolls in itself."""
+    asyncio.run(_read(address, tmp_path, width))
+
+
+async def _read(address: str, folder: Path, width: int) -> None:
+    async with browsing(folder / "profile") as page:
+        size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width == min(SCREENS)}
+        await page.ask("Emulation.setDeviceMetricsOverride", **size)
+        for uri in WITH_TABLES:
+            await page.open(address + uri)
+            await page.wait("document.querySelectorAll('td code').length > 0")
+            assert (uri, await page.value(BROKEN)) == (uri, [])
+            assert await page.value("document.documentElement.scrollWidth") <= width, uri
+            await page.screenshot(f"{uri.strip('/').replace('/', '-')}-{width}")
