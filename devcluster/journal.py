@@ -32,6 +32,10 @@ class Entry:
     drained: bool = False
     driver_ready: bool = False
     driver_current: bool = False
+    node_ready: bool = False
+    cordoned: bool = False
+    driver: str = ""
+    """The DRA driver that a plugin registers, or that a DeviceTaintRule selects; empty selects all."""
 
     @classmethod
     def parse(cls, line: str) -> Entry:

@@ -6,6 +6,9 @@ has the journal's lines, `replay` what they make of a node; all is pure apart fr
 A plugin is *stale* while a driver is loaded on its node that is not the one it started on: not
 the same *load*, a number that grows with each load and each remount of the driver's root file
 system. While no driver is loaded at all, nothing can be fresh, and nothing counts as stale.
+A stale plugin is *exposed* while new pods can come to it: its node is Ready and not cordoned, and no
+DeviceTaintRule keeps new claims off the devices. Taints of the node do not count, because pods that
+need a GPU may tolerate them; Kubernetes' own taints say the same as Ready and cordoned do.
 A plugin that started before the last installation of the container toolkit, or before the last MIG
 reconfiguration, is *behind*.
 
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from devcluster.intervals import Interval, seconds, when, without
 from devcluster.journal import JOURNAL, Entry
 from devcluster.replay import Node
 
@@ -30,8 +34,8 @@ if TYPE_CHECKING:
 GPU, NETWORK = "gpu", "network"
 """The driver stacks. What each has loaded, and who holds that, are two stories on the same nodes."""
 
-Interval = tuple[float, float | None]
-"""From when to when; None while it lasts."""
+RULES = frozenset({"devices-tainted", "devices-untainted"})
+"""What happens to the devices of a node, also where the node itself is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class Lane:
     """From the deletion of a plugin's pod to the next one's being Ready."""
     early: list[Interval]
     """Those restarts that came before the new driver was ready."""
+    cordoned: list[Interval]
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Truth:
     @property
     def nodes(self) -> tuple[str, ...]:
         """All nodes that anything happened on and that are still there, in the order of their numbers."""
-        last = {each.node: each.event for each in self.entries}
+        last = {each.node: each.event for each in self.entries if each.event not in RULES}
         there = (name for name, event in last.items() if event != "node-removed")
         return tuple(sorted(there, key=lambda name: (len(name), name)))
 
@@ -136,24 +141,34 @@ class Truth:
 
     def stale_intervals(self, daemonset: str | None = None) -> dict[str, list[Interval]]:
         """Return when each node had a stale plugin; the last interval may be open."""
-        found: dict[str, list[Interval]] = {each.node: [] for each in self.entries}
+        found: dict[str, list[tuple[float, bool]]] = {each.node: [] for each in self.entries}
         for now, node in self._steps():
-            mine = found[now.node]
-            last_is_open = bool(mine) and mine[-1][1] is None
-            if node.stale(daemonset) and not last_is_open:
-                mine.append((now.t, None))
-            elif last_is_open and _cured(now, node, daemonset):
-                mine[-1] = (mine[-1][0], now.t)
+            if node.stale(daemonset):
+                found[now.node].append((now.t, True))
+            elif _cured(now, daemonset):
+                found[now.node].append((now.t, False))
+        return {node: when(observations) for node, observations in found.items()}
+
+    def exposed_intervals(self, daemonset: str | None = None) -> dict[str, list[Interval]]:
+        """Return when each node had a stale plugin that new pods could come to."""
+        found = self.stale_intervals(daemonset)
+        drivers = {each.driver for each in self.entries if each.event == "plugin-started" and each.concerns(daemonset)}
+        for name, spells in found.items():
+            if spells:
+                mine = [each for each in self.entries if each.node == name]
+                closed = when(
+                    (each.t, each.cordoned or not each.node_ready) for each in mine if each.event == "node-status"
+                )
+                found[name] = without(spells, [*closed, *_tainted(mine, drivers)])
         return found
 
     def stale_seconds(self, until: float, daemonset: str | None = None, since: float = 0.0) -> dict[str, float]:
         """Add up the seconds that each node spent with a stale plugin, or with it gone to be replaced."""
-        return {
-            name: sum(
-                max(0.0, min(until, until if end is None else end) - max(since, start)) for start, end in intervals
-            )
-            for name, intervals in self.stale_intervals(daemonset).items()
-        }
+        return {name: seconds(spells, since, until) for name, spells in self.stale_intervals(daemonset).items()}
+
+    def exposed_seconds(self, until: float, daemonset: str | None = None, since: float = 0.0) -> dict[str, float]:
+        """Add up the part of these seconds in which new pods could come to the node."""
+        return {name: seconds(spells, since, until) for name, spells in self.exposed_intervals(daemonset).items()}
 
     def lane(self, node: str, daemonset: str | None = None) -> Lane:
         """Return one node's history for a picture."""
@@ -165,6 +180,7 @@ class Truth:
             stale=self.stale_intervals(daemonset).get(node, []),
             restarts=restarts,
             early=[span for span in restarts if span[0] in too_early],
+            cordoned=when((each.t, each.cordoned) for each in self._of(node, None) if each.event == "node-status"),
         )
 
     def _deletions(self, daemonset: str | None, since: float) -> Iterator[Entry]:
@@ -199,14 +215,12 @@ def _read(file: Path, stack: str, _as_of: tuple[int, int, int]) -> Truth:
         return Truth.of(lines, stack)
 
 
-def _cured(now: Entry, node: Node, daemonset: str | None) -> bool:
-    """End a stale spell: a fresh plugin started, or there is no driver any more to be stale against.
+def _cured(now: Entry, daemonset: str | None) -> bool:
+    """End a stale spell, where nothing is stale: a plugin started, or there is no driver any more to be stale against.
 
     The plugin's mere absence between its deletion and its successor cures nothing: the node
     still gives no devices.
     """
-    if node.stale(daemonset):
-        return False
     return now.event in {"driver-unloaded", "reboot", "node-removed"} or (
         now.event == "plugin-started" and now.concerns(daemonset)
     )
@@ -214,14 +228,14 @@ def _cured(now: Entry, node: Node, daemonset: str | None) -> bool:
 
 def _spans(entries: Iterable[Entry], opens: set[str], closes: set[str]) -> list[Interval]:
     """Pair each opening event with the first closing one after it."""
-    spans: list[Interval] = []
-    start: float | None = None
+    return when((each.t, each.event in opens) for each in entries if each.event in opens | closes)
+
+
+def _tainted(entries: Iterable[Entry], drivers: set[str]) -> Iterator[Interval]:
+    """Yield when a DeviceTaintRule kept new claims off all devices of these DRA drivers."""
+    rules: dict[str, list[Entry]] = {}
     for each in entries:
-        if each.event in opens and start is None:
-            start = each.t
-        elif each.event in closes and start is not None:
-            spans.append((start, each.t))
-            start = None
-    if start is not None:
-        spans.append((start, None))
-    return spans
+        if each.event in RULES and (not each.driver or {each.driver} == drivers):
+            rules.setdefault(each.uid, []).append(each)
+    for rule in rules.values():
+        yield from when((each.t, each.event == "devices-tainted") for each in rule)

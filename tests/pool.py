@@ -42,7 +42,7 @@ THEN: Final = (
     *(f"{RBAC}/{kind}" for kind in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")),
     "/apis/policy/v1/poddisruptionbudgets",
     "/apis/coordination.k8s.io/v1/leases",
-    *(f"/apis/resource.k8s.io/v1/{kind}" for kind in ("resourceclaims", "resourceslices")),
+    *(f"/apis/resource.k8s.io/v1/{kind}" for kind in ("resourceclaims", "resourceslices", "devicetaintrules")),
 )
 LAST: Final = (NAMESPACES, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
 """What is empty by now; custom resources go with their definitions."""

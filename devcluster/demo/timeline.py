@@ -10,7 +10,8 @@ from devcluster.demo.svg import FAINT, INK, PAPER, STRIPE, line, picture, rectan
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from devcluster.truth import Interval, Lane
+    from devcluster.intervals import Interval
+    from devcluster.truth import Lane
 
 WIDTH, MARGIN_LEFT, MARGIN_RIGHT = 960, 64, 24
 LANE_HEIGHT, BAR_HEIGHT = 22, 15

@@ -65,7 +65,8 @@ class DriverClientLife(Life):
             if driver is not None and self.node.fault(faults.PLUGIN_FAULT) != "crash-loop":
                 parts = {"toolkit": self.stack.toolkit, "mig": self.stack.mig}
                 self.stack.hold(self.uid, Held(driver.load, driver.version, self.resource_driver, **parts))
-                self.tell("plugin-started", load=driver.load, version=driver.version, **parts)
+                facts = {"load": driver.load, "version": driver.version, "driver": self.resource_driver}
+                self.tell("plugin-started", **facts, **parts)
                 await self.report()
                 return driver
             await self.report()

@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 
 EXISTS, NO_NAMESPACE = 409, 404
 
+RULES, NOT_SERVED, KEEPS_OFF = path("resource.k8s.io/v1", "devicetaintrules"), 404, {"NoSchedule", "NoExecute"}
+"""Where DeviceTaintRules are, from Kubernetes 1.37 on, and what those do that keep new claims off."""
+
 SIMULATED = "kwok.x-k8s.io/node"
 """The annotation that KWOK puts its nodes under, and that tells ours from the node that runs pods."""
 
@@ -79,6 +82,7 @@ class Fleet:
             group.create_task(self._follow_nodes())
             group.create_task(self._follow_revisions())
             group.create_task(self._follow_pods())
+            group.create_task(self._follow_taints())
 
     def is_current(self, driver: DriverPod) -> bool:
         """Return whether a driver pod is of its DaemonSet's newest revision."""
@@ -190,6 +194,22 @@ class Fleet:
                 self._see_pod(event.object)
             else:
                 self._early.setdefault(name, {})[uid] = event.object
+
+    async def _follow_taints(self) -> None:
+        """Write into the journal which DeviceTaintRules keep new claims off a node's devices, where there are such."""
+        try:
+            await self.api.list(RULES)
+        except ApiError as error:
+            if error.code == NOT_SERVED:
+                return
+            raise
+        async for event in self._watch(RULES, {}):
+            spec = event.object["spec"]
+            selector, effect = spec.get("deviceSelector", {}), spec["taint"]["effect"]
+            if selector.get("pool") and "device" not in selector and effect in KEEPS_OFF:
+                name = "devices-untainted" if event.kind == "DELETED" else "devices-tainted"
+                uid, driver = event.object["metadata"]["uid"], selector.get("driver", "")
+                self.journal.write(name, selector["pool"], stack="gpu", uid=uid, driver=driver)
 
     def _see_pod(self, pod: Object) -> None:
         uid = pod["metadata"]["uid"]

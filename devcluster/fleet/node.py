@@ -42,6 +42,8 @@ class Node:
     """While it reboots."""
     lost: bool = False
     """From an outage's beginning until the API server says that the node is Ready again."""
+    _status: tuple[bool, bool] | None = None
+    """Whether the API said last that it is Ready, and that it is cordoned."""
     _booted_nic: bool = False
     _version: int = 0
     _pulse: asyncio.Event = field(default_factory=asyncio.Event)
@@ -59,6 +61,7 @@ class Node:
         self.annotations = node["metadata"].get("annotations", {})
         self.labels = node["metadata"].get("labels", {})
         self._load_inbox_driver()
+        self._note_status(node)
         outage = self.fault(faults.OUTAGE) == "true"
         if outage and not self.lost:
             self.lost = True
@@ -67,6 +70,15 @@ class Node:
             self.lost = False
             self.journal.write("node-back", self.name)
         self.touch()
+
+    def _note_status(self, node: Object) -> None:
+        """Write into the journal whether new pods can come; a node that has just joined has no conditions."""
+        if "conditions" not in node.get("status", {}) or self.gpu.closed:
+            return
+        ready, cordoned = seen = _is_ready(node), bool(node["spec"].get("unschedulable"))
+        if seen != self._status:
+            self._status = seen
+            self.journal.write("node-status", self.name, node_ready=ready, cordoned=cordoned)
 
     def touch(self) -> None:
         """Wake everyone who waits for something on this node."""

@@ -62,7 +62,7 @@ async def a_reload(ground: Ground) -> None:
     assert ground.told() == [
         "driver-loaded version=580.1.2 load=1",
         "driver-ready pod=d1 hash=new version=580.1.2 load=1",
-        f"plugin-started pod=p1 {who} version=580.1.2 load=1",
+        f"plugin-started pod=p1 {who} version=580.1.2 load=1 driver=gpu.nvidia.com",
         f"plugin-ready pod=p1 {who} version=580.1.2 load=1",
         "driver-gone pod=d1",
         "driver-unloaded",
@@ -70,7 +70,7 @@ async def a_reload(ground: Ground) -> None:
         "driver-ready pod=d2 hash=new version=580.2.3 load=2",
         f"plugin-deleted pod=p1 {who} load=1 node_load=2 stale driver_ready driver_current",
         f"plugin-gone pod=p1 {who}",
-        f"plugin-started pod=p2 {who} version=580.2.3 load=2",
+        f"plugin-started pod=p2 {who} version=580.2.3 load=2 driver=gpu.nvidia.com",
         f"plugin-ready pod=p2 {who} version=580.2.3 load=2",
         f"plugin-deleted pod=p2 {who} load=2 node_load=2 driver_ready driver_current",
         f"plugin-gone pod=p2 {who}",
@@ -284,7 +284,7 @@ async def a_reboot(ground: Ground) -> None:
     assert ground.told()[5:] == [
         "driver-loaded version=580.1.2 load=2",
         "driver-ready pod=d1 hash=new version=580.1.2 load=2",
-        "plugin-started pod=p1 daemonset=plugin namespace=dra version=580.1.2 load=2",
+        "plugin-started pod=p1 daemonset=plugin namespace=dra version=580.1.2 load=2 driver=gpu.nvidia.com",
         "plugin-ready pod=p1 daemonset=plugin namespace=dra version=580.1.2 load=2",
     ]
     assert ground.told(NETWORK) == [
@@ -309,18 +309,40 @@ async def a_node_that_is_removed(ground: Ground) -> None:
     assert ground.truth().nodes == ()
 
 
+def status(*, ready: bool, cordoned: bool = False) -> Object:
+    """Return what the API says of a node, in addition to its metadata."""
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return {"spec": {"unschedulable": True} if cordoned else {}, "status": {"conditions": conditions}}
+
+
+async def a_cordon(ground: Ground) -> None:
+    """Write once whether a node is Ready and whether it is cordoned, and again after each change."""
+    for ready, cordoned in ((True, False), (True, False), (True, True), (False, True), (True, False)):
+        ground.node.update(ground.api.change({}) | status(ready=ready, cordoned=cordoned))
+    ground.node.remove()
+    ground.node.update(ground.api.change({}) | status(ready=False))
+    assert ground.told() == [
+        "node-status node_ready",
+        "node-status node_ready cordoned",
+        "node-status cordoned",
+        "node-status node_ready",
+        "node-removed",
+    ]
+
+
 async def an_outage(ground: Ground) -> None:
     """Begin and end an outage once: it ends when the node is Ready again."""
-    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    ready = status(ready=True)
     before = ground.api.change({}) | ready
     await ground.change(annotations={"devcluster/outage": "true"})
     await ground.change(labels={"any": "change"})
     ground.node.update(before)
     await ground.change(annotations={"devcluster/outage": ""})
     assert ground.told() == ["node-outage"]
+    ground.node.update(ground.api.change({}) | status(ready=False))
     for _ in range(2):
         ground.node.update(ground.api.change({}) | ready)
-    assert ground.told() == ["node-outage", "node-back"]
+    assert ground.told() == ["node-outage", "node-status", "node-status node_ready", "node-back"]
 
 
 async def a_deletion_that_is_seen_twice(ground: Ground) -> None:
@@ -410,6 +432,7 @@ STORIES: Final[tuple[Callable[[Ground], Awaitable[None]], ...]] = (
     a_mig_layout,
     a_reboot,
     a_node_that_is_removed,
+    a_cordon,
     an_outage,
     a_deletion_that_is_seen_twice,
     a_network_driver,

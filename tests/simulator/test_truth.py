@@ -194,6 +194,8 @@ VERDICTS: Final[dict[str, tuple[list[str], Answers, Any]]] = {
     "nodes are in the order of their numbers": (
         [at(1, "reboot", f"gpu-{number}") for number in (10, 9, 1)], lambda truth: truth.nodes,
         ("gpu-1", "gpu-9", "gpu-10")),
+    "a DeviceTaintRule does not bring it back": (
+        [*STALE, at(40, "node-removed"), at(41, "devices-untainted")], lambda truth: truth.nodes, ()),
     "a node that was removed is not there": ([*STALE, at(40, "node-removed")], lambda truth: truth.nodes, ()),
     "nothing on it is stale, behind or loaded": (
         [*STALE, at(40, "toolkit-ready", toolkit=1), at(41, "node-removed")],
@@ -293,6 +295,8 @@ def test_the_picture_of_a_node() -> None:
         at(71, "plugin-ready", uid="o", **OTHER),
         at(72, "plugin-deleted", uid="o", **OTHER),
         at(80, "driver-unloaded"),
+        at(15, "node-status", node_ready=True, cordoned=True),
+        at(40, "node-status", node_ready=False, cordoned=False),
     ]
     lane = Truth.of(lines).lane("gpu-0", "dra/plugin")
     assert lane.node == "gpu-0"
@@ -300,6 +304,7 @@ def test_the_picture_of_a_node() -> None:
     assert lane.restarts == [(34, 38), (62, 65), (70, None)]
     assert lane.early == [(70, None)]
     assert lane.stale == [(30, 37), (60, 64)]
+    assert lane.cordoned == [(15, 40)]
     empty = Truth.of(lines).lane("gpu-1", "dra/plugin")
     assert (empty.reloads, empty.restarts, empty.early, empty.stale) == ([], [], [], [])
 

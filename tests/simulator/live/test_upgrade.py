@@ -47,6 +47,31 @@ def upgraded(lab: Lab, **values: Any) -> list[list[str]]:  # noqa: ANN401 - char
     return [[state for name, state in new if name == node] for node in ("gpu-0", "gpu-1")]
 
 
+def assert_exposed_once_uncordoned(lab: Lab) -> None:
+    """Assert that a node is cordoned for its whole reload, and that a rule keeps new claims off its stale plugin."""
+    for name in ("gpu-0", "gpu-1"):
+        lane = lab.truth.lane(name)
+        ((cordoned, uncordoned),) = lane.cordoned
+        unloaded, ready = lane.reloads[-1]
+        assert cordoned < unloaded < (ready or 0) < (uncordoned or 0)
+        assert lab.truth.exposed_intervals()[name] == [(uncordoned, None)]
+    rule = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "stale"},
+        "spec": {
+            "deviceSelector": {"driver": "gpu.nvidia.com", "pool": "gpu-0"},
+            "taint": {"key": "example.com/stale", "effect": "NoSchedule"},
+        },
+    }
+    lab.cluster.create("/apis/resource.k8s.io/v1/devicetaintrules", rule)
+
+    def exposed() -> list[str]:
+        return [name for name, spells in lab.truth.exposed_intervals().items() if spells[-1][1] is None]
+
+    lab.until(lambda: exposed() == ["gpu-1"], "the rule covers the devices of gpu-0")
+
+
 @pytest.mark.parametrize(("behaviour", "left"), [("26.3", {"claims", "other"}), ("26.7", {"other"})])
 def test_one_node_after_the_other(pool: Pool, behaviour: str, left: set[str]) -> None:
     """Each node passes every state. Pods that request a GPU are evicted; from 26.7 on, also those that claim one."""
@@ -59,6 +84,7 @@ def test_one_node_after_the_other(pool: Pool, behaviour: str, left: set[str]) ->
     _start(lab, "other", "gpu-0", resource="example.com/nic")
     _prepared(lab, "claims", "requests", "other")
     assert upgraded(lab, driver=NEW, **same) == [WHOLE, WHOLE]
+    assert_exposed_once_uncordoned(lab)
     pods = f"/api/v1/namespaces/{TEAM}/pods"
     assert {pod["metadata"]["name"] for pod in lab.cluster.list(pods)} == left
     if behaviour == "26.7":
