@@ -16,6 +16,7 @@ SITE := $(VENV)/.site
 # Tests side by side: one a core, and five at least, for most of them wait; a cluster takes a core only while it boots.
 CORES := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell [ $(CORES) -gt 5 ] && echo $(CORES) || echo 5)
+HELM_DOCS = $(PY) -m devcluster tool helm-docs --chart-search-root charts --sort-values-order file --log-level warning
 IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
 # A cluster belongs to its users: only one that is named as an argument is used, with an image that it can pull.
@@ -118,7 +119,7 @@ lint: $(READY) ## Check style, imports and workflows
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	PYTHONPATH=. $(VENV)/bin/lint-imports --no-logo
-	$(PY) -m tools.actionlint
+	$(PY) -m devcluster tool actionlint -oneline -shellcheck= -pyflakes=
 	$(VENV)/bin/zizmor --offline --quiet --persona pedantic .github
 
 type: $(READY) ## Check types
@@ -132,7 +133,7 @@ format: $(READY) ## Format the sources
 	$(PY) -m ruff format .
 
 chart: $(READY) ## Check the Helm chart and its generated documents
-	$(PY) -m tools.chart_docs --check
+	$(HELM_DOCS) --dry-run | diff charts/gpu-operator-post/README.md -
 	$(PY) -m tools.reasons --check
 	$(PY) -m tools.examples --check
 	$(PY) -m tools.compatibility --check
@@ -142,7 +143,7 @@ chart: $(READY) ## Check the Helm chart and its generated documents
 
 ##@ Documents
 docs: $(READY) ## Write the generated documents: chart README, reasons, reference, examples, compatibility, performance; and the samples of output, on a cluster (minutes)
-	$(PY) -m tools.chart_docs
+	$(HELM_DOCS)
 	$(PY) -m tools.reasons
 	$(PY) -m tools.examples
 	$(PY) -m tools.compatibility

@@ -1,7 +1,8 @@
-"""The command line: ``python -m devcluster up | gpu-node | down | status | kubeconfig | binaries``."""
+"""The command line: ``python -m devcluster up | gpu-node | down | status | kubeconfig | binaries | tool``."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -121,6 +122,14 @@ def binaries(names: tuple[str, ...], *, deployers: bool, node: bool) -> None:
     usual += programs.NODE_NAMES if node else ()
     for name, path in programs.ensure(names or usual).items():
         click.echo(f"{name:24} {path}")
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@click.argument("name", type=click.Choice(programs.ALL_NAMES))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def tool(name: str, arguments: tuple[str, ...]) -> None:
+    """Run one of the programs, after it is found or built."""
+    sys.exit(subprocess.run([programs.ensure([name])[name], *arguments], check=False).returncode)
 
 
 if __name__ == "__main__":

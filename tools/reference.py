@@ -1,4 +1,4 @@
-"""Write docs/reference: the command line, settings, states, metrics, and obstacles of a plan.
+"""Write docs/reference: the command line with the settings, states, metrics, and obstacles of a plan.
 
 python -m tools.reference           write them
 python -m tools.reference --check   exit 1 if one of them is not what the code says
@@ -23,7 +23,6 @@ from hook.cli import main as program
 from hook.decide.result import NodeState, Phase
 from hook.settings import Settings
 from tests.client.controller import exposition
-from tools.chart_docs import CHART, read_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,15 +37,16 @@ CLI: Final = """# Command line
 `gpu-operator-post` is in the image. `pipx install .` in a checkout installs all three programs, and kubectl finds its
 plugin among them. `--help` prints the same for one command. [Exit codes](../troubleshooting.md#by-exit-code)
 """
-SETTINGS: Final = """# Settings of the program
+SETTINGS: Final = """
+## Settings
 
 The chart passes these of its [values](../../charts/gpu-operator-post/README.md#values) to the program, as JSON in the
 variable `GPU_OPERATOR_POST_CONFIG`. `kubectl gpu-operator-post` and a `run` of your own also read them from
 `--config FILE`, as YAML or JSON.
 
-| Setting | Default | Description |
-|---|---|---|
 """
+ADVANCED: Final = "advanced."
+"""Settings that no value of the chart sets."""
 STATES: Final = """# States
 
 ## Of a node
@@ -155,7 +155,6 @@ def pages() -> dict[str, str]:
     """Return the text of each page by its name."""
     made = {
         "cli.md": cli,
-        "settings.md": options,
         "states.md": states,
         "metrics.md": metrics,
         "obstacles.md": obstacles,
@@ -164,9 +163,10 @@ def pages() -> dict[str, str]:
 
 
 def cli() -> str:
-    """Return the commands and the options of each program, each option once."""
+    """Return the commands and the options of each program, each option once, and the names of the settings."""
     programs = (("gpu-operator-post", program), (PROGRAM, people), ("gpu-operator-post-bundler", bundler))
-    return CLI + "".join(_program(name, group) for name, group in programs)
+    settings = "".join(f"- `{path}`\n" for path in _paths(Settings) if not path.startswith(ADVANCED))
+    return CLI + "".join(_program(name, group) for name, group in programs) + SETTINGS + settings
 
 
 def _program(name: str, group: click.Group) -> str:
@@ -209,14 +209,6 @@ def _commands(group: click.Group, *before: str) -> Iterator[tuple[str, click.Com
 def _cell(text: str) -> str:
     """Return a text for a cell: in one line, and without the character that ends a cell."""
     return " ".join(text.split()).replace("|", ", ")
-
-
-def options() -> str:
-    """Return a table of the settings, as the chart documents them."""
-    known = set(_paths(Settings))
-    values = read_values((CHART / "values.yaml").read_text())
-    rows = (f"| `{value.path}` | {value.default} | {value.description} |\n" for value in values if value.path in known)
-    return SETTINGS + "".join(rows)
 
 
 def _paths(block: type[msgspec.Struct], before: str = "") -> Iterator[str]:

@@ -25,7 +25,6 @@ import click
 import yaml
 
 from devcluster.build import binaries
-from tools import chart_docs
 
 ROOT: Final = Path(__file__).parents[1]
 CHART: Final = Path("charts/gpu-operator-post")
@@ -193,7 +192,7 @@ def stage(source: Path, target: Path, names: Names, image_digest: str) -> None:
     if image_digest:
         chart["annotations"] |= {IMAGE_DIGEST: image_digest}
     (target / "Chart.yaml").write_text(yaml.safe_dump(chart, sort_keys=False))
-    chart_docs.main(["--chart", str(target)])
+    _run("helm-docs", f"--chart-search-root={target}", "--sort-values-order=file", "--log-level=warning")
     _release_readme(target / "README.md", names, version)
 
 
@@ -228,10 +227,10 @@ def _found(path: Path, pattern: str) -> str:
     return match[1] if match else ""
 
 
-def _helm(*arguments: str) -> str:
-    """Run the pinned Helm; what it says goes to the log, in which people look for the reason of a failure."""
+def _run(program: str, *arguments: str) -> str:
+    """Run a pinned program; what it says goes to the log, in which people look for the reason of a failure."""
     done = subprocess.run(
-        [binaries.ensure(["helm4"])["helm4"], *arguments],
+        [binaries.ensure([program])[program], *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -239,7 +238,7 @@ def _helm(*arguments: str) -> str:
     )
     click.echo(done.stdout, err=True, nl=False)
     if done.returncode != 0:
-        raise click.ClickException(f"helm {arguments[0]} failed")
+        raise click.ClickException(f"{program} {arguments[0]} failed")
     return done.stdout
 
 
@@ -276,7 +275,7 @@ def chart(repository: str, image_digest: str, destination: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         staged = Path(folder) / CHART.name
         stage(ROOT / CHART, staged, Names(repository), image_digest)
-        _helm("package", str(staged), "--destination", str(destination))
+        _run("helm4", "package", str(staged), "--destination", str(destination))
 
 
 @main.command()
@@ -285,7 +284,7 @@ def chart(repository: str, image_digest: str, destination: Path) -> None:
 @click.option("--plain-http", is_flag=True, help="For a registry on this machine.")
 def push(file: str, registry: str, plain_http: bool) -> None:
     """Push a packaged chart and print its digest, by which it is signed."""
-    said = _helm("push", file, registry, *(["--plain-http"] if plain_http else []))
+    said = _run("helm4", "push", file, registry, *(["--plain-http"] if plain_http else []))
     digest = DIGEST.search(said)
     if digest is None:
         raise click.ClickException("helm push did not say the digest")

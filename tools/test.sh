@@ -8,9 +8,9 @@ node=
 if [ "${REQUIRE_IMAGE:-}" ] || "$python" -m tools.image.check; then
   node=--node
 fi
-# Only one process builds at a time: this check would wait for all others.
+# Only one process builds at a time: these checks would wait for all others.
 if [[ " $CHECKS " == *" lint "* ]]; then
-  "$python" -m devcluster binaries actionlint
+  "$python" -m devcluster binaries actionlint helm-docs
 fi
 # Programs are built in the background at the lowest priority, in the order of their use: checks, downloads and tests
 # leave processors idle. What the tests need is one command, so tests come before deployers.

@@ -41,7 +41,7 @@ DEMO_NAMES = (*CLUSTER_NAMES, "helm4")
 NODE_NAMES = tuple(program.name for program in (*PROGRAMS, *DRA_DRIVER) if program.name not in NAMES)
 """What clusters with a real node take besides."""
 DEPLOYER_NAMES = tuple(program.name for program in (*DEPLOYERS, *GATES))
-TEST_NAMES = (*NAMES, "crane", "ct", "promtool")
+TEST_NAMES = (*NAMES, "crane", "ct", "helm-docs", "promtool")
 """What the tests need, apart from those with deployment tools or a real node."""
 ALL_NAMES = tuple(program.name for program in EVERY)
 TARGETS = {

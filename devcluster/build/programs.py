@@ -204,6 +204,14 @@ CHECKERS = (
         version="v1.7.12",
         fits=r"^v?1\.7\.(1[2-9]|[2-9]\d)\b",
     ),
+    Program(
+        "helm-docs",
+        module="helm-docs",
+        package="github.com/norwoodj/helm-docs/cmd/helm-docs",
+        version="v1.14.2",
+        fits=r"^helm-docs version 1\.14\.",
+        variables=("main.version=1.14.2",),
+    ),
     # Prometheus 3.11, without its service discovery.
     Program(
         "promtool",
