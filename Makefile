@@ -136,17 +136,15 @@ chart: $(READY) ## Check the Helm chart and its generated documents
 	$(HELM_DOCS) --dry-run | diff charts/gpu-operator-post/README.md -
 	$(PY) -m tools.reasons --check
 	$(PY) -m tools.examples --check
-	$(PY) -m tools.compatibility --check
 	$(PY) -m tools.reference --check
 	$(PY) -m devcluster.bench.tables --check
 	$(PY) -m yamllint --strict -c tools/ct/lintconf.yaml charts/gpu-operator-post/Chart.yaml charts/gpu-operator-post/values.yaml charts/gpu-operator-post/ci
 
 ##@ Documents
-docs: $(READY) ## Write the generated documents: chart README, reasons, reference, examples, compatibility, performance; and the samples of output, on a cluster (minutes)
+docs: $(READY) ## Write the generated documents: chart README, reasons, command line, examples, performance; and the samples of output, on a cluster (minutes)
 	$(HELM_DOCS)
 	$(PY) -m tools.reasons
 	$(PY) -m tools.examples
-	$(PY) -m tools.compatibility
 	$(PY) -m tools.reference
 	$(PY) -m devcluster.bench.tables
 	$(PY) -m tools.samples

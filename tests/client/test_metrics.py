@@ -180,19 +180,21 @@ def test_a_standby_shows_no_fleet(shown: Shown) -> None:
 
 
 def test_each_metric_is_documented_and_used(shown: Shown) -> None:
-    """The table in docs/reference has every metric with its labels, and no other; an alert or a panel uses each one."""
+    """The table has every metric with its type and labels, and no other; an alert or a panel uses each one."""
     shown.look(stale())
     shown.counters.failed(ApiError(404, "no"), "list", "nodes")
     page = (ROOT / "docs/reference/metrics.md").read_text()
     rows = [line.split("|") for line in page.splitlines() if "`gpu_oper" in line]
     documented = {
-        cells[1].strip(" `"): {label.strip(" `") for label in cells[3].split(",") if label.strip()} for cells in rows
+        cells[1].strip(" `"): (cells[2].strip(), {label.strip(" `") for label in cells[3].split(",") if label.strip()})
+        for cells in rows
     }
     families = [each for each in shown.telemetry.registry.collect() if each.name.startswith("gpu_operator_post_")]
     exposed = {
-        f"{family.name}_total" if family.type == "counter" else family.name: {
-            label for sample in family.samples for label in sample.labels
-        }
+        f"{family.name}_total" if family.type == "counter" else family.name: (
+            family.type,
+            {label for sample in family.samples for label in sample.labels},
+        )
         for family in families
     }
     assert exposed == documented

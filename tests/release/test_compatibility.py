@@ -1,53 +1,95 @@
-"""The compatibility page and the table of deployment tools: they name the versions that the tests build."""
+"""The pages that name versions: they name those that the tests build, run and replay."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from devcluster.build import programs
-from devcluster.build.binaries import DEPLOYER_NAMES
+import pytest
+
+from devcluster.build.binaries import EVERY
 from tests.chart.rendering import ROOT
-from tools.compatibility import RECORDINGS, SCENARIOS, TESTED, version_of
+from tests.release.commands import WORKFLOWS, workflow
 
-NOT_DEPLOYING = {"crane"}
-"""It serves charts to the deployment tools of the tests."""
-ROWS: Final = re.compile(r"^\| deployment tool, as run \|.*\n\|[-| ]+\n((?:\|.*\n)+)", re.MULTILINE)
-HELM, FLUX, ARGO_CD = ("helm4",), ("helm-controller", "source-controller"), ("argocd",)
-HELMFILE = ("helmfile", "helm-diff", "helm4")
-NAMED: Final = (
-    *(("Helm", ("helm3", *HELM)), ("helmfile", HELMFILE), ("Flux", FLUX), ("Argo CD", ARGO_CD)),
-    *(("plain manifests, as AICR wraps them: Helm", HELM), ("the same: helmfile", HELMFILE)),
-    *(("the same: Flux", FLUX), ("the same: Argo CD", ARGO_CD)),
-    *(("bundle for Helm", ("helm3",)), ("bundle for helmfile", ("helmfile", "helm-diff", "helm3"))),
-    *(("bundle for Flux", FLUX), ("bundle for Argo CD", ARGO_CD), ("bundle with a parent chart", ARGO_CD)),
-)
-"""By how each row begins, in their order: the programs that the tests run for it, whose versions it names."""
+COMPATIBILITY: Final = (ROOT / "docs" / "compatibility.md").read_text()
+TOOLS: Final = (ROOT / "docs" / "dev" / "deployment-tools.md").read_text()
+VERSIONS: Final = {program.name: program.version.removeprefix("v") for program in EVERY}
+PROGRAMS: Final = {
+    "Kubernetes: control plane, kubectl, kubelet": "kube-apiserver",
+    "KWOK": "kwok",
+    "Helm 4": "helm4",
+    "Helm 3": "helm3",
+    "Flux: helm-controller": "helm-controller",
+    "Flux: source-controller": "source-controller",
+    "Flux: kustomize-controller": "kustomize-controller",
+    "Argo CD": "argocd",
+    "Chainsaw": "chainsaw",
+    "chart-testing": "ct",
+    "NVIDIA DRA driver": "gpu-kubelet-plugin",
+    "NVIDIA container toolkit: nvidia-cdi-hook": "nvidia-cdi-hook",
+}
+"""The program of a row that has another name."""
+HELM, HELMFILE, FLUX = ("helm4",), ("helmfile", "helm-diff", "helm4"), ("helm-controller", "source-controller")
+DEPLOYING: Final = {
+    "Helm": ("helm3", *HELM),
+    "helmfile": HELMFILE,
+    "Flux": FLUX,
+    "Argo CD": ("argocd",),
+    "plain manifests, as AICR wraps them: Helm": HELM,
+    "the same: helmfile": HELMFILE,
+    "the same: Flux": FLUX,
+    "the same: Argo CD": ("argocd",),
+    "bundle for Helm": ("helm3",),
+    "bundle for helmfile": ("helmfile", "helm-diff", "helm3"),
+    "bundle for Flux": FLUX,
+    "bundle for Argo CD": ("argocd",),
+    "bundle with a parent chart": ("argocd",),
+}
+"""How each row of the deployment tools begins, with the programs that the tests run for it."""
 
 
-def test_every_deployment_tool_has_a_line() -> None:
-    """And an older version than the newest has its reason, a newest one has none."""
-    named = {row.program for row in TESTED}
-    assert set(DEPLOYER_NAMES) - NOT_DEPLOYING <= named
-    for row in TESTED:
-        assert bool(row.why_older) == (version_of(row.program) != row.newest), row.program
-    assert [name for name in ("kubectl", "kubelet", "kube-scheduler") if version_of(name) != programs.KUBERNETES] == []
+def _rows(page: str, heading: str) -> list[list[str]]:
+    """Return the cells of each row of the table whose heading begins so."""
+    _, _, table = page.partition(f"\n| {heading} |")
+    rows = re.match(r".*\n\|[-| ]+\n((?:\|.*\n)+)", table)
+    assert rows, heading
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[1].splitlines()]
+
+
+@pytest.mark.parametrize("row", _rows(COMPATIBILITY, "program"), ids=lambda row: row[0])
+def test_a_program_has_the_version_that_the_tests_build(row: list[str]) -> None:
+    """An older version than the newest has its reason, and the newest has none."""
+    title, tested, newest, why_older, _ = row
+    assert tested == VERSIONS[PROGRAMS.get(title, title)]
+    assert bool(why_older) == (tested != newest)
+
+
+def test_the_versions_of_workflows_and_libraries() -> None:
+    """Kubernetes and Python are those of the workflows, and the upgrade library is the one that is built."""
+    jobs = {path.stem: workflow(path)["jobs"] for path in WORKFLOWS}
+    images = jobs["image"]["cluster"]["strategy"]["matrix"]["kubernetes"]
+    tried = [version for version, what, _ in _rows(COMPATIBILITY, "version") if "kind" in what]
+    assert tried == re.findall(r"node:v([0-9.]+)@", " ".join(each["image"] for each in images))
+    pythons = jobs["test"]["test"]["strategy"]["matrix"]["python"]
+    assert f"**Python** {pythons[0]} to {pythons[-1]}. The tests were developed on {pythons[0]}." in COMPATIBILITY
+    assert f"`github.com/NVIDIA/k8s-operator-libs` v{VERSIONS['upgrade']}," in COMPATIBILITY
 
 
 def test_every_recording_is_described() -> None:
-    """By what happened in it; and no description is left over."""
-    names = {file.stem.partition("-")[2] for file in RECORDINGS.glob("v*.jsonl")}
-    assert names == set(SCENARIOS)
+    """The table has one text for each recording of a version, and no other."""
+    recordings = ROOT / "tests" / "fixtures" / "recordings"
+    recorded = sorted(file.stem.partition("-")[0] for file in recordings.glob("v*.jsonl"))
+    described = [f"v{version}" for version, texts in _rows(COMPATIBILITY, "GPU operator") for _ in texts.split(", ")]
+    assert described == recorded
 
 
-def test_the_tables_name_the_versions_that_are_built() -> None:
-    """Each row names exactly those, and each of its cells a test or a dash. `test_documents.py` checks the links."""
-    name = "docs/dev/deployment-tools.md"
-    (table,) = ROWS.findall((ROOT / name).read_text())
-    for (start, built), row in zip(NAMED, table.splitlines(), strict=True):
-        first, *cells = (cell.strip() for cell in row.strip("|").split("|"))
-        assert first.startswith(start), row
-        versions = {version_of(program).removeprefix("v") for program in built}
-        assert versions == set(re.findall(r"\d+\.\d+\.\d+", first)), row
-        assert len(cells) == 5, row
-        assert all(cell.startswith("[`test_") or cell == "\N{EN DASH}" for cell in cells), row
+@pytest.mark.parametrize(
+    ("row", "start"), list(zip(_rows(TOOLS, "deployment tool, as run"), DEPLOYING, strict=True)), ids=DEPLOYING.keys()
+)
+def test_a_deployment_tool_has_the_versions_that_are_built(row: list[str], start: str) -> None:
+    """Each cell is a test or a dash. `test_documents.py` checks the links."""
+    first, *cells = row
+    assert first.startswith(start)
+    assert set(re.findall(r"\d+\.\d+\.\d+", first)) == {VERSIONS[program] for program in DEPLOYING[start]}
+    assert len(cells) == 5
+    assert all(cell.startswith("[`test_") or cell == "\N{EN DASH}" for cell in cells)

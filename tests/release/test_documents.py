@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ import yaml
 
 from devcluster.fleet.workload import EMPTY_EDITS, MISMATCH, NOT_REGISTERED
 from hook.cli import EXIT_INTERRUPTED, EXIT_OTHER, EXIT_USAGE
+from hook.decide.result import NodeState, Phase
 from hook.run.job import RESULTS
 from tests.chart.rendering import CHART, ROOT, Helm
 from tests.release.commands import CONSOLE, documents, verbs
@@ -99,6 +101,14 @@ def test_words_on_the_screen_are_headings() -> None:
         assert f"`{words}`" in titles
     codes = {*RESULTS, EXIT_OTHER, EXIT_USAGE, EXIT_INTERRUPTED, 128 + signal.SIGKILL, 128 + signal.SIGTERM}
     assert {title for title in titles if title.startswith("Exit code")} == {f"Exit code {code}" for code in codes}
+
+
+@pytest.mark.parametrize(("section", "states"), [("Of a node", NodeState), ("Of a run", Phase)])
+def test_the_page_of_states_explains_each_state(section: str, states: type[StrEnum]) -> None:
+    """And no other."""
+    page = (ROOT / "docs" / "reference" / "states.md").read_text()
+    text = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == list(states)
 
 
 def test_named_tests_exist() -> None:
