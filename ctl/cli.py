@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -142,6 +143,6 @@ def plan(**values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
         cache.stop()
         snapshot = cache.snapshot()
         pods, claims = removed_pods(api, settings, snapshot), passthrough_claims(api, snapshot)
-        made = make_plan(snapshot, settings, api.now(), Options(values["target_window"], pods, claims))
+        made = make_plan(snapshot, settings, datetime.now(UTC), Options(values["target_window"], pods, claims))
         as_json = values["output"] == "json"
         write(json.dumps(msgspec.to_builtins(made), indent=2) if as_json else "\n".join(table(made)))

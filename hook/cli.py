@@ -34,6 +34,7 @@ from hook.kube.own import own_job
 from hook.log import complain, configure, end_on_signals, ignore_signals, settle, write
 from hook.objects.stacks import STACKS
 from hook.run import report, workloads
+from hook.run.clock import Clock
 from hook.run.job import EXIT_FAILED, Outcome, Runner
 from hook.run.statusobject import StatusObject
 from hook.settings import LogFormat
@@ -162,7 +163,7 @@ def connect(values: Mapping[str, Any]) -> Api:
 def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run, report the outcome in any case, and return the exit code."""
     ours = settings.timeout - margin(settings)
-    patience = retry.Patience(min(settings.advanced.api_patience, ours).total_seconds())
+    patience, clock = retry.Patience(min(settings.advanced.api_patience, ours).total_seconds()), Clock()
     cache = Cache(api, settings, patience)
     runner: Runner | None = None
     stopped = False
@@ -170,7 +171,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         namespace = _own_namespace(values)
         job = own_job(api, namespace, values["job_name"], patience, ours.total_seconds())
         recorder = events.EventRecorder(api, job.reference.uid if job else "", silent=settings.dry_run)
-        runner = Runner(api, cache, settings, recorder, job, _status_object(api, settings, values))
+        runner = Runner(api, cache, settings, recorder, job, _status_object(api, settings, values), clock)
         outcome = runner.run()
     except (HookError, TerminatedError) as error:
         outcome = _outcome_of(error, runner.last if runner else None)

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 ASK_AGAIN: Final = timedelta(seconds=30)
 """Time after which a deletion that no watch has shown did not happen. Watches deliver within about a second."""
-CLOCK_TOLERANCE: Final = timedelta(seconds=3)
-"""A time of creation has whole seconds, and the time of a decision is within two of the API server's clock
-(``hook.kube.client.CLOCK_TOLERANCE``)."""
 MOST_DOUBLINGS: Final = 22
 """Limit on doublings, to prevent an overflow. 2^22 s is longer than any duration that a flag accepts."""
 
@@ -67,6 +64,8 @@ class Record:
     """Consecutive restarts without a verified plugin, including this one."""
     refused: str = ""
     """The API server's message, if it refused the restart for good."""
+    deleted_at: datetime | None = None
+    """When the API server accepted the deletion, by its own clock; None if its answer did not show that."""
     came_back: bool = False
     """A plugin was verified on the node since."""
     trouble: Trouble | None = None
@@ -88,12 +87,12 @@ class Record:
     def follows(self, pod: Pod, load: str) -> bool:
         """Return whether a pod replaced the deleted one, under the same load of the driver.
 
-        Only the clock of the API server is compared. A pod that is created next to the restarted one may be missing in
-        what was seen then, if a watch was behind.
+        It was not there before the restart. A watch that was behind may have missed a pod, so the pod was not created
+        before the deletion either: both times are the API server's.
         """
         if self.refused or self.load != load or pod.uid in self.before:
             return False
-        return pod.created is None or pod.created > self.at - CLOCK_TOLERANCE
+        return pod.created is None or self.deleted_at is None or pod.created >= self.deleted_at
 
 
 NOTHING: Final = Record()
@@ -106,15 +105,14 @@ class Evaluation:
     fleet: Fleet
     statuses: Mapping[str, tuple[NodeStatus, ...]]
     """By node, sorted by name."""
-    now: datetime
     records: Mapping[Key, Record]
     """The records that were known."""
     timed: frozenset[str]
     """Nodes whose statuses may change with time alone."""
 
-    def holds(self, context: Context, now: datetime) -> bool:
+    def holds(self, context: Context) -> bool:
         """Return whether the statuses of nodes about which nothing changed are still true."""
-        return self.now <= now and self.fleet.context == context
+        return self.fleet.context == context
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +143,9 @@ class Memory:
         """Return the record of a plugin on a node."""
         return self.records.get((node, daemonset_uid), NOTHING)
 
-    def asked(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> Memory:
+    def asked(
+        self, node: str, pod: StalePod, at: datetime, refused: str = "", deleted_at: datetime | None = None
+    ) -> Memory:
         """Record a restart that was issued, or refused for good.
 
         The admission policy of the chart refuses an orphan, which it cannot know for a plugin, until a DaemonSet adopts
@@ -153,7 +153,8 @@ class Memory:
         """
         if refused and pod.orphan:
             return self.troubled(node, pod, at, refused)
-        return self._with(node, pod, self.of(node, pod.daemonset_uid).after(pod, at, refused))
+        record = self.of(node, pod.daemonset_uid).after(pod, at, refused)
+        return self._with(node, pod, replace(record, deleted_at=deleted_at))
 
     def troubled(self, node: str, pod: StalePod, at: datetime, why: str) -> Memory:
         """Record why a restart could not be issued. It is tried again."""

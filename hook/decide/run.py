@@ -148,13 +148,12 @@ def evaluate(
     """Evaluate the nodes about which something changed since the decision that the memory is of.
 
     `changed` are the nodes whose objects changed; None if they are not known. Then all nodes are evaluated, as they are
-    if something changed that applies to all of them, or if the clock went back. The evaluation of a node is a pure
-    function of what applies to all nodes, of the objects and records on it, and of the time if it is timed.
-    So both ways lead to the same statuses.
+    if something changed that applies to all of them. The evaluation of a node is a pure function of what applies to all
+    nodes, of the objects and records on it, and of the time if it is timed. So both ways lead to the same statuses.
     """
     context, before = context_of(snapshot, settings), memory.evaluation
     names: set[str] | None = None
-    if before is not None and changed is not None and before.holds(context, now):
+    if before is not None and changed is not None and before.holds(context):
         names = {*changed, *before.timed, *_recorded_since(before.records, memory.records)}
     views = views_of(snapshot, context, names, memory.eligible)
     statuses = {name: evaluate_node(view, context, memory, now) for name, view in views.items()}
@@ -162,7 +161,7 @@ def evaluate(
     if before is not None and names is not None:
         views = _replaced(before.fleet.nodes, views, names)
         statuses = _replaced(before.statuses, statuses, names)
-    return Evaluation(Fleet(context, views, snapshot), statuses, now, memory.records, timed)
+    return Evaluation(Fleet(context, views, snapshot), statuses, memory.records, timed)
 
 
 def _timed(views: Mapping[str, NodeView], now: datetime) -> frozenset[str]:

@@ -13,8 +13,6 @@ import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import urllib3
@@ -53,8 +51,6 @@ WATCH_SLACK_SECONDS: Final = 15.0
 """Time by which a watch may outlast its timeout. The server ends a watch itself, so a longer silence is an error."""
 PAGE_SIZE: Final = 50
 """Objects per page. More cost memory, fewer cost requests (docs/dev/performance-profile.md)."""
-CLOCK_TOLERANCE: Final = timedelta(seconds=2)
-"""Smallest difference between clocks that counts. ``Date`` has whole seconds, and a response takes some time."""
 SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Directory of a pod's token (K8S ``plugin/pkg/admission/serviceaccount``)."""
 LONGEST_RETRY_AFTER: Final = 60.0
@@ -111,34 +107,6 @@ class Api:
         self.counters = Counters()
         self.fence: Callable[[Resource], None] = lambda _resource: None
         """Called before each attempt of a write. It raises an error to forbid the write."""
-        self._origin = datetime.now(UTC) - timedelta(seconds=time.monotonic())
-        self._offset = timedelta()
-        self._began = time.monotonic()
-
-    def now(self) -> datetime:
-        """Return the time by the API server's clock, for comparison with its timestamps.
-
-        It does not jump if this machine's clock is set.
-        """
-        return self._at(time.monotonic())
-
-    @property
-    def began(self) -> datetime:
-        """Return when this client was created, by the same clock as `now`."""
-        return self._at(self._began)
-
-    def _at(self, monotonic: float) -> datetime:
-        return self._origin + timedelta(seconds=monotonic) + self._offset
-
-    def _follow_clock(self, response: urllib3.BaseHTTPResponse) -> None:
-        """Follow the clock of the API server, as its response shows it."""
-        try:
-            theirs = parsedate_to_datetime(response.headers.get("date", ""))
-        except (ValueError, OverflowError):
-            return
-        if theirs.tzinfo is not None:
-            offset = theirs - self._origin - timedelta(seconds=time.monotonic())
-            self._offset = offset if abs(offset) > CLOCK_TOLERANCE else timedelta()
 
     def send(  # noqa: PLR0913, PLR0917 - what a request is made of
         self,
@@ -258,8 +226,6 @@ class Api:
         if not kind.startswith(JSON):
             response.close()
             raise ApiError(NO_ANSWER, f"the response of {self.host} is {kind[:40]}, which is not from an API server")
-        # Error responses may come from a proxy, with another clock.
-        self._follow_clock(response)
         return response
 
     def _prepare(self) -> tuple[urllib3.PoolManager, Credential]:

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hook.errors import CONFLICT, NO_ANSWER, NOT_FOUND, ApiError, LeaseLostError
@@ -215,7 +216,7 @@ class LeaderElector:
 
     def _now(self) -> str:
         """Return the time as ``metav1.MicroTime``."""
-        return self._api.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     def _send(
         self, verb: str, body: Mapping[str, Any] | None = None, seconds: float | None = None

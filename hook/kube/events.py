@@ -11,10 +11,11 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.errors import CONFLICT, NOT_FOUND, ApiError, LeaseLostError
-from hook.format import printable
+from hook.format import printable, timestamp
 from hook.kube.resources import EVENTS
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class EventRecorder:
         """Record an Event. The same reason for the same `about` (such as a node) updates an Event and its count."""
         if self._silent:
             return
-        at = self._api.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = timestamp(datetime.now(UTC))
         new = _Event(subject, reason, _fitting(message), "Warning" if warning else "Normal", at)
         name = self._name(new, about)
         with self._changed:

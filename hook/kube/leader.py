@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 READ_SECONDS: Final = 10.0
 """Timeout of the read."""
 LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
-ALIVE_WITHIN: Final = timedelta(seconds=20)
+ALIVE_WITHIN: Final = timedelta(seconds=30)
 """A leader renews every two seconds and loses its Lease after 15; clocks may differ by the rest."""
 
 
@@ -66,7 +66,7 @@ def find_controller(api: Api, stack: StackName) -> Lookup:
     try:
         _meta, found = api.list_page(LEASES.select(labels=labels), seconds=READ_SECONDS)
     except ApiError as error:
-        return Lookup(api.now(), problem=f"cannot read whether a controller is alive: {error}")
+        return Lookup(datetime.now(UTC), problem=f"cannot read whether a controller is alive: {error}")
     leases: list[Lease] = []
     problem = ""
     for answer in found:
@@ -75,7 +75,7 @@ def find_controller(api: Api, stack: StackName) -> Lookup:
         except MalformedObjectError as error:
             problem = f"cannot read the Lease of a controller: {error}"
     newest = max(leases, key=lambda lease: lease.renewed or LONG_AGO, default=None)
-    return Lookup(api.now(), newest, "" if newest else problem)
+    return Lookup(datetime.now(UTC), newest, "" if newest else problem)
 
 
 class _Spec(Value, frozen=True):

@@ -32,7 +32,8 @@ class Job:
     """The Job that runs this program."""
 
     reference: ObjectReference
-    started: datetime
+    started: datetime | None
+    """When its first pod was to run, by the clock of the control plane."""
 
 
 class _OwnMetadata(Value, frozen=True):
@@ -58,9 +59,7 @@ def own_job(api: Api, namespace: str, name: str, patience: Patience, seconds: fl
     found = _own(api, JOBS.select(namespace), name, patience, seconds)
     if found is None:
         return None
-    began = sharing.moment(found.status.start_time)
-    # A start time in the future would delay the deadline.
-    started = min(began or api.now(), api.now())
+    started = sharing.moment(found.status.start_time)
     return Job(ObjectReference("batch/v1", "Job", namespace, name, found.metadata.uid), started)
 
 

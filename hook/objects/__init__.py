@@ -5,7 +5,7 @@ from hook.objects.daemonsets import DaemonSet, Revision, Template, read_daemonse
 from hook.objects.decoding import Malformed, Value, entry
 from hook.objects.nodes import Node, Write, node_reader, read_node
 from hook.objects.operators import Deployment, Lease, ReplicaSet, read_deployment, read_lease, read_replicaset
-from hook.objects.pods import Container, Pod, read_pod
+from hook.objects.pods import Container, Pod, deleted_at, read_pod
 from hook.objects.scheduling import Taint
 from hook.objects.slices import DeviceSlice, read_slice
 from hook.objects.snapshot import Snapshot, node_of
@@ -29,6 +29,7 @@ __all__ = [
     "Value",
     "Write",
     "claim_reader",
+    "deleted_at",
     "entry",
     "node_of",
     "node_reader",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from sys import intern
 from typing import TYPE_CHECKING, Final
 
 from hook.objects import names
-from hook.objects.decoding import NOTHING, Count, Name, Text, Time, Value, reads
+from hook.objects.decoding import NOTHING, Count, MalformedObjectError, Name, Text, Time, Value, read, reads
 from hook.objects.parts import Condition, Identified, condition
 from hook.objects.scheduling import Affinity
 from hook.objects.sharing import labels_under, moment
@@ -14,6 +15,8 @@ from hook.objects.sharing import labels_under, moment
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
+
+    from hook.objects.decoding import Json
 
 LONGEST_MESSAGE: Final = 1024
 """Characters of a container's message that are kept, which is as much as an Event can hold."""
@@ -181,3 +184,25 @@ def _read_container(status: _ContainerStatus) -> Container:
         message=(state.waiting.message or ended.message)[:LONGEST_MESSAGE],
         lasted=int((finished - started).total_seconds()) if started is not None and finished is not None else None,
     )
+
+
+class _Deletion(Value, frozen=True):
+    """The metadata of an object that is being deleted."""
+
+    deletion_timestamp: Time | None = None
+    """When its grace period ends."""
+    deletion_grace_period_seconds: Count = 0
+
+
+class _Deleted(Value, frozen=True):
+    metadata: _Deletion = _Deletion()
+
+
+def deleted_at(answer: Json) -> datetime | None:
+    """Return when the API server accepted a deletion, by its own clock. None if its answer does not show it."""
+    try:
+        found = read(_Deleted, answer).metadata
+        ends = moment(found.deletion_timestamp)
+        return None if ends is None else ends - timedelta(seconds=found.deletion_grace_period_seconds)
+    except (MalformedObjectError, OverflowError):
+        return None

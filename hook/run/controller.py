@@ -24,6 +24,7 @@ from hook.kube.election import LeaderElector
 from hook.kube.own import own_deployment
 from hook.objects.stacks import STACKS
 from hook.run import report, workloads
+from hook.run.clock import Clock
 from hook.run.loop import NOT_READ, TICK_SECONDS, ReconcileLoop
 from hook.run.report import ProgressReporter
 from hook.run.statusobject import StatusObject
@@ -143,7 +144,7 @@ class Leader:
     def __init__(
         self, api: Api, settings: Settings, identity: Identity, lease: LeaderElector, telemetry: Telemetry
     ) -> None:
-        self._api, self._settings, self._lease, self._telemetry = api, settings, lease, telemetry
+        self._settings, self._lease, self._telemetry, self._clock = settings, lease, telemetry, Clock()
         self._status_object: StatusObject | None = None
         if identity.status_name:
             self._status_object = StatusObject(api, identity.election.namespace, identity.status_name)
@@ -152,7 +153,7 @@ class Leader:
         recorder = events.EventRecorder(api, identity.election.identity, silent=False)
         progress = ProgressReporter(recorder, owner, on_restart=telemetry.executed)
         self._reporter = StateReporter(progress, STACKS[settings.stack])
-        self.loop = ReconcileLoop(api, self.cache, settings, progress, api.now())
+        self.loop = ReconcileLoop(api, self.cache, settings, progress, self._clock)
         self.workloads = WorkloadObserver(self.cache, settings)
 
     def run(self) -> NoReturn:
@@ -177,7 +178,7 @@ class Leader:
         results = self.loop.act(decision, self._lease.remaining)
         affected = self.workloads.observe(snapshot)
         restarted = self.loop.restarter.restarted
-        state = ControllerState(decision, self._api.now(), affected, self.cache.out_of_sync, restarted)
+        state = ControllerState(decision, self._clock.now(), affected, self.cache.out_of_sync, restarted)
         self._publish(state, snapshot)
         busy = results or decision.actions or decision.phase is Phase.WAIT
         self.loop.rest(TICK_SECONDS if busy else QUIET_SECONDS)

@@ -14,6 +14,7 @@ from hook.errors import ApiError, PermissionDeniedError, UntrustedError
 from hook.kube.events import EXIT_SECONDS, FLUSH_SECONDS
 from hook.objects.stacks import STACKS
 from hook.run import report, workloads
+from hook.run.clock import Clock
 from hook.run.loop import ReconcileLoop
 from hook.run.report import LOST_SECONDS, ProgressReporter
 from hook.run.statusobject import StatusPhase
@@ -61,11 +62,14 @@ class Runner:
         recorder: EventRecorder,
         job: Job | None,
         status_object: StatusObject | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        self._api, self._cache, self._settings, self._recorder, self._job = api, cache, settings, recorder, job
-        self._status_object = status_object
+        self._cache, self._settings, self._recorder, self._job = cache, settings, recorder, job
+        self._status_object, self._clock = status_object, clock or Clock()
+        if job is not None and job.started is not None:
+            self._clock.count_from(job.started)
         self._reporter = ProgressReporter(recorder, job.reference if job else None)
-        self._loop = ReconcileLoop(api, cache, settings, self._reporter, self._started)
+        self._loop = ReconcileLoop(api, cache, settings, self._reporter, self._clock)
         self.workloads = WorkloadObserver(cache, settings)
         self._confirm_after = 0.0
 
@@ -97,7 +101,7 @@ class Runner:
 
     def _late(self) -> Decision | None:
         """Return the decision on a run whose time is up before the cluster could be read, else None."""
-        if self._api.now() < self._deadline:
+        if self._clock.now() < self._deadline:
             return None
         message = "the time is up before the cluster could be read"
         return Decision(Phase.DEADLINE, Reason.TIME_UP, message)
@@ -110,9 +114,8 @@ class Runner:
                     return late
                 self._loop.await_sync()
                 continue
-            self._loop.begin(self._started)
             decision = self._loop.decide(snapshot)
-            self._reporter.report(decision, self._deadline - self._api.now())
+            self._reporter.report(decision, self._deadline - self._clock.now())
             if self._settings.dry_run:
                 self._log_dry_run(decision)
             elif decision.final:
@@ -146,7 +149,7 @@ class Runner:
         waiting = replace(decision, phase=Phase.WAIT)
         if decision.phase is Phase.DEADLINE:
             return decision
-        if self._api.now() >= self._deadline:
+        if self._clock.now() >= self._deadline:
             message = f"the time is up before a second read confirmed: {headline(decision)}"
             return replace(decision, phase=Phase.DEADLINE, reason=Reason.TIME_UP, message=message)
         if time.monotonic() < self._confirm_after:
@@ -168,16 +171,11 @@ class Runner:
     @property
     def _left(self) -> float:
         """Return the seconds until the deadline."""
-        return (self._deadline - self._api.now()).total_seconds()
-
-    @property
-    def _started(self) -> datetime:
-        """Return the start of the Job, which all its retries share, or of this process."""
-        return self._job.started if self._job else self._api.began
+        return (self._deadline - self._clock.now()).total_seconds()
 
     @property
     def _deadline(self) -> datetime:
-        return deadline(self._settings, self._started)
+        return deadline(self._settings, self._clock.began)
 
     def _exit_code(self, decision: Decision) -> int:
         if self._settings.dry_run and decision.phase is Phase.WAIT:

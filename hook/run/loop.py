@@ -7,7 +7,8 @@ import threading
 import time
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from itertools import starmap
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from hook.decide.reasons import Reason
 from hook.decide.record import ASK_AGAIN, Memory
@@ -15,6 +16,7 @@ from hook.decide.result import Decision, Phase
 from hook.decide.run import decide
 from hook.errors import CONFLICT, NOT_FOUND, ApiError, PermissionDeniedError, TerminatedError, UntrustedError
 from hook.kube import client, events, resources, retry
+from hook.objects import deleted_at
 from hook.run.report import RestartResult
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from hook.kube.cache import Cache
     from hook.kube.client import Api
     from hook.objects import Snapshot
+    from hook.run.clock import Clock
     from hook.run.report import ProgressReporter
     from hook.settings import Settings
 
@@ -49,8 +52,14 @@ SHORTEST_WRITE_SECONDS: Final = 1.0
 """Shortest timeout of a write. Near the deadline a write must be short, but needs a chance to succeed."""
 
 
-_Answer = tuple["ApiError | None", bool]
-"""Error of a deletion; and whether there was no response to some attempt, which may have deleted the pod."""
+class _Answer(NamedTuple):
+    """Result of a deletion."""
+
+    error: ApiError | None = None
+    lost: bool = False
+    """There was no response to some attempt, which may have deleted the pod."""
+    deleted_at: datetime | None = None
+    """When the API server accepted it, by its own clock."""
 
 
 class Restarter:
@@ -107,25 +116,24 @@ class Restarter:
 
         Successful deletions are reported first, because the result of another one, or a signal, may end the program.
         """
-        granted: list[DeletePod] = []
+        granted: list[tuple[DeletePod, datetime | None]] = []
 
         def ask(action: DeletePod) -> _Answer:
-            error, lost = self._send(action.pod, end)
-            if error is None:
-                granted.append(action)
-            return error, lost
+            answer = self._send(action.pod, end)
+            if answer.error is None:
+                granted.append((action, answer.deleted_at))
+            return answer
 
         try:
             answers = at_once(ask, actions)
         finally:
-            yield from map(self._deleted, granted)
+            yield from starmap(self._deleted, granted)
         for action, answer in zip(actions, answers, strict=True):
             if isinstance(answer, Exception):
                 raise answer
-            error, lost = answer
-            if lost:
+            if answer.lost:
                 self._unanswered[action.pod.uid] = action, time.monotonic()
-            if error is not None and (result := self._failed(action, error)) is not None:
+            if answer.error is not None and (result := self._failed(action, answer.error)) is not None:
                 yield result
         return len(granted) == len(actions)
 
@@ -153,33 +161,32 @@ class Restarter:
         log.warning("%s, trying again: %s", what, error)
         return RestartResult(action, trouble=str(error))
 
-    def _deleted(self, action: DeletePod) -> RestartResult:
+    def _deleted(self, action: DeletePod, at: datetime | None = None) -> RestartResult:
         pod = action.pod
         self._unanswered.pop(pod.uid, None)
         self.restarted += 1
         note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
         log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
-        return RestartResult(action, note)
+        return RestartResult(action, note, deleted_at=at)
 
     def _send(self, pod: StalePod, end: float) -> _Answer:
         """Delete a pod, if it is still the same object and version. Retry for a short time."""
         pods, options = resources.PODS.select(pod.namespace), client.delete_options(pod.uid, pod.resource_version)
         lost = False
 
-        def attempt() -> None:
+        def attempt() -> datetime | None:
             nonlocal lost
             try:
                 seconds = min(WRITE_SECONDS, max(end - time.monotonic(), SHORTEST_WRITE_SECONDS))
-                self._api.send("delete", pods, pod.name, options, seconds)
+                return deleted_at(self._api.send("delete", pods, pod.name, options, seconds))
             except ApiError as error:
                 lost = lost or error.unreachable
                 raise
 
         try:
-            retry.patiently(attempt, retry.WRITE, end - SHORTEST_WRITE_SECONDS)
+            return _Answer(deleted_at=retry.patiently(attempt, retry.WRITE, end - SHORTEST_WRITE_SECONDS))
         except ApiError as error:
-            return error, lost
-        return None, False
+            return _Answer(error, lost)
 
 
 def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result | Exception]:
@@ -223,14 +230,12 @@ NOT_READ: Final = Decision(Phase.WAIT, Reason.NODES_PENDING, "the cluster has no
 class ReconcileLoop:
     """State of the reconcile loop: memory, and writes whose response was lost."""
 
-    def __init__(
-        self, api: Api, cache: Cache, settings: Settings, reporter: ProgressReporter, started: datetime
-    ) -> None:
-        self._api, self._cache, self._settings, self._reporter = api, cache, settings, reporter
+    def __init__(self, api: Api, cache: Cache, settings: Settings, reporter: ProgressReporter, clock: Clock) -> None:
+        self._cache, self._settings, self._reporter, self._clock = cache, settings, reporter, clock
         self._next_decision = 0.0
         """The earliest time of the next decision, by the monotonic clock."""
         self.restarter = Restarter(api, lasting=settings.is_controller)
-        self.memory = Memory(started=started)
+        self.memory = Memory(started=clock.began)
         self._changed: set[str] = set()
         """Nodes whose objects changed between the last two snapshots."""
         self.subjects: dict[str, events.ObjectReference] = {}
@@ -249,10 +254,6 @@ class ReconcileLoop:
         snapshot, self._changed = self._cache.observe()
         return snapshot
 
-    def begin(self, started: datetime) -> None:
-        """Set the start time of the run. The API server's clock is known only after its first response."""
-        self.memory = replace(self.memory, started=started)
-
     def await_sync(self) -> None:
         """Wait a moment for the cache to sync."""
         self._reporter.report_sync(self._cache.out_of_sync)
@@ -264,14 +265,14 @@ class ReconcileLoop:
             live = {pod.uid for pod in snapshot.plugin_pods if pod.live}
             self._account(self.restarter.settle(live, current=self._cache.out_of_sync is None))
         self._next_decision = time.monotonic() + DECISION_SECONDS
-        self.last, self.memory = decide(snapshot, self.memory, self._settings, self._api.now(), self._changed)
+        self.last, self.memory = decide(snapshot, self.memory, self._settings, self._clock.now(), self._changed)
         self._reporter.report_sync(self._cache.out_of_sync)
         return self.last
 
     def decide_in_full(self, snapshot: Snapshot) -> Decision:
         """Evaluate all nodes of a second read. The views of the last decision are freed first: a fleet has many."""
         self.memory = replace(self.memory, evaluation=None)
-        return decide(snapshot, self.memory, self._settings, self._api.now())[0]
+        return decide(snapshot, self.memory, self._settings, self._clock.now())[0]
 
     def act(self, decision: Decision, left: float) -> list[RestartResult]:
         """Execute the restarts, unless the cache is out of sync. Return their results."""
@@ -297,9 +298,9 @@ class ReconcileLoop:
 
     def remember(self, result: RestartResult) -> None:
         """Record the result of a restart in the memory."""
-        memory, action = self.memory, result.action
+        memory, action, now = self.memory, result.action, self._clock.now()
         self.memory = (
-            memory.troubled(action.node, action.pod, self._api.now(), result.trouble)
+            memory.troubled(action.node, action.pod, now, result.trouble)
             if result.trouble
-            else memory.asked(action.node, action.pod, self._api.now(), result.refused)
+            else memory.asked(action.node, action.pod, now, result.refused, result.deleted_at)
         )

@@ -17,6 +17,7 @@ from hook.format import aligned, as_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
 
     from hook.decide.result import Decision, DeletePod, NodeStatus
     from hook.kube.events import EventRecorder, ObjectReference
@@ -57,6 +58,8 @@ class RestartResult:
     """The API server's message, if it refused the restart for good."""
     trouble: str = ""
     """Why the restart failed, if a retry may succeed."""
+    deleted_at: datetime | None = None
+    """When the API server accepted the deletion, by its own clock, if its answer shows that."""
 
 
 class ProgressReporter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.decide.fleet import index
@@ -21,7 +21,6 @@ from hook.run import report, workloads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
 
     from hook.decide.fleet import Fleet
     from hook.decide.result import Decision, NodeStatus
@@ -90,7 +89,7 @@ class Viewer:
         """Evaluate the fleet as it is now."""
         self._cache.watch_plugins()
         found = find_controller(self._api, self._settings.stack)
-        snapshot, now, lost = self._cache.snapshot(), self._api.now(), self._cache.out_of_sync
+        snapshot, now, lost = self._cache.snapshot(), datetime.now(UTC), self._cache.out_of_sync
         decision, _memory = decide(snapshot, Memory(started=now), self._settings, now)
         affected = workloads.evaluate(self._cache, self._settings, snapshot)
         problem = str(lost) if lost is not None and lost.seconds >= report.LOST_SECONDS else ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -104,7 +105,7 @@ class StatusObject:
     def _write(self, phase: StatusPhase, keys: dict[str, str], seconds: float) -> None:
         """Write, with retries if there is more time than one write takes. Log the first failure."""
         self._phase, self._written, self._written_at = phase, {}, time.monotonic()
-        data = {**keys, "updatedAt": timestamp(self._api.now())}
+        data = {**keys, "updatedAt": timestamp(datetime.now(UTC))}
         config_maps = CONFIG_MAPS.select(self._namespace)
 
         def write() -> None:

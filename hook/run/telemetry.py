@@ -42,7 +42,7 @@ class ControllerState:
 
     decision: Decision
     now: datetime
-    """Time of the reconcile, by the API server's clock."""
+    """Time of the reconcile."""
     affected: Affected
     """Pods that may hold files of an old driver."""
     lost: OutOfSync | None = None

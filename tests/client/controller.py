@@ -79,9 +79,10 @@ def state(*statuses: NodeStatus, now: datetime = NOW) -> ControllerState:
     return ControllerState(decision(statuses), now, Affected())
 
 
-def restart(pod: StalePod, **how: str) -> RestartResult:
+def restart(pod: StalePod, note: str = "", *, refused: str = "", trouble: str = "") -> RestartResult:
     """Restart a plugin; it went well unless said otherwise."""
-    return RestartResult(DeletePod("gpu-1", pod), **(how or {"note": "restarted"}))
+    note = note or ("" if refused or trouble else "restarted")
+    return RestartResult(DeletePod("gpu-1", pod), note, refused, trouble)
 
 
 def lease(**spec: str) -> dict[str, Any]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from tests.client.server import Said, Server, listed, serving
-from tests.fixtures.cluster import LATER, Cluster
+from tests.fixtures.cluster import Cluster
 from tests.fixtures.objects import Object
 
 PLURALS: Final = {"ClusterPolicy": "clusterpolicies"}
@@ -26,8 +25,6 @@ class Shown:
         """Of the cluster: no object is of a later one."""
         self.instead: Callable[[str], Said | None] = lambda _line: None
         """Answers in place of the truth, where it gives an answer."""
-        self.now: datetime | None = LATER
-        """The time of the cluster, or None for that of this machine."""
 
     def __call__(self, line: str) -> Said:
         """Answer what has no body."""
@@ -46,10 +43,8 @@ class Shown:
 
 @contextlib.contextmanager
 def showing(found: Cluster, own_leases: Callable[[], list[Object]] = list) -> Iterator[Server]:
-    """Show the cluster at the real time, and Leases made anew for each request: a controller renews its own."""
-    shown = Shown(found, own_leases)
-    shown.now = None
-    with serving(shown) as server:
+    """Show the cluster, and Leases made anew for each request: a controller renews its own."""
+    with serving(Shown(found, own_leases)) as server:
         yield server
 
 

@@ -139,11 +139,7 @@ def serving(
     thread.start()
     try:
         port = int(server.server_address[1])
-        api = Api(Connection(f"http://127.0.0.1:{port}"))
-        now = getattr(answer, "now", None)
-        if now is not None:
-            api._offset += now - api.now()
-        yield Server(api, port, asked, heard)
+        yield Server(Api(Connection(f"http://127.0.0.1:{port}")), port, asked, heard)
     finally:
         over.set()
         server.shutdown()

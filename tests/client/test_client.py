@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any, Final
 
 import pytest
@@ -210,48 +205,6 @@ def test_no_write_passes_a_fence() -> None:
             with pytest.raises(LeaseLostError):
                 write()
         assert server.writes == []
-
-
-def dated(seconds: float, status: int = 200, headers: Mapping[str, str] = JSON) -> Said:
-    """Answer at a time so many seconds from now."""
-    date = format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
-    return Said(status, b'{"kind": "Node"}', {**headers, "date": date})
-
-
-@pytest.mark.parametrize("hours", [-2, 2])
-def test_the_clock_is_that_of_the_api_server(hours: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its times are compared with our own: a pod came after a restart if its creation is later.
-
-    A difference of a second is none, because ``Date`` has whole seconds. Setting this machine's clock changes nothing.
-    """
-    skew = timedelta(hours=hours)
-    with serving(dated(skew.total_seconds())) as server:
-        server.api.send(*ONE)
-        for found in (server.api.now(), server.api.began):
-            assert abs(found - datetime.now(UTC) - skew) < timedelta(minutes=5)
-        before = server.api.now()
-        monkeypatch.setattr(time, "time", lambda: 0.0)
-        assert server.api.now() - before < timedelta(minutes=5)
-    with serving(dated(0)) as server:
-        server.api.send(*ONE)
-        assert server.api._offset == timedelta()
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        dated(9999, 503, HTML),
-        dated(9999, 200, HTML),
-        Said(200, b'{"kind": "Node"}', {**JSON, "date": "soon"}),
-        Said(200, b'{"kind": "Node"}', {**JSON, "date": f"Mon, 01 Jan {'9' * 30} 00:00:00 GMT"}),
-    ],
-)
-def test_no_other_clock_is_followed(said: Said) -> None:
-    """Not that of a load balancer, and no date without sense."""
-    with serving(said) as server:
-        with contextlib.suppress(ApiError):
-            server.api.send(*ONE)
-        assert abs(server.api.now() - datetime.now(UTC)) < timedelta(minutes=5)
 
 
 def test_errors_are_counted_by_status_verb_and_resource() -> None:

@@ -36,13 +36,14 @@ from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import OutOfSync
 from hook.kube.own import Job
 from hook.objects.stacks import STACKS, StackName
+from hook.run.clock import Clock
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome, Runner
 from hook.run.report import LOST_SECONDS, next_step
 from hook.run.statusobject import StatusObject
 from hook.settings import Duration, OnDeadline, Settings
 from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, refused, serving, told, until
-from tests.fixtures.cluster import Cluster, cluster, stale
+from tests.fixtures.cluster import LATER, Cluster, cluster, stale
 
 SLICES: Final = "/resourceslices"
 JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "uid")
@@ -55,11 +56,16 @@ PASSED: Final = Settings().timeout.total_seconds() + 1
 
 
 def runner(server: Server, settings: Settings | None = None, ago: float = 0.0) -> Runner:
-    """Return a run whose Job started so many seconds ago, by the server's clock."""
+    """Return a run whose Job started so many seconds ago."""
     asked = settings or Settings()
     cache = Cache(server.api, asked, retry.Patience(PATIENCE))
-    own = Job(JOB, server.api.now() - timedelta(seconds=ago))
-    return Runner(server.api, cache, asked, EventRecorder(server.api, "run", silent=True), own)
+    own = Job(JOB, LATER - timedelta(seconds=ago))
+    return Runner(server.api, cache, asked, EventRecorder(server.api, "run", silent=True), own, clock=Clock(LATER))
+
+
+def passes(run: Runner, seconds: float = PASSED) -> None:
+    """Let time pass for a run."""
+    run._clock._origin += timedelta(seconds=seconds)
 
 
 @contextmanager
@@ -90,7 +96,7 @@ def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:
     def wrote(line: str, body: bytes) -> Said:
         if "DELETE" in line:
             deleted.append(json.loads(body))
-            run._job = Job(JOB, server.api.now() - timedelta(seconds=PASSED))  # which ends it
+            passes(run)  # which ends it
         return told(kind="Status")
 
     with serving(shown, wrote) as server:
@@ -110,7 +116,7 @@ def test_the_end_of_a_run_waits_for_claims_to_be_read(
     shown, observed = Shown(found), list[bool]()
 
     def wrote(_line: str, _body: bytes) -> Said:
-        run._job = Job(JOB, server.api.now() - timedelta(seconds=PASSED))
+        passes(run)
         return told(kind="Status")
 
     def observe(_snapshot: object, *, now: bool = False) -> Affected:
@@ -136,12 +142,13 @@ def test_the_time_counts_from_the_jobs_start() -> None:
             outcome = ended(run)
             assert (outcome.decision.reason, outcome.exit_code) == (Reason.TIME_UP, code)
             assert STACKS[settings.stack].upgrade.state in next_step(outcome.decision, STACKS[settings.stack]), settings
-            assert run._deadline == run._started + settings.timeout - margin(settings)
-    with serving(Shown(cluster())) as server:  # without a Job, from when this process connected
-        cache = Cache(server.api, Settings(), retry.Patience(1))
-        run = Runner(server.api, cache, Settings(), EventRecorder(server.api, "", silent=True), None)
-        until(lambda: server.api.now() > server.api.began, "time passes")
-        assert run._started == server.api.began
+            assert run._deadline == LATER - margin(settings)
+    for job in (None, Job(JOB, None), Job(JOB, LATER + timedelta(hours=1))):  # from when this process began
+        with serving(Shown(cluster())) as server:
+            cache = Cache(server.api, Settings(), retry.Patience(1))
+            recorder = EventRecorder(server.api, "", silent=True)
+            run = Runner(server.api, cache, Settings(), recorder, job, clock=Clock(LATER))
+            assert run._deadline == LATER + Settings().timeout - margin(Settings())
 
 
 def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
@@ -156,7 +163,6 @@ def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
         message.touch()
         shown = Shown(cluster())
         shown.instead = lambda line: said if part in line else None
-        shown.now = None
         mine = {**values, "termination_log": str(message), "job_name": "" if part else "post"}
         with serving(shown) as server:
             settings = Settings(timeout=Duration(seconds=2))
@@ -206,7 +212,7 @@ def test_a_second_read_ends_at_the_deadline() -> None:
     """A server that hangs does not hold up the report, and a success that no second read confirmed is none."""
     settings = Settings()
     with serving(shown := Shown(cluster())) as server, reading(server) as run:
-        run._job = Job(JOB, server.api.now() - settings.timeout + margin(settings) + timedelta(seconds=2))
+        passes(run, (settings.timeout - margin(settings)).total_seconds() - 2)
         shown.instead = lambda line: None if "watch=" in line else SILENT
         with bounded():
             assert run._confirmed(DONE).phase is Phase.WAIT

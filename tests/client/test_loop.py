@@ -22,12 +22,13 @@ from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import OutOfSync
 from hook.run import loop
+from hook.run.clock import Clock
 from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
 from hook.run.report import ProgressReporter
 from hook.settings import Settings
 from tests.client.fixtured import Shown
 from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, bounded, refused, serving, told, until
-from tests.fixtures.cluster import cluster
+from tests.fixtures.cluster import LATER, cluster
 from tests.fixtures.cluster import stale as stale_fleet
 
 SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "uid")
@@ -78,7 +79,7 @@ def looping(server: Server) -> tuple[ReconcileLoop, Cache]:
     settings = Settings()
     cache = Cache(server.api, settings, retry.Patience(PATIENCE))
     reporter = ProgressReporter(EventRecorder(server.api, "run", silent=True), SUBJECT)
-    return ReconcileLoop(server.api, cache, settings, reporter, server.api.now()), cache
+    return ReconcileLoop(server.api, cache, settings, reporter, Clock(LATER)), cache
 
 
 def test_a_wave_is_restarted_side_by_side_once_one_was_granted() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import pytest
@@ -12,11 +13,11 @@ import pytest
 from hook.errors import ApiError
 from hook.kube import informer as informers
 from hook.kube import retry
-from hook.kube.client import Api
+from hook.kube.client import Api, delete_options
 from hook.kube.informer import Informer, ListWatch
-from hook.kube.resources import CONFIG_MAPS, NODES, Resource, policies_of
+from hook.kube.resources import CONFIG_MAPS, NODES, PODS, Resource, policies_of
 from hook.kube.retry import CONTROLLER, JOB, Patience
-from hook.objects import read_node
+from hook.objects import deleted_at, read_node, read_pod
 from hook.objects.stacks import GPU_OPERATOR
 from tests.client.apiserver import ApiServer, booted, create
 from tests.client.server import until
@@ -145,6 +146,21 @@ def test_an_outage_of_the_api_server(server: ApiServer, api: Api, monkeypatch: p
         label(api, "outage-b", "drain-required")
         until(lambda: informer.out_of_sync is None, "it is in sync")
         until(lambda: states(informer)["outage-b"] == "drain-required", "it is followed further")
+
+
+def test_a_deletion_shows_when_it_was_accepted(api: Api) -> None:
+    """By the API server's clock, as the creation of every pod is: whatever grace period the pod has."""
+    pods = PODS.select(DEFAULT)
+    containers = [{"name": "c", "image": "i"}]
+    spec = {"nodeName": "n", "terminationGracePeriodSeconds": 60, "containers": containers}
+    times: list[datetime | None] = []
+    for name in ("before", "after"):
+        times.append(read_pod(create(api, pods, name, spec=spec)).created)
+        pod = api.send("get", pods, name)["metadata"]
+        times.append(deleted_at(api.send("delete", pods, name, delete_options(pod["uid"], pod["resourceVersion"]))))
+    known = [each for each in times if each is not None]
+    assert (len(known), sorted(known)) == (4, known)
+    assert known[-1] - known[0] < timedelta(minutes=1)
 
 
 def test_the_status_object_drops_what_is_no_longer_applied(api: Api) -> None:

@@ -175,9 +175,9 @@ MUTANTS: Final = (
            lambda original, known, pod: original(known, pod) if pod.owner_uid else ""),
     Mutant("a-pod-that-was-there-came-of-a-restart", DoneTooEarlyError, "doubled_plugin", nodes._is_successor,
            lambda original, pod, plugin, node: original(
-               pod, plugin, _recorded(node, at=LONG_AGO, before=frozenset()))),
+               pod, plugin, _recorded(node, deleted_at=None, before=frozenset()))),
     Mutant("what-was-not-seen-was-not-there", DoneTooEarlyError, "unseen_plugin", nodes._is_successor,
-           lambda original, pod, plugin, node: original(pod, plugin, _recorded(node, at=LONG_AGO))),
+           lambda original, pod, plugin, node: original(pod, plugin, _recorded(node, deleted_at=None))),
     Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness.ready_since,
            lambda original, pod, _container: original(pod, "")),
     Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", nodes._evidence,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import structs
@@ -14,9 +13,10 @@ from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.own import Job
 from hook.objects import node_of
+from hook.run import clock
 from hook.run.job import Outcome, Runner
 from hook.settings import AffectedWorkloads
-from tests.fixtures.objects import at
+from tests.fixtures.objects import at, stamp
 from tests.properties.observation import Watch, moment_of
 
 if TYPE_CHECKING:
@@ -38,11 +38,16 @@ class PausedError(Exception):
     """The run waits for something to change; it is asked again later."""
 
 
-@dataclass
-class Clock:
-    """The program's clock, for whatever it times by itself. It never sleeps."""
+class Clock(clock.Clock):
+    """The program's clock. It never sleeps."""
 
-    world: World
+    def __init__(self, world: World) -> None:
+        super().__init__(at(moment_of(world)))
+        self.world = world
+
+    def now(self) -> datetime:
+        """Return the world's time."""
+        return at(moment_of(self.world))
 
     def monotonic(self) -> float:
         """Return the world's time."""
@@ -53,14 +58,10 @@ class Clock:
 
 
 class Door:
-    """Stands for the API server: its clock, and the one write that this strategy needs."""
+    """Stands for the API server: the one write that this strategy needs."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-
-    def now(self) -> datetime:
-        """Return the API server's time."""
-        return at(moment_of(self._run.world))
 
     def send(self, verb: str, resource: Resource, name: str, body: dict[str, Any], _seconds: float) -> dict[str, Any]:
         """Delete a plugin's pod as a request asks for it, preconditions and all."""
@@ -76,7 +77,7 @@ class Door:
         if not pod.deleting:
             self._run.on_restart(self._run, machine, pod)
             self._run.world.takes(pod)
-        return {}
+        return {"metadata": {"deletionTimestamp": stamp(moment_of(self._run.world))}}
 
 
 class Eyes(Cache):
@@ -145,7 +146,9 @@ class Run:
         door = cast("Api", Door(self))
         # The model has no claims, for which a run would wait at its end.
         settings = structs.replace(settings, affected_workloads=AffectedWorkloads(enabled=False))
-        self._runner = Runner(door, Eyes(self, door), settings, EventRecorder(door, "run", silent=True), job)
+        self._runner = Runner(
+            door, Eyes(self, door), settings, EventRecorder(door, "run", silent=True), job, None, Clock(world)
+        )
 
     @property
     def decision(self) -> Decision | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 from unittest import mock
 
@@ -14,7 +14,7 @@ from msgspec import structs
 
 from hook.decide import run
 from hook.decide.fleet import Context
-from hook.decide.record import Evaluation, Memory
+from hook.decide.record import Memory
 from hook.decide.result import Decision
 from hook.kube import cache as caches
 from hook.kube import resources, retry
@@ -52,8 +52,8 @@ WORLDS: Final = 2
 HISTORIES: Final = 10
 """Histories of a scene."""
 EVENTS: Final = 12
-TIMES: Final = (0, 0, 1, 5, 31, 61, 130, 400, -20)
-"""Seconds between two decisions; the API server's clock may be corrected."""
+TIMES: Final = (0, 0, 1, 5, 31, 61, 130, 400)
+"""Seconds between two decisions."""
 
 SPEC: Final[dict[str, tuple[Object, ...]]] = {
     "node": (
@@ -310,12 +310,6 @@ def _time_of_a_crash_comes(course: Course) -> None:
     course.now += timedelta(seconds=110)
 
 
-def _clock_goes_back(course: Course) -> None:
-    crash(course, 0, 90)
-    course.decide()
-    course.now -= timedelta(seconds=60)
-
-
 def _is_recorded_late(course: Course) -> None:
     """Let the response to a deletion be lost: the pod that replaced the deleted one is seen before the record."""
     restarts = course.actions
@@ -340,11 +334,6 @@ def _without_notes(original: Callable[..., object]) -> Callable[..., object]:
             original(*arguments, **named)
 
     return method
-
-
-def _ever(found: Evaluation, context: Context, _now: datetime, original: Any = Evaluation.holds) -> bool:  # noqa: ANN401
-    """Return whether statuses still hold, as if the clock never went back."""
-    return bool(original(found, context, found.now))
 
 
 INPUTS: Final[dict[str, tuple[str, Callable[[Course], object], object, str, object]]] = {
@@ -385,7 +374,6 @@ INPUTS: Final[dict[str, tuple[str, Callable[[Course], object], object, str, obje
     "time of a node that is ahead": (
         "done", _time_of_a_crash_comes, run, "_timed", lambda _views, _now: frozenset(),
     ),
-    "clock": ("done", _clock_goes_back, Evaluation, "holds", _ever),
     "record of a restart": ("stale", _is_recorded_late, run, "_recorded_since", lambda *_records: set()),
 }  # fmt: skip
 """A scene, what happens in it, and a rule that misses that."""

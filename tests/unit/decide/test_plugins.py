@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase, StalePod
 from hook.objects import read_daemonset, read_node
@@ -260,14 +262,29 @@ def test_a_pod_that_replaced_a_restarted_one_is_fresh_by_cause() -> None:
         found = cluster().put("driver-pod", driver)
         found.only("plugin-pod", named(plugin_pod(waited=None, started=started), "successor"))
         assert [expected] == reasons(run.then(found).look().statuses), started
-    # A watch that was behind may show only now a pod that was there before. The API server's clock tells.
-    for created, expected in ((3596, "PluginStale"), (3598, "Verified"), (3630, "Verified")):
-        pod = merged(plugin_pod(waited=None, started=R - 1), {"metadata": {"creationTimestamp": stamp(created)}})
-        found = cluster().only("plugin-pod", named(pod, "successor"))
-        assert [expected] == reasons(run.then(found).look().statuses), created
     starting = named(merged(plugin_pod(), merged(STARTING, INIT_RUNS)), "successor")
     (begun,) = run.then(cluster().only("plugin-pod", starting)).look().statuses
     assert (Reason.PLUGIN_STARTING, ()) == (begun.reason, begun.fresh)
+
+
+@pytest.mark.parametrize(
+    ("deleted", "created", "expected"),
+    [
+        pytest.param(50, 49, "PluginStale", id="created before the deletion"),
+        pytest.param(50, 50, "Verified", id="in the same second"),
+        pytest.param(50, 51, "Verified", id="later"),
+        pytest.param(None, 49, "Verified", id="no answer showed the time of the deletion"),
+    ],
+)
+def test_a_pod_that_a_late_watch_missed_replaced_none(deleted: float | None, created: float, expected: str) -> None:
+    """It was there before. Two times of the API server tell, and no clock of this program."""
+    run = Run(stale())
+    (action,) = run.look().actions
+    moment = None if deleted is None else at(deleted)
+    run.memory = run.memory.asked(action.node, action.pod, LATER, deleted_at=moment)
+    pod = merged(plugin_pod(waited=None, started=R - 1), {"metadata": {"creationTimestamp": stamp(created)}})
+    found = cluster().only("plugin-pod", named(pod, "successor"))
+    assert [expected] == reasons(run.then(found).look().statuses)
 
 
 def test_a_pod_that_ran_next_to_a_restarted_one_did_not_replace_it() -> None:

@@ -196,7 +196,6 @@ def test_only_nodes_about_which_something_changed_are_evaluated() -> None:
         (cluster("a", "b", "c").put("plugin-pod", crashed), "b", "b", 1),
         (cluster("a", "b", "c").put("plugin-pod", crashed), "", "b", 90),
         (cluster("a", "b", "c").put("plugin-pod", crashed), "", "", 1),
-        (cluster("a", "b", "c").put("plugin-pod", crashed), "", "abc", -90),
         (cluster("a", "b", "c"), "b", "b", 1),
         (cluster("a", "b", "c").change("policy", STATUS), "", "", 1),
         (cluster("a", "b", "c").change("daemonset", {"status": {"desiredNumberScheduled": 9}}), "", "abc", 1),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hook.objects.pods import read_pod
+from hook.objects.pods import deleted_at, read_pod
 from tests.fixtures.objects import Object, R, at, driver_pod, finished, merged, obj, plugin_pod, running, stamp, waiting
 
 
@@ -21,6 +21,23 @@ def test_a_settled_driver_pod_is_read() -> None:
         manager.name, manager.succeeded, manager.finished_at, manager.lasted,
     )  # fmt: skip
     assert ("nvidia-driver-ctr", at(0), 0, "") == (driver.name, driver.started_at, driver.restarts, driver.waiting)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "seconds"),
+    [
+        pytest.param({"deletionTimestamp": stamp(30), "deletionGracePeriodSeconds": 30}, 0, id="grace period"),
+        pytest.param({"deletionTimestamp": stamp(30)}, 30, id="at once"),
+        pytest.param({}, None, id="not shown"),
+        pytest.param({"deletionTimestamp": "soon"}, None, id="no time"),
+        pytest.param(
+            {"deletionTimestamp": "0001-01-01T00:00:00Z", "deletionGracePeriodSeconds": 9}, None, id="no date"
+        ),
+    ],
+)
+def test_the_answer_to_a_deletion_shows_when_it_was_accepted(metadata: Object, seconds: float | None) -> None:
+    """The API server shows the end of the grace period. The rest of its answer does not matter."""
+    assert deleted_at({"kind": "Pod", "metadata": metadata}) == (None if seconds is None else at(seconds))
 
 
 def test_pods_of_one_revision_share_their_labels() -> None:
