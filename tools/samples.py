@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from devcluster.boot.cluster import Cluster
-from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, PLUGIN_NAME, QUICK, Lab
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, PLUGIN_NAME, QUICK, Lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,10 +26,11 @@ NEWEST: Final = "580.142.01"
 """A driver whose image does not exist, on the node where the simulator is asked for that."""
 BLOCK: Final = re.compile(r"(?<=^<!-- sample: )([\w-]+)( -->\n```\n)(.*?)(?=^```$)", re.MULTILINE | re.DOTALL)
 TIME: Final = re.compile(r"^\d\d:\d\d:\d\d(?= )", re.MULTILINE)
-AGE: Final = re.compile(r"(?<= )\d+[ms]\S*(?= +(?:Normal|Warning) )")
+AGE: Final = re.compile(r"(?:^|(?<= ))\d+[ms]\S*(?= +(?:Normal|Warning) )", re.MULTILINE)
 SECONDS: Final = re.compile(r"(?<=started )\d+ s\b|(?<=[(]waited )\d+ s\b")
 RELOAD: Final = re.compile(r"^  a reload .*$", re.MULTILINE)
 POD: Final = re.compile(rf"\b({PLUGIN_NAME}|nvidia-driver-daemonset)-([a-z0-9]{{5}})\b")
+OURS: Final = "reportingComponent=gpu-operator-post"
 SUFFIXES: Final = ("46mn8", "zvzrf", "8mq8t", "7vzjl", "wgzrh", "cxcwc")
 OF_A_NODE: Final = re.compile(r"^\S+ node (?P<node>\S+): (?P<what>restarted|Verified)")
 
@@ -45,11 +46,14 @@ def made(lab: Lab) -> dict[str, str]:
     found["dry-run"] = "".join(_table(lab.log()))
     lab.deploy()
     found["run"] = _ordered(lab.log())
-    command = ("get", "events", "-A", "--field-selector", "reportingComponent=gpu-operator-post")
+    command = ("get", "events", "-A", "--field-selector", OURS)
     heading, *rows = lab.cluster.kubectl(*command).stdout.splitlines(keepends=True)
     found["events"] = "".join(
         [heading, *sorted(rows, key=lambda row: (" Refreshed " in row, row.partition("node ")[2], row))]
     )
+    lab.deploy()
+    command = ("get", "events", "-n", NAMESPACE, "--field-selector", f"{OURS},reason=NothingStale")
+    found["nothing-stale"] = lab.cluster.kubectl(*command).stdout
     found["status"] = lab.run("status", *QUICK).out
     lab.annotate("gpu-1", "driver-fault", "image-pull")
     lab.operator(chart=NEW_CHART, driver=NEWEST, **ALL_AT_ONCE)

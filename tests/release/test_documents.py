@@ -263,7 +263,11 @@ def test_pages_name_values_that_exist() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "docs/getting-started.md", *(f"docs/install/{tool}.md" for tool in ("helmfile", "flux", "argocd"))],
+    [
+        "README.md",
+        "docs/getting-started.md",
+        *(f"docs/install/{tool}.md" for tool in ("helm", "helmfile", "flux", "argocd")),
+    ],
 )
 def test_pasted_values_are_valid(page: str, helm: Helm) -> None:
     """The chart accepts the values of each block, and the versions are those of the chart."""
