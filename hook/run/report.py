@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,12 +16,12 @@ from hook.format import aligned, as_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
 
-    from hook.decide.result import Decision, DeletePod, NodeStatus
+    from hook.decide.result import Decision, NodeStatus
     from hook.kube.events import EventRecorder, ObjectReference
     from hook.kube.informer import OutOfSync
     from hook.objects.stacks import Stack
+    from hook.run.restarts import RestartResult
 
 log = logging.getLogger(__name__)
 
@@ -45,21 +44,6 @@ BRIEF: Final = 400
 ADVICE: Final = 1000
 """Bytes of the advice there: a meaning, where to look, and a fix with its precondition."""
 HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
-
-
-@dataclass(frozen=True, slots=True)
-class RestartResult:
-    """A restart and its result."""
-
-    action: DeletePod
-    note: str = ""
-    """Text for the log and the Event. Empty if nothing was restarted."""
-    refused: str = ""
-    """The API server's message, if it refused the restart for good."""
-    trouble: str = ""
-    """Why the restart failed, if a retry may succeed."""
-    deleted_at: datetime | None = None
-    """When the API server accepted the deletion, by its own clock, if its answer shows that."""
 
 
 class ProgressReporter:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hook.kube.client import Counters
     from hook.kube.events import ObjectReference
     from hook.kube.informer import OutOfSync
-    from hook.run.report import RestartResult
+    from hook.run.restarts import RestartResult
 
 
 @dataclass(frozen=True, slots=True)

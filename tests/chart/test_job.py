@@ -12,7 +12,7 @@ from hook.cli import EXIT_USAGE
 from hook.kube.election import RELEASE_SECONDS
 from hook.kube.events import STOP_SECONDS
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED
-from hook.run.loop import JOIN_SECONDS
+from hook.run.restarts import JOIN_SECONDS
 from hook.run.statusobject import TIMEOUT_SECONDS
 from tests.chart.rendering import CHART, HOOK_ANNOTATIONS, Helm, Values
 

@@ -15,7 +15,7 @@ from hook.errors import ApiError
 from hook.kube.client import Counters
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.objects import names
-from hook.run.report import RestartResult
+from hook.run.restarts import RestartResult
 from hook.run.telemetry import ControllerState, Telemetry
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

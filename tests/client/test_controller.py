@@ -34,7 +34,8 @@ from hook.run.controller import (
     own_identity,
 )
 from hook.run.loop import TICK_SECONDS
-from hook.run.report import ProgressReporter, RestartResult
+from hook.run.report import ProgressReporter
+from hook.run.restarts import RestartResult
 from hook.run.telemetry import ControllerState, Telemetry
 from tests.client.controller import Recorder
 from tests.client.leases import NAME, NAMESPACE, PATH, Leases, held, keeping

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hook.errors import UntrustedError
-from hook.run.loop import Restarter
+from hook.run.restarts import Restarter
 from tests.client.access import trusting
 from tests.client.certificates import Authority, server_side
 from tests.client.fixtured import Shown

@@ -21,10 +21,11 @@ from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import OutOfSync
-from hook.run import loop
+from hook.run import loop, restarts
 from hook.run.clock import Clock
-from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
+from hook.run.loop import ReconcileLoop
 from hook.run.report import ProgressReporter
+from hook.run.restarts import SIDE_BY_SIDE, Restarter
 from hook.settings import Settings
 from tests.client.fixtured import Shown
 from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, Server, bounded, refused, serving, told, until
@@ -40,7 +41,7 @@ ONCE: Final = retry.Patience(unreachable=0, denied=0)
 
 @pytest.fixture(autouse=True)
 def _not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "ACT_SECONDS", PATIENCE)
+    monkeypatch.setattr(restarts, "ACT_SECONDS", PATIENCE)
     monkeypatch.setattr(retry, "WRITE", ONCE)
 
 
@@ -63,14 +64,14 @@ def decided(*actions: DeletePod) -> Decision:
 
 
 A, B = stale("a", "b")
-OLD_DECISION_SECONDS: Final = loop.ACT_SECONDS
+OLD_DECISION_SECONDS: Final = restarts.ACT_SECONDS
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the clock of the loop: its only element, which a test advances."""
     now = [1000.0]
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _seconds: None))
+    monkeypatch.setattr(restarts, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _seconds: None))
     return now
 
 
@@ -140,8 +141,8 @@ def test_no_restart_of_an_old_decision_begins(
     clock: list[float], monkeypatch: pytest.MonkeyPatch, seconds: float, expected: list[str]
 ) -> None:
     """Each deletion takes so many times the limit. What is left waits for the next decision, which may be another."""
-    monkeypatch.setattr(loop, "ACT_SECONDS", OLD_DECISION_SECONDS)
-    monkeypatch.setattr(loop, "SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(restarts, "ACT_SECONDS", OLD_DECISION_SECONDS)
+    monkeypatch.setattr(restarts, "SIDE_BY_SIDE", 1)
 
     def answer(_line: str) -> Said:
         clock[0] += seconds * OLD_DECISION_SECONDS
@@ -184,7 +185,7 @@ def test_a_missing_permission_ends_no_controller(clock: list[float]) -> None:
         assert list(restarter.act([A], 60)) == []
         assert len(server.asked) == asked
         denied.clear()
-        clock[0] += loop.DENIED_SECONDS - 1
+        clock[0] += restarts.DENIED_SECONDS - 1
         assert list(restarter.act([A], 60)) == []
         clock[0] += 2
         assert [A] == [result.action for result in restarter.act([A], 60)]
@@ -233,7 +234,7 @@ def test_a_deletion_without_an_answer_is_given_up_by_a_cache_in_sync_only(
 
 def test_a_signal_forgets_no_restart_that_was_granted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deletions that are on their way get a moment. The signal then ends the process, with these in its report."""
-    monkeypatch.setattr(loop, "JOIN_SECONDS", PATIENCE)
+    monkeypatch.setattr(restarts, "JOIN_SECONDS", PATIENCE)
     together = threading.Barrier(SIDE_BY_SIDE)
 
     def answer(line: str) -> Said:
@@ -375,5 +376,5 @@ def test_calls_at_once_run_side_by_side() -> None:
         together.wait()
         return 1 // item
 
-    one, none, third = loop.at_once(work, [1, 0, 2])
+    one, none, third = restarts.at_once(work, [1, 0, 2])
     assert (one, type(none), third) == (1, ZeroDivisionError, 0)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from unittest import mock
 
 from hook.format import Bound
-from hook.run import job, loop
+from hook.run import job, loop, restarts
 from hook.settings import Advanced, ControllerLimits, ControllerSettings, Duration, Settings
 from tests.properties import endless, promises
 from tests.properties.machine import Machine
@@ -81,7 +81,7 @@ class Story:
         """Let everything happen, until the cluster is at rest. Raises BrokenPromiseError."""
         clock = Clock(self.world)
         with contextlib.ExitStack() as patched:
-            for module in (job, loop):
+            for module in (job, loop, restarts):
                 patched.enter_context(mock.patch.object(module, "time", clock))
             for step in self.history.steps:
                 self._befall(step)
