@@ -28,7 +28,7 @@ SEED ?= 1
 # Tests start the program and the simulators a thousand times: compiling their sources each time takes as long as the rest.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-programs try bench profile soak test test-unit test-quick quick-programs model mutants test-cluster test-simulator test-deployers test-nightly test-image test-visit lint type format sizes chart binaries node-binaries deployers \
+.PHONY: help setup demo demo-programs try bench soak test test-unit test-quick quick-programs model mutants test-cluster test-simulator test-deployers test-nightly test-image test-visit lint type format sizes chart binaries node-binaries deployers \
 	image image-tools scan docs golden site test-site site-tools site-version lock release-check release-chart clean
 
 ##@ Set up
@@ -71,9 +71,6 @@ bench: binaries ## Measure what docs/performance.md shows into build/bench (half
 	@$(call install,requirements/bench.txt)
 	@$(PY) -m devcluster.bench $(BENCH)
 	@$(PY) -m devcluster.bench.picture
-
-profile: binaries ## Measure where the time and memory of a run go, and what pages and decoder save (minutes)
-	@$(PY) -m tools.profiling
 
 ##@ Test
 # tools/test.sh says what is built while what runs. CHECKS: what needs no program.
@@ -125,8 +122,9 @@ lint: $(READY) ## Check style, imports and workflows
 type: $(READY) ## Check types
 	$(PY) -m mypy --cache-dir "$(CACHE)/mypy"
 
-sizes: ## Show how long each package is, for information
-	@$(PYTHON) -m tools.sizes
+sizes: ## Show how many lines of Python each package has, for information
+	@for part in hook ctl bundler devcluster tests tools; do \
+	  printf '%-12s%8d\n' $$part $$(git ls-files "$$part/*.py" | xargs cat | wc -l); done
 
 format: $(READY) ## Format the sources
 	$(PY) -m ruff check --fix .
@@ -198,7 +196,7 @@ test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw
 soak: NODES ?= 200
 soak: CYCLES ?= 4
 soak: binaries ## Upgrade NODES=200 for CYCLES=4 with faults drawn from SEED=1; fails on a broken promise
-	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED) $(if $(CONTROLLER),--controller) $(if $(VERIFY),--verify-incremental)
+	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED) $(if $(CONTROLLER),--controller)
 
 ##@ Release
 # Options that keep a machine's own package index and paths out of the lock.

@@ -13,8 +13,8 @@ import click
 
 from devcluster.boot.cluster import Cluster
 from devcluster.soak import plan
-from devcluster.soak.controlled import CONTROLLER, ControllerSoak
-from devcluster.soak.soak import HOOK, LONG, Commands, Soak, verified
+from devcluster.soak.controlled import ControllerSoak
+from devcluster.soak.soak import Soak
 from devcluster.soak.stage import Stage
 
 if TYPE_CHECKING:
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 @click.option("--cycles", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="Draws the same cycles again.")
 @click.option("--controller", is_flag=True, help="A controller that runs all the time instead of the hook's runs.")
-@click.option("--verify-incremental", is_flag=True, help="Compare each decision with a full evaluation.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="Keep logs and journals here.")
-def main(  # noqa: PLR0913 - one parameter an option
-    *, nodes: int, cycles: int, seed: int, controller: bool, verify_incremental: bool, evidence: Path | None
-) -> None:
+def main(*, nodes: int, cycles: int, seed: int, controller: bool, evidence: Path | None) -> None:
     """Upgrade a simulated fleet over and over, with faults; the last line is the report as JSON."""
     began = time.time()
 
@@ -45,11 +42,10 @@ def main(  # noqa: PLR0913 - one parameter an option
                 cluster.up(nodes=nodes, fleet=True)
                 stage = Stage(cluster, nodes)
                 stage.install(120 + 3 * nodes)
-                shown = verified if verify_incremental else tuple
                 if controller:
-                    soak: Course = ControllerSoak(stage, seed, shown(CONTROLLER), say)
+                    soak: Course = ControllerSoak(stage, seed, say=say)
                 else:
-                    soak = Soak(stage, seed, Commands(shown(HOOK), shown(LONG)), say)
+                    soak = Soak(stage, seed, say=say)
                 soaked = soak.run(plan.draw(cycles, nodes, seed))
             finally:
                 if evidence is not None:

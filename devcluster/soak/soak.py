@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 DEADLINE: Final = 124
 FAILED: Final = 3
 PROGRAM: Final = (sys.executable, "-m", "hook")
-VERIFIED: Final = (sys.executable, "-m", "tools.verified")
-"""The same, which evaluates the whole fleet besides each decision, and ends if the incremental one differs."""
 QUICK: Final = ("advanced.operatorQuiet=4s", "advanced.unknownOperatorQuiet=6s", "advanced.policyGrace=20s")
 """Simulated operators act within seconds."""
 HOOK: Final = (*PROGRAM, "run", *QUICK)
@@ -42,11 +40,6 @@ class Commands:
     """A process that runs all the time."""
     impatient: Sequence[str] = ("nodeTimeout=8s",)
     """Added where drivers cannot start, so that it ends once the other nodes are refreshed."""
-
-
-def verified(command: Sequence[str]) -> tuple[str, ...]:
-    """Return a command whose program verifies its incremental decisions."""
-    return (*VERIFIED, *command[len(PROGRAM) :])
 
 
 class Soak(Course):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any, Final
 from unittest import mock
@@ -16,6 +17,7 @@ from hook.decide import run
 from hook.decide.fleet import Context
 from hook.decide.record import Memory
 from hook.decide.result import Decision
+from hook.decide.run import decide
 from hook.kube import cache as caches
 from hook.kube import resources, retry
 from hook.kube.cache import Cache
@@ -43,7 +45,6 @@ from tests.properties.families import ENDLESS, FAMILIES
 from tests.properties.mutations import mutated
 from tests.properties.scenes import SCENES, Scene
 from tests.properties.story import History, Story
-from tools.verified import DifferentError, verified
 
 pytestmark = pytest.mark.usefixtures("_quiet")
 
@@ -153,7 +154,22 @@ class Watches:
         return self.cache._informers[list_watch]
 
 
-class Course:
+class DifferentError(AssertionError):
+    """A decision from the nodes that changed is not that of a full evaluation."""
+
+
+def decide_both_ways(snapshot: Any, memory: Any, settings: Any, now: Any, changed: Any = None) -> Any:  # noqa: ANN401 - as decide
+    """Decide as `decide` does. Raise DifferentError if a full evaluation decides otherwise."""
+    found: Any = decide(snapshot, memory, settings, now, changed)
+    full: Any = decide(snapshot, memory, settings, now)
+    for ours, theirs in zip(found, full, strict=True):
+        for field in (field.name for field in fields(ours) if field.compare):
+            if getattr(ours, field) != getattr(theirs, field):
+                raise DifferentError(f"{field}: {getattr(ours, field)!r:.2000}, not {getattr(theirs, field)!r:.2000}")
+    return found
+
+
+class ChangingCluster:
     """A cluster that changes, and a process that follows it."""
 
     def __init__(self, scene: Scene, settings: Any = None) -> None:  # noqa: ANN401 - of a Job or of a controller
@@ -168,7 +184,7 @@ class Course:
         self.watches.follow(self.found, relisted=self.relisted)
         snapshot, changed = self.watches.cache.observe()
         decision: Decision
-        decision, self.memory = verified(snapshot, self.memory, self.settings, self.now, changed)
+        decision, self.memory = decide_both_ways(snapshot, self.memory, self.settings, self.now, changed)
         self.actions, self.relisted = decision.actions, ""
         return decision
 
@@ -182,44 +198,44 @@ class Course:
                 self.memory = self.memory.troubled(action.node, action.pod, self.now, "no answer")
 
 
-def crash(course: Course, number: int, seconds: float) -> None:
+def crash(cluster: ChangingCluster, number: int, seconds: float) -> None:
     """Let a plugin have crashed so many seconds ago."""
-    since = (course.now - D).total_seconds() - seconds
+    since = (cluster.now - D).total_seconds() - seconds
     crashed = [running(name, since, restarts=3) for name in ("compute-domains", "gpus")]
-    course.found.parts["plugin-pod"] = [
+    cluster.found.parts["plugin-pod"] = [
         dict(merged(each, {"status": {"containerStatuses": crashed}})) if at == number else each
-        for at, each in enumerate(course.found.of("plugin-pod"))
+        for at, each in enumerate(cluster.found.of("plugin-pod"))
     ]
 
 
-def befall(data: st.DataObject, course: Course) -> None:
+def befall(data: st.DataObject, cluster: ChangingCluster) -> None:
     """Let one thing happen."""
-    cluster = course.found
-    parts = [part for part in cluster.parts if cluster.of(part)]
+    found = cluster.found
+    parts = [part for part in found.parts if found.of(part)]
     what = data.draw(st.sampled_from(("change", "change", "change", "hostile", "gone", "back", "twice", "order",
                                       "crash", "unserved", "memory", "dropped", "relisted")))  # fmt: skip
     if what == "memory":
-        course.remember(data.draw(st.sampled_from(("asked", "asked", "refused", "troubled"))))
+        cluster.remember(data.draw(st.sampled_from(("asked", "asked", "refused", "troubled"))))
     elif what == "dropped":
-        course.watches.drop(data.draw(st.sampled_from(ON_NODES)))
-    elif what == "crash" and cluster.of("plugin-pod"):
-        number = data.draw(st.integers(0, len(cluster.of("plugin-pod")) - 1))
-        crash(course, number, data.draw(st.sampled_from((-70, -5, 3, 70, 70))))
+        cluster.watches.drop(data.draw(st.sampled_from(ON_NODES)))
+    elif what == "crash" and found.of("plugin-pod"):
+        number = data.draw(st.integers(0, len(found.of("plugin-pod")) - 1))
+        crash(cluster, number, data.draw(st.sampled_from((-70, -5, 3, 70, 70))))
     elif what == "back":
-        course.found = course.scene.changed()
+        cluster.found = cluster.scene.changed()
     elif parts:
         part = data.draw(st.sampled_from(parts))
-        objects = list(cluster.of(part))
+        objects = list(found.of(part))
         number = data.draw(st.integers(0, len(objects) - 1))
         happens = {"gone": [], "twice": [objects[number], twin(objects[number])], "relisted": [objects[number]]}
-        course.relisted = part if what in ("order", "relisted") else ""
+        cluster.relisted = part if what in ("order", "relisted") else ""
         if what == "order":
-            cluster.parts[part] = objects[::-1]
+            found.parts[part] = objects[::-1]
         elif what == "unserved" and part in ("slice", "policy"):
-            cluster.parts[part] = None
+            found.parts[part] = None
         else:
             changed = happens[what] if what in happens else [change(data, part, objects[number], what)]
-            cluster.parts[part] = [*objects[:number], *changed, *objects[number + 1 :]]
+            found.parts[part] = [*objects[:number], *changed, *objects[number + 1 :]]
 
 
 def change(data: st.DataObject, part: str, each: Object, what: str) -> Object:
@@ -252,12 +268,12 @@ def test_each_decision_is_that_of_a_full_evaluation(scene: Scene) -> None:
         settings = of(scene.settings, controller=data.draw(st.booleans()))
         if data.draw(st.booleans()):
             settings = structs.replace(settings, max_parallel_restarts=1)
-        course = Course(scene, settings)
-        course.decide()
+        cluster = ChangingCluster(scene, settings)
+        cluster.decide()
         for _event in range(EVENTS):
-            befall(data, course)
-            course.now += timedelta(seconds=data.draw(st.sampled_from(TIMES)))
-            course.decide()
+            befall(data, cluster)
+            cluster.now += timedelta(seconds=data.draw(st.sampled_from(TIMES)))
+            cluster.decide()
 
     holds()
 
@@ -276,48 +292,48 @@ def test_the_program_decides_as_a_full_evaluation(family: str) -> None:
 
 def live(history: History) -> None:
     """Let the program itself live through a history of the model. Raises DifferentError."""
-    with mock.patch.object(loop, "decide", verified):
+    with mock.patch.object(loop, "decide", decide_both_ways):
         Story(history).tell()
 
 
 # Each input of an evaluation, one by one: what happens to it, and a rule that ignores it.
 
 
-def _moves(course: Course) -> None:
-    course.found.change("plugin-pod", {"spec": {"nodeName": "b"}}, "plugin-a")
+def _moves(cluster: ChangingCluster) -> None:
+    cluster.found.change("plugin-pod", {"spec": {"nodeName": "b"}}, "plugin-a")
 
 
-def _is_no_longer_watched(course: Course) -> None:
-    course.found.drop("slice")
-    course.watches.drop("slice")
+def _is_no_longer_watched(cluster: ChangingCluster) -> None:
+    cluster.found.drop("slice")
+    cluster.watches.drop("slice")
 
 
-def _is_listed_again(course: Course) -> None:
-    course.found.put("plugin-pod", plugin_pod("a", ready=None))
-    course.relisted = "plugin-pod"
+def _is_listed_again(cluster: ChangingCluster) -> None:
+    cluster.found.put("plugin-pod", plugin_pod("a", ready=None))
+    cluster.relisted = "plugin-pod"
 
 
-def _time_passes(course: Course) -> None:
-    crash(course, 0, 5)
-    course.decide()
-    course.now += timedelta(seconds=90)
+def _time_passes(cluster: ChangingCluster) -> None:
+    crash(cluster, 0, 5)
+    cluster.decide()
+    cluster.now += timedelta(seconds=90)
 
 
-def _time_of_a_crash_comes(course: Course) -> None:
+def _time_of_a_crash_comes(cluster: ChangingCluster) -> None:
     """Let a node's clock be ahead by more than the time that a plugin must run after a crash."""
-    crash(course, 0, -100)
-    course.decide()
-    course.now += timedelta(seconds=110)
+    crash(cluster, 0, -100)
+    cluster.decide()
+    cluster.now += timedelta(seconds=110)
 
 
-def _is_recorded_late(course: Course) -> None:
+def _is_recorded_late(cluster: ChangingCluster) -> None:
     """Let the response to a deletion be lost: the pod that replaced the deleted one is seen before the record."""
-    restarts = course.actions
+    restarts = cluster.actions
     successor = {"metadata": {"uid": "successor"}}
-    course.found.put("plugin-pod", dict(merged(plugin_pod("a", waited=None, started=R), successor)))
-    course.decide()
-    course.actions = restarts
-    course.remember("asked")
+    cluster.found.put("plugin-pod", dict(merged(plugin_pod("a", waited=None, started=R), successor)))
+    cluster.decide()
+    cluster.actions = restarts
+    cluster.remember("asked")
 
 
 def _deaf(kind: type[Value], name: str = "") -> Callable[[Any], str]:
@@ -336,25 +352,25 @@ def _without_notes(original: Callable[..., object]) -> Callable[..., object]:
     return method
 
 
-INPUTS: Final[dict[str, tuple[str, Callable[[Course], object], object, str, object]]] = {
+INPUTS: Final[dict[str, tuple[str, Callable[[ChangingCluster], object], object, str, object]]] = {
     "node": (
-        "done", lambda course: course.found.change("node", labelled("a", state="upgrade-required"), "a"),
+        "done", lambda cluster: cluster.found.change("node", labelled("a", state="upgrade-required"), "a"),
         caches, "node_of", _deaf(Node),
     ),
     "driver pod": (
-        "done", lambda course: course.found.put("driver-pod", driver_pod("a", ready=None)),
+        "done", lambda cluster: cluster.found.put("driver-pod", driver_pod("a", ready=None)),
         caches, "node_of", _deaf(Pod, "driver"),
     ),
     "plugin pod": (
-        "done", lambda course: course.found.put("plugin-pod", plugin_pod("a", ready=None)),
+        "done", lambda cluster: cluster.found.put("plugin-pod", plugin_pod("a", ready=None)),
         caches, "node_of", _deaf(Pod, "plugin"),
     ),
     "pod of a prerequisite": (
-        "toolkit", lambda course: course.found.change("provider-pod", {"status": {"conditions": conditions(None)}}),
+        "toolkit", lambda cluster: cluster.found.change("provider-pod", {"status": {"conditions": conditions(None)}}),
         caches, "node_of", _deaf(Pod, "toolkit"),
     ),
     "slice": (
-        "done", lambda course: course.found.drop("slice", "0-gpu.nvidia.com-a"),
+        "done", lambda cluster: cluster.found.drop("slice", "0-gpu.nvidia.com-a"),
         caches, "node_of", _deaf(DeviceSlice),
     ),
     "node of before": (
@@ -367,7 +383,7 @@ INPUTS: Final[dict[str, tuple[str, Callable[[Course], object], object, str, obje
         Cache, "_drop", _without_notes(Cache._drop),
     ),
     "what applies to all nodes": (
-        "done", lambda course: course.found.change("policy", {"spec": {"driver": {"version": "999.1.1"}}}),
+        "done", lambda cluster: cluster.found.change("policy", {"spec": {"driver": {"version": "999.1.1"}}}),
         Context, "__eq__", lambda *_contexts: True,
     ),
     "time": ("done", _time_passes, run, "_timed", lambda _views, _now: frozenset()),
@@ -385,10 +401,10 @@ def test_each_input_of_an_evaluation_counts(name: str) -> None:
     where, happens, owner, member, rule = INPUTS[name]
 
     def tell() -> None:
-        course = Course(SCENES[where])
-        course.decide()
-        happens(course)
-        course.decide()
+        cluster = ChangingCluster(SCENES[where])
+        cluster.decide()
+        happens(cluster)
+        cluster.decide()
 
     tell()
     with mock.patch.object(owner, member, rule), pytest.raises((DifferentError, KeyError)):

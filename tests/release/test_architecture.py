@@ -1,7 +1,4 @@
-"""``docs/dev/architecture.md`` names each module, and no module imports itself through others, not even for types.
-
-``make sizes`` counts each package.
-"""
+"""``docs/dev/architecture.md`` names each module, and no module imports itself through others, not even for types."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from typing import Final
 import grimp
 
 from tests.chart.rendering import ROOT
-from tools.sizes import PYTHON, part_of
 
 PAGE: Final = ROOT / "docs" / "dev" / "architecture.md"
 LINE: Final = re.compile(r"^\| `((?:hook|ctl|bundler)/\S+\.py)` \| \S.* \|$", re.MULTILINE)
@@ -32,11 +28,3 @@ def test_no_module_imports_itself() -> None:
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     assert "hook.cli" in imports
     TopologicalSorter(imports).prepare()  # It raises CycleError, which names the modules.
-
-
-def test_the_sizes_count_every_package() -> None:
-    """A new package of Python, or one of ``hook``, has a line of its own."""
-    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert packages == set(PYTHON) - {"tests"}
-    modules = [path.relative_to(ROOT) for path in (ROOT / "hook").rglob("*.py")]
-    assert {part_of(path) for path in modules} == {str(path.parent) for path in modules}

@@ -34,7 +34,7 @@ def test_every_check_runs_for_a_change() -> None:
     tests = {verb for verb in defined_verbs() if verb.startswith("test")}
     parts_of_test = {"test-quick", "test-unit"}
     nightly = {verb for step in steps(NIGHTLY) for verb in verbs(step.get("run", ""))}
-    assert nightly == {"test-simulator", "test-nightly", "mutants", "model", "profile"}
+    assert nightly == {"test-simulator", "test-nightly", "mutants", "model"}
     assert (wanted | tests) - parts_of_test - called - nightly == set()
 
 
