@@ -174,7 +174,7 @@ golden: $(READY) ## Write what the chart renders: docs/reference/installed.md an
 	$(PY) -m tests.chart.test_golden
 
 ##@ Image
-image: ## Build the image with Docker or buildah, and show what fills it
+image: ## Build the image with Docker or buildah
 	@$(PYTHON) -m tools.image --tag $(IMAGE)
 
 image-tools: ## Install what `test-image` needs on Debian (as root)

@@ -46,7 +46,7 @@ def made(lab: Lab) -> dict[str, str]:
     found["dry-run"] = "".join(_table(lab.log()))
     lab.deploy()
     found["run"] = _ordered(lab.log())
-    command = ("get", "events", "-A", "--field-selector", OURS)
+    command: tuple[str, ...] = ("get", "events", "-A", "--field-selector", OURS)
     heading, *rows = lab.cluster.kubectl(*command).stdout.splitlines(keepends=True)
     found["events"] = "".join(
         [heading, *sorted(rows, key=lambda row: (" Refreshed " in row, row.partition("node ")[2], row))]

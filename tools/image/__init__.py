@@ -1,1 +1,1 @@
-"""Build the image, on machines with or without a container registry, and say what fills it."""
+"""Build the image, on machines with or without a container registry."""

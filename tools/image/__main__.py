@@ -14,7 +14,6 @@ from pathlib import Path
 
 from tools.image.base import offline_bases
 from tools.image.commands import CHECKOUT, CannotBuildError, ImageError, available, read, run, say
-from tools.image.sizes import report
 
 TAG = "localhost/gpu-operator-post:dev"
 ARCHIVE = CHECKOUT / "build" / "image.tar"
@@ -26,7 +25,7 @@ PIP_SETTINGS = {"pip-ca": "PIP_CERT", "pip-conf": "PIP_CONFIG_FILE"}
 
 
 def main() -> int:
-    """Build, save and measure the image."""
+    """Build and save the image."""
     parser = argparse.ArgumentParser(prog="python -m tools.image", description="Build the image.")
     parser.add_argument("--tag", default=TAG)
     parser.add_argument("--archive", type=Path, default=ARCHIVE, help="Where to save it for a container runtime.")
@@ -37,7 +36,6 @@ def main() -> int:
     except ImageError as error:
         say(str(error))
         return 1
-    sys.stdout.writelines(f"{line}\n" for line in report(wanted.archive))
     return 0
 
 
