@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from hook.run.statusobject import StatusObject, StatusPhase
 from hook.settings import Settings
 from tests.client.server import Said, refused, serving
 from tests.fixtures.cluster import LATER, cluster
+from tests.fixtures.schemas import DOCS, conforms, schema
 
 SNAPSHOT: Final = cluster("gpu-0").seen()
 STATES: Final = {
@@ -57,7 +59,7 @@ class ConfigMap:
             return refused(403)
         (manager,) = query["fieldManager"]
         self.writes.append(manager)
-        self.managers[manager] = sent["data"]
+        self.managers[manager] = conforms("status-object", sent["data"])
         found = {"kind": "ConfigMap", "data": self.data}
         return Said(200, json.dumps(found).encode())
 
@@ -110,6 +112,16 @@ def test_it_holds_the_state_as_text(scene: Scene) -> None:
         assert (data["phase"], bool(data["driverVersion"])) == (name, phase is not Phase.SKIP)
     scene.writer.end(decision(), UNKNOWN, StatusPhase.UNKNOWN)
     assert scene.there.data["phase"] == "Unknown"
+
+
+def test_its_schema_names_what_its_documentation_names() -> None:
+    """Its keys, and its phases. That the program writes nothing else shows each write in these tests."""
+    table, _gates, _rest = (DOCS / "status-object.md").read_text().partition("## Gates")
+    rows = re.findall(r"^\| (`.*?) \| (.*)", table, re.MULTILINE)
+    keys = [key for names, _value in rows for key in re.findall("`(.*?)`", names)]
+    assert sorted(keys) == sorted(schema("status-object")["properties"])
+    phases = schema("status-object")["properties"]["phase"]["enum"]
+    assert sorted(phases) == sorted(StatusPhase) == sorted(re.findall("`([A-Z].*?)`", rows[0][1]))
 
 
 def test_it_shows_no_pods_that_are_not_known(scene: Scene) -> None:

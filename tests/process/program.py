@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from jsonschema import Draft202012Validator
 
 from devcluster.patience import TooSlowError
 from devcluster.podrunner.images import IMAGES, Program
 from devcluster.podrunner.process import Command, become
 from devcluster.settings import separated
+from tests.fixtures.schemas import conforms
 
 ROOT: Final = Path(__file__).parents[2]
 ENOUGH_SECONDS: Final = 150.0
@@ -157,9 +157,7 @@ def _variables(more: Mapping[str, str]) -> dict[str, str]:
 
 def documented(schema: str, text: str) -> Any:  # noqa: ANN401 - JSON
     """Return what the program wrote as JSON. It is as its published schema says."""
-    found = json.loads(text)
-    Draft202012Validator(json.loads((ROOT / "docs" / f"{schema}.schema.json").read_text())).validate(found)
-    return found
+    return conforms(schema, json.loads(text))
 
 
 def http(port: int, path: str) -> tuple[int, str]:

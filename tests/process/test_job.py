@@ -19,6 +19,7 @@ from hook.settings import Settings
 from tests.client.fixtured import Shown
 from tests.client.server import GRANTED, PATIENCE, Said, Server, serving, told, until
 from tests.fixtures.cluster import Cluster, cluster, stale
+from tests.fixtures.schemas import conforms
 from tests.process.program import Ended, Logged, documented, reaching, run, start
 
 STATUS: Final = "/api/v1/namespaces/gpu-operator/configmaps/post-status"
@@ -50,7 +51,7 @@ class ApiServer(Shown):
         if (instead := self.instead(line)) is not None:
             return instead
         if STATUS in line:
-            self.statuses.append(json.loads(body)["data"])
+            self.statuses.append(conforms("status-object", json.loads(body)["data"]))
         elif "/events" in line:
             self.events.append(json.loads(body))
         return told(kind="Status")
