@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import aiohttp
 
@@ -30,6 +31,7 @@ __all__ = [
     "Connection",
     "Object",
     "path",
+    "retry",
 ]
 
 T = TypeVar("T")
@@ -46,6 +48,13 @@ REQUEST_SECONDS = 30.0
 
 CONNECTIONS = 32
 """Parallel requests of one process; more only queue in the API server."""
+
+
+RETRY_SECONDS: Final = 0.5
+"""A kubelet repeats a write that the API server did not take."""
+THROTTLED, SERVER_ERRORS = 429, 500
+
+log = logging.getLogger(__name__)
 
 
 class Api:
@@ -191,3 +200,17 @@ class Connection:
 
     def _wait(self, work: Coroutine[object, object, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+async def retry(write: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Repeat a request while the server cannot be reached, as kubelets do; what it refuses is raised."""
+    while True:
+        try:
+            return await write()
+        except ApiError as error:
+            if error.code != THROTTLED and error.code < SERVER_ERRORS:
+                raise
+            log.warning("trying again: %s", error)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            log.warning("trying again: %r", error)
+        await asyncio.sleep(RETRY_SECONDS)

@@ -1,9 +1,16 @@
-"""The simulator's journal: one entry a line, as JSON. `devcluster.fleet.journal` writes it, `truth` reads it."""
+"""The simulator's journal: one entry a line, as JSON. The fleet writes it, `truth` reads it."""
 
 from __future__ import annotations
 
 import json
+import os
+import time
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
 
 JOURNAL = "truth.jsonl"
 """The journal's name in a cluster's state directory."""
@@ -53,3 +60,22 @@ KNOWN = frozenset(each.name for each in fields(Entry))
 def encode(event: str, node: str, t: float, **details: object) -> str:
     """Spell one line of the journal, its newline included."""
     return json.dumps({"t": round(t, 3), "event": event, "node": node, **details}) + "\n"
+
+
+class Journal:
+    """An append-only file. Each line is one write, so that a reader never sees a torn one."""
+
+    def __init__(self, file: Path) -> None:
+        self._fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+    def write(self, event: str, node: str, **details: object) -> None:
+        """Append one event that happens now."""
+        os.write(self._fd, encode(event, node, time.time(), **details).encode())

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from devcluster.boot.layout import State
 
-NODE_STAGES = Path(__file__).with_name("node-stages.yaml")
-"""What KWOK does to nodes; it has no stages for pods."""
+NODE_STAGES, POD_STAGES = (Path(__file__).with_name(name) for name in ("node-stages.yaml", "pod-stages.yaml"))
+"""What KWOK does to the fake nodes, and to those of their pods whose life is only a delay."""
 
 NODE_GRACE_SECONDS = 20
 """How long a node may be silent before it is NotReady. Kubernetes' 50 s would make tests of an outage slow; much less
@@ -167,11 +167,11 @@ def scheduler(state: State) -> list[str]:
     ]
 
 
-def kwok(state: State, port: int, lease: int, stages: Path = NODE_STAGES) -> list[str]:
-    """Spell KWOK's arguments: it plays the kubelets of the fake nodes, but none of their pods."""
+def kwok(state: State, port: int, lease: int, *stages: Path) -> list[str]:
+    """Spell KWOK's arguments: it plays the kubelets of the fake nodes, by these stages."""
     return [
         f"--kubeconfig={state.component_kubeconfig('kwok')}",
-        f"--config={stages}",
+        *(f"--config={file}" for file in stages),
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
         "--manage-nodes-with-label-selector=devcluster/outage!=true",
         f"--node-lease-duration-seconds={lease}",

@@ -103,7 +103,9 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     # it has not written its own RBAC rules yet.
     launch("kube-controller-manager", *components.controller_manager(state, lease, at_rest=shape.at_rest))
     launch("kube-scheduler", *components.scheduler(state))
-    launch("kwok", *components.kwok(state, ports.kwok, lease))
+    # At rest KWOK looks at no pods: it would hold all of them in memory.
+    stages = (components.NODE_STAGES,) if shape.at_rest else (components.NODE_STAGES, components.POD_STAGES)
+    launch("kwok", *components.kwok(state, ports.kwok, lease, *stages))
     if shape.real_node is not None:
         box = kubelets.command(state, shape.real_node, binaries, ports.server)
         running[kubelets.PROCESS] = start(state, kubelets.PROCESS, box)

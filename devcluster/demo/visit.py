@@ -61,7 +61,8 @@ class Visit(Cluster):
             self._start_guard()
             self._become_somebody(kubeconfig, server, authority)
             (port,) = free_ports(1)
-            options = components.kwok(self.files, port, components.lease_seconds(nodes), self._stages())
+            stages = (self._node_stages(), components.POD_STAGES)
+            options = components.kwok(self.files, port, components.lease_seconds(nodes), *stages)
             command = [str(programs["kwok"]), *options]
             self._running["kwok"] = start(self.files, "kwok", command)
             self._simulate(nodes, 0, fleet=True)
@@ -82,7 +83,7 @@ class Visit(Cluster):
                 self.kubectl(theirs, "delete", kind, *names, "--ignore-not-found", "--wait=false", check=False)
         super().down()
 
-    def _stages(self) -> Path:
+    def _node_stages(self) -> Path:
         """Write what KWOK does to nodes, without addresses: a pod network would look for ways to them, and break."""
         text = components.NODE_STAGES.read_text()
         assert ADDRESS in text  # noqa: S101 - that file is ours

@@ -3,7 +3,7 @@
 The pods, DaemonSets and revisions are real objects under the real controllers. What is simulated
 is what a node would do: k8s-driver-manager unloading a driver, the driver container loading
 another one, the DRA plugin waiting for a driver, holding on to it and publishing its devices; and
-the same for the network card's driver and its device plugins.
+the same for the network card's driver and its device plugins. KWOK plays all other pods.
 
     settings.py      how long things take
     faults.py        the annotations that cause a fault on a node
@@ -13,13 +13,10 @@ the same for the network card's driver and its device plugins.
     life.py          what all pods' lives have in common: deletion, reboot, outage
     loader.py        what the lives of all driver pods have in common
     driver.py        the life of a GPU driver pod
-    mofed.py         the life of a network driver pod
-    driverclient.py  the life of a pod that holds a driver
-    plugin.py        the life of a DRA plugin pod, which holds it and publishes devices
-    nicplugin.py     the life of a network device plugin pod
-    toolkit.py       the life of a container toolkit pod
-    migmanager.py    the life of a MIG manager's pod
-    workload.py      the lives of all other pods, and of the GPU probe
+    networkdriver.py the life of a network driver pod
+    clients.py       the lives of pods that hold a driver: DRA plugins, network device plugins, others
+    operands.py      the lives of container toolkit and MIG manager
+    claims.py        the life of a pod with claims
     slices.py        the ResourceSlices of one node
     kubelet.py       watches the API server and starts lives
 """

@@ -9,9 +9,8 @@ import signal
 from pathlib import Path
 
 from devcluster.client import Api
-from devcluster.fleet.journal import Journal
 from devcluster.fleet.kubelet import Fleet
-from devcluster.journal import JOURNAL
+from devcluster.journal import JOURNAL, Journal
 
 
 async def simulate(state: Path) -> None:

@@ -15,16 +15,29 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from devcluster.fleet.plugin import RESOURCE_DRIVER
+from devcluster.fleet.clients import RESOURCE_DRIVER
+from devcluster.fleet.life import Life
 from devcluster.fleet.status import CREATING
-from devcluster.fleet.workload import EMPTY_EDITS, NOT_REGISTERED, RETRY_SECONDS, WorkloadLife
 
 if TYPE_CHECKING:
     from devcluster.fleet.life import Place
     from devcluster.fleet.stack import Held
 
 
-class ClaimLife(WorkloadLife):
+RETRY_SECONDS = 1.0
+"""How often the kubelet tries again to prepare a claim; with a growing pause in reality."""
+
+FAILED = "Failed to prepare dynamic resources: prepare devices failed: "
+"""How the kubelet begins what a DRA driver answered."""
+
+NOT_REGISTERED = FAILED + "DRA driver gpu.nvidia.com is not registered"
+EMPTY_EDITS = FAILED + (
+    "error preparing devices for claim {claim}: unable to create CDI spec file for claim: "
+    'invalid CDI Spec: failed add device "{claim}-gpu-0": invalid device, empty device edits'
+)
+
+
+class ClaimLife(Life):
     """A pod with claims, whose files are those of the driver that the plugin held when it prepared them."""
 
     def __init__(self, place: Place, pod: dict[str, Any]) -> None:
@@ -36,7 +49,14 @@ class ClaimLife(WorkloadLife):
         await self.node.online()
         if not self._prepared:
             await self._prepare_claims()
-        await super().live()
+        await self.accept()
+        for init in self.status.inits:
+            init.run()
+            init.end()
+        for main in self.status.mains:
+            main.run()
+            main.succeed_startup()
+        await self.report()
 
     async def _prepare_claims(self) -> None:
         for main in self.status.mains:
@@ -66,7 +86,6 @@ class ClaimLife(WorkloadLife):
 
     def on_gone(self) -> None:
         """Release the claims."""
-        super().on_gone()
         self.node.gpu.write("claim-released", uid=self.uid, pod=self.name, namespace=self.namespace)
 
 

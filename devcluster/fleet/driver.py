@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from devcluster.client import path
+from devcluster.client import path, retry
 from devcluster.fleet import faults
 from devcluster.fleet.loader import LoaderLife
 from devcluster.fleet.node import INBOX, NFD_NIC
-from devcluster.fleet.retry import retry
 from devcluster.fleet.status import CREATING
 
 if TYPE_CHECKING:

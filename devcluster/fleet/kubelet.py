@@ -10,26 +10,29 @@ from typing import TYPE_CHECKING, Any
 from devcluster.client import ApiError, path
 from devcluster.fleet import faults, settings
 from devcluster.fleet.claims import ClaimLife, has_claims
+from devcluster.fleet.clients import (
+    DriverClientLife,
+    NetworkClientLife,
+    PluginLife,
+    is_driver_client,
+    is_network_client,
+    is_plugin,
+)
 from devcluster.fleet.driver import DriverLife, is_driver
-from devcluster.fleet.driverclient import DriverClientLife, is_driver_client
 from devcluster.fleet.life import Life, Place, say_if_it_broke
 from devcluster.fleet.loader import LoaderLife
-from devcluster.fleet.migmanager import MigManagerLife, is_mig_manager
-from devcluster.fleet.mofed import MofedLife, is_mofed
-from devcluster.fleet.nicplugin import NetworkClientLife, is_network_client
+from devcluster.fleet.networkdriver import NetworkDriverLife, is_network_driver
 from devcluster.fleet.node import Node
-from devcluster.fleet.plugin import PluginLife, is_plugin
+from devcluster.fleet.operands import MigManagerLife, ToolkitLife, is_mig_manager, is_toolkit
 from devcluster.fleet.slices import Slices
-from devcluster.fleet.toolkit import ToolkitLife, is_toolkit
-from devcluster.fleet.workload import ProbeLife, WorkloadLife, is_probe
 from devcluster.watching import follow
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
     from devcluster.client import Api
-    from devcluster.fleet.journal import Journal
     from devcluster.fleet.stack import DriverPod
+    from devcluster.journal import Journal
     from devcluster.watching import Event
 
 Object = dict[str, Any]
@@ -47,16 +50,15 @@ SIMULATED = "kwok.x-k8s.io/node"
 
 KINDS: tuple[tuple[Callable[[Object], bool], type[Life]], ...] = (
     (is_driver, DriverLife),
-    (is_mofed, MofedLife),
+    (is_network_driver, NetworkDriverLife),
     (is_plugin, PluginLife),
     (is_toolkit, ToolkitLife),
     (is_mig_manager, MigManagerLife),
     (is_network_client, NetworkClientLife),
     (is_driver_client, DriverClientLife),
-    (is_probe, ProbeLife),
     (has_claims, ClaimLife),
 )
-"""Which pods live which life; the first that fits."""
+"""Which pods live which life; the first that fits. KWOK plays all others (`devcluster/boot/pod-stages.yaml`)."""
 
 
 class Fleet:
@@ -190,6 +192,8 @@ class Fleet:
                 self._early.get(name, {}).pop(uid, None)
                 if uid in self.lives:
                     self.lives.pop(uid).vanish()
+                elif name in self.nodes:
+                    self.nodes[name].dismiss(uid)
             elif name in self.nodes:
                 self._see_pod(event.object)
             else:
@@ -217,7 +221,11 @@ class Fleet:
         if life is not None and life.gone:
             return
         if life is None:
-            life = self.lives[uid] = self._bear(pod)
+            life = self._bear(pod)
+            if life is None:
+                self.nodes[pod["spec"]["nodeName"]].admit(pod)
+                return
+            self.lives[uid] = life
             life.start()
         life.pod = pod
         if "deletionTimestamp" in pod["metadata"]:
@@ -225,11 +233,11 @@ class Fleet:
         else:
             self._reconcile(life)
 
-    def _bear(self, pod: Object) -> Life:
+    def _bear(self, pod: Object) -> Life | None:
         node = self.nodes[pod["spec"]["nodeName"]]
         place = Place(self.api, self.settings, node, self.slices[node.name], self.is_current)
-        kind = next((kind for fits, kind in KINDS if fits(pod)), WorkloadLife)
-        return kind(place, pod)
+        kind = next((kind for fits, kind in KINDS if fits(pod)), None)
+        return None if kind is None else kind(place, pod)
 
     def _lives_on(self, node: Node) -> list[Life]:
         return [life for life in self.lives.values() if life.node is node]

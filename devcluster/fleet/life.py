@@ -7,10 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
-
-from devcluster.client import ApiError, path
-from devcluster.fleet.retry import RETRY_SECONDS, retry
+from devcluster.client import ApiError, path, retry
 from devcluster.fleet.status import PodStatus
 
 if TYPE_CHECKING:
@@ -100,7 +97,7 @@ class Life:
 
     def start(self) -> None:
         """Begin to live."""
-        self.node.admit(self.uid, frozenset(self.selected_by))
+        self.node.admit(self.pod)
         self.become(self.live())
 
     def become(self, life: Coroutine[Any, Any, None]) -> None:
@@ -152,18 +149,11 @@ class Life:
         """Write the status, when the kubelet can; the UID keeps it off a namesake."""
         await self.node.online()
         body = {"metadata": {"uid": self.uid}, "status": self.shown()}
-        while True:
-            try:
-                await self.api.patch(self._path("status"), body)
-            except ApiError as error:
-                if error.code in POD_IS_ANOTHER:
-                    return
-                log.warning("status of %s: %s", self.name, error)
-            except (aiohttp.ClientError, TimeoutError) as error:
-                log.warning("status of %s: %r", self.name, error)
-            else:
-                return
-            await asyncio.sleep(RETRY_SECONDS)
+        try:
+            await retry(lambda: self.api.patch(self._path("status"), body))
+        except ApiError as error:
+            if error.code not in POD_IS_ANOTHER:
+                raise
 
     def shown(self) -> Object:
         """Spell the status as the API is to see it."""

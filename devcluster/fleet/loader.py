@@ -51,7 +51,7 @@ class LoaderLife(Life):
         self.resign()
 
     def on_gone(self) -> None:
-        """Return the journal."""
+        """Write it into the journal."""
         self.stack.write("driver-gone", pod=self.name, uid=self.uid)
 
     def restart_container(self) -> None:

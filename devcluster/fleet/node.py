@@ -12,7 +12,7 @@ from devcluster.fleet.stack import Stack
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from devcluster.fleet.journal import Journal
+    from devcluster.journal import Journal
 
 Object = dict[str, Any]
 
@@ -103,9 +103,9 @@ class Node:
         """Wait until its kubelet can talk to the API server."""
         await self.until(lambda: not self.silent)
 
-    def admit(self, uid: str, selected_by: frozenset[str]) -> None:
+    def admit(self, pod: Object) -> None:
         """Let a pod come."""
-        self.tenants[uid] = selected_by
+        self.tenants[pod["metadata"]["uid"]] = frozenset(pod["spec"].get("nodeSelector", {}))
 
     def dismiss(self, uid: str) -> None:
         """Let a pod go."""

@@ -6,8 +6,7 @@ import asyncio
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from devcluster.client import ApiError, path
-from devcluster.fleet.retry import retry
+from devcluster.client import ApiError, path, retry
 
 if TYPE_CHECKING:
     from devcluster.client import Api
@@ -56,7 +55,7 @@ class Slices:
         self._wipes: dict[str, asyncio.Task[None]] = {}
 
     async def publish(self, driver: str, devices: Devices, version: str, settings: Settings) -> None:
-        """Return which devices there are, with the driver version that the plugin found at its start."""
+        """Publish which devices there are, with the driver version that the plugin found at its start."""
         wipe = self._wipes.pop(driver, None)
         if wipe is not None:
             wipe.cancel()

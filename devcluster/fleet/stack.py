@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from devcluster.fleet.journal import Journal
+    from devcluster.journal import Journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Stack:
         self.wake()
 
     def set_ready_driver(self, pod: DriverPod | None) -> None:
-        """Return which driver pod is Ready now."""
+        """Take over which driver pod is Ready now."""
         self.ready_driver = pod
         self.wake()
 

@@ -16,6 +16,8 @@ Object = dict[str, Any]
 
 INIT_IMAGE = "ghcr.io/mellanox/network-operator-init-container:v0.0.3"
 
+DRIVER_CONTAINER = "mofed-container"
+
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
@@ -81,7 +83,7 @@ def _container(driver: Object, image: str) -> Object:
     mount = {"name": "run-mlnx-ofed", "mountPath": "/run/mellanox/drivers", "mountPropagation": "Bidirectional"}
     loaded = {"exec": {"command": ["sh", "-c", "lsmod | grep mlx5_core"]}, "periodSeconds": 30}
     return {
-        "name": "mofed-container",
+        "name": DRIVER_CONTAINER,
         "image": image,
         "env": driver.get("env", []),
         "securityContext": {"privileged": True},

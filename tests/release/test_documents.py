@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from devcluster.fleet.workload import EMPTY_EDITS, MISMATCH, NOT_REGISTERED
+from devcluster.fleet.claims import EMPTY_EDITS, FAILED, NOT_REGISTERED
 from hook.cli import EXIT_INTERRUPTED, EXIT_OTHER, EXIT_USAGE
 from hook.decide.result import NodeState, Phase
 from hook.run.job import RESULTS
@@ -95,7 +95,8 @@ def test_words_on_the_screen_are_headings() -> None:
     """A search finds what the kubelet answers, what deployment tools print, and each exit code."""
     text = FENCE.sub("", (ROOT / "docs" / "troubleshooting.md").read_text())
     titles = re.findall(r"^### (.*)$", text, re.MULTILINE)
-    for message in (NOT_REGISTERED, MISMATCH, EMPTY_EDITS):
+    mismatch = f"{FAILED}failed to initialize NVML: Driver/library version mismatch"
+    for message in (NOT_REGISTERED, mismatch, EMPTY_EDITS):
         assert [title for title in titles if title.strip("`") in message], message
     for words in ("FailedPrepareDynamicResources", "timed out waiting for the condition", "post-upgrade hooks failed"):
         assert f"`{words}`" in titles

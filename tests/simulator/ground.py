@@ -11,13 +11,12 @@ from typing import Any, Final
 
 from devcluster.access import Access
 from devcluster.client import Api, Object
-from devcluster.fleet.journal import Journal
 from devcluster.fleet.life import Life, Place
 from devcluster.fleet.node import Node
 from devcluster.fleet.settings import CurrentSettings, Settings
 from devcluster.fleet.slices import Slices
 from devcluster.fleet.stack import DriverPod
-from devcluster.journal import JOURNAL, Entry
+from devcluster.journal import JOURNAL, Entry, Journal
 from devcluster.truth import GPU, Truth
 
 NAME: Final = "gpu-0"

@@ -13,18 +13,15 @@ import pytest
 
 from devcluster.client import Object
 from devcluster.fleet.claims import ClaimLife
+from devcluster.fleet.clients import DriverClientLife, NetworkClientLife, PluginLife
 from devcluster.fleet.driver import DriverLife
-from devcluster.fleet.driverclient import DriverClientLife
-from devcluster.fleet.journal import Journal
 from devcluster.fleet.kubelet import Fleet
 from devcluster.fleet.life import Life
-from devcluster.fleet.migmanager import CONFIG, STATE, MigManagerLife
-from devcluster.fleet.mofed import MofedLife
-from devcluster.fleet.nicplugin import NetworkClientLife
+from devcluster.fleet.networkdriver import NetworkDriverLife
 from devcluster.fleet.node import NFD_NIC
-from devcluster.fleet.plugin import PluginLife
+from devcluster.fleet.operands import CONFIG, STATE, MigManagerLife, ToolkitLife
 from devcluster.fleet.stack import DriverPod
-from devcluster.fleet.toolkit import ToolkitLife
+from devcluster.journal import Journal
 from devcluster.truth import NETWORK, Truth
 from tests.simulator.ground import AT_ONCE, Ground, Obliging, pod, settle
 
@@ -361,7 +358,7 @@ async def a_network_driver(ground: Ground) -> None:
     await ground.change(labels={NFD_NIC: "true"})
     await ground.change(labels={"any": "change"})
     image = "doca:doca3.2.0-25.10-ubuntu24.04-amd64"
-    running = await ground.start(MofedLife, pod("o1", "mofed-container", image=image))
+    running = await ground.start(NetworkDriverLife, pod("o1", "mofed-container", image=image))
     held = await ground.start(NetworkClientLife, pod("n1", "kube-sriovdp", selects=["nic"]))
     await ground.end(running)
     await ground.change(labels={"nic": "true"})
@@ -385,8 +382,8 @@ async def a_network_driver(ground: Ground) -> None:
     await ground.change(labels={"nic": "false"})
     await ground.end(late)
     assert [each.pod for each in ground.truth(NETWORK).drains()] == ["n2"]
-    orphan = await ground.start(MofedLife, pod("o2", "mofed-container", image=image))
-    await ground.start(MofedLife, pod("o3", "mofed-container", image=image))
+    orphan = await ground.start(NetworkDriverLife, pod("o2", "mofed-container", image=image))
+    await ground.start(NetworkDriverLife, pod("o3", "mofed-container", image=image))
     await ground.end(orphan)
     assert ground.truth(NETWORK).loaded_now() == {"gpu-0": "doca3.2.0-25.10"}
 

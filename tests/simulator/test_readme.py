@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from devcluster.boot.components import NODE_GRACE_SECONDS
+from devcluster.boot.components import NODE_GRACE_SECONDS, POD_STAGES
 from devcluster.boot.layout import CHECKOUT
 from devcluster.fleet.driver import DRAIN_SECONDS
 from devcluster.fleet.settings import Settings
@@ -36,6 +36,11 @@ def defaults() -> Iterator[tuple[str, float]]:
         for name, value in values["simulate"].items():
             if name.endswith("Seconds"):
                 yield f"{chart}: `simulate.{name}`", value
+    for stage in yaml.safe_load_all(POD_STAGES.read_text(encoding="utf-8")):
+        yield (
+            f"`{POD_STAGES.name}`: `{stage['metadata']['name']}`",
+            stage["spec"]["delay"]["durationMilliseconds"] / 1000,
+        )
     yield "`DRAIN_SECONDS`", DRAIN_SECONDS
     yield "`NODE_GRACE_SECONDS`", NODE_GRACE_SECONDS
     yield "`RENEW_AT`", RENEW_AT

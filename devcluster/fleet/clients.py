@@ -1,7 +1,8 @@
-"""The life of any pod that holds the driver: it starts on what is loaded and never looks again.
+"""The lives of pods that hold a driver: DRA kubelet plugins, network device plugins, and plain ones such as exporters.
 
-A plain one, such as a standalone exporter, has nothing that waits for a driver: where none is
-loaded it crashes and is restarted until there is one.
+Each starts on what is loaded and never looks again. The init container of a plugin is content with any driver, the old
+one or the operating system's. A plain one has nothing that waits: where no driver is loaded, it crashes and is
+restarted until there is one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.fleet import faults
 from devcluster.fleet.life import Life
+from devcluster.fleet.slices import COMPUTE_DOMAINS, Devices
 from devcluster.fleet.stack import Held
 from devcluster.fleet.status import CRASH_LOOP, CREATING
 
@@ -19,6 +21,26 @@ if TYPE_CHECKING:
 
 HOLDS, THE_DRIVER = "devcluster/holds", "driver"
 """Pod annotation that makes any pod one that holds the driver."""
+
+NETWORK_PLUGINS = {"rdma-shared-dp", "kube-sriovdp"}
+"""The main containers of the RDMA shared and the SR-IOV device plugin, under any DaemonSet's name."""
+
+THE_NETWORK_DRIVER = "network-driver"
+"""The value of the annotation that makes any pod one that holds this driver."""
+
+INITS, MAINS = {"init-container", "driver-validation"}, {"gpus", "compute-domains"}
+"""The names of the containers, which tell a plugin under any DaemonSet's name: the chart's, and the operator's own."""
+
+GPUS, DOMAINS = "gpus", "compute-domains"
+"""The containers that publish GPUs and compute domains."""
+
+RESOURCE_DRIVER_ANNOTATION = "devcluster/dra-driver"
+"""Pod annotation: register under another name, so that two plugins on a node do not fight."""
+
+DEVICES_ANNOTATION = "devcluster/devices"
+"""Pod annotation: what the plugin publishes, one of `Devices`."""
+
+RESOURCE_DRIVER = "gpu.nvidia.com"
 
 
 class DriverClientLife(Life):
@@ -126,3 +148,77 @@ class DriverClientLife(Life):
 def is_driver_client(pod: dict[str, Any]) -> bool:
     """Return whether a pod is marked as one that holds the driver."""
     return bool(pod["metadata"].get("annotations", {}).get(HOLDS) == THE_DRIVER)
+
+
+class PluginLife(DriverClientLife):
+    """The init container waits; the main ones hold the driver that is loaded when they start."""
+
+    @property
+    def resource_driver(self) -> str:
+        """The DRA driver's name that it registers."""
+        return str(self._annotation(RESOURCE_DRIVER_ANNOTATION, RESOURCE_DRIVER))
+
+    async def live(self) -> None:
+        """Wait for a driver, then run."""
+        await self.accept()
+        await self.wait_for_a_driver()
+        await self.pause(self.settings.plugin_start_seconds)
+        driver = await self.take_driver()
+        await self._publish(driver)
+        await self.turn_ready(driver)
+
+    def on_gone(self) -> None:
+        """Let go of the driver; the kubelet wipes the slices if no other plugin comes soon."""
+        super().on_gone()
+        for published in self._published:
+            self.place.slices.forsake(published, self.settings.slice_wipe_seconds)
+
+    @property
+    def _published(self) -> dict[str, Devices]:
+        """What it publishes, by DRA driver. One under another name leaves compute domains to its neighbour."""
+        names = {main.name for main in self.status.mains}
+        gpus = {self.resource_driver: Devices(self._annotation(DEVICES_ANNOTATION, Devices.GPU))}
+        domains = {COMPUTE_DOMAINS: Devices.CHANNELS} if self.resource_driver == RESOURCE_DRIVER else {}
+        return (gpus if GPUS in names else {}) | (domains if DOMAINS in names else {})
+
+    async def _publish(self, driver: Driver) -> None:
+        await self.node.online()
+        for published, devices in self._published.items():
+            await self.place.slices.publish(published, devices, driver.version, self.settings)
+
+    def _annotation(self, key: str, default: str) -> str:
+        return str(self.pod["metadata"].get("annotations", {}).get(key, default))
+
+
+def is_plugin(pod: dict[str, Any]) -> bool:
+    """Return whether a pod is a DRA plugin's, whatever its DaemonSet is called."""
+    inits = {each["name"] for each in pod["spec"].get("initContainers", [])}
+    return bool(inits & INITS) and {each["name"] for each in pod["spec"]["containers"]} <= MAINS
+
+
+class NetworkClientLife(DriverClientLife):
+    """The init containers wait for any driver; the main ones hold what is loaded when they start."""
+
+    @property
+    def stack(self) -> Stack:
+        """The driver that it holds: the network card's."""
+        return self.node.nic
+
+    async def live(self) -> None:
+        """Wait for a driver, then run."""
+        await self.accept()
+        if self.status.inits:
+            await self.wait_for_a_driver()
+        await self.pause(self.settings.plugin_start_seconds)
+        await self.turn_ready(await self.take_driver())
+
+    @property
+    def drained(self) -> bool:
+        """Whether it goes because its node has no longer the labels that it was placed by."""
+        return any(self.node.labels.get(key) != value for key, value in self.selected_by.items())
+
+
+def is_network_client(pod: dict[str, Any]) -> bool:
+    """Return whether a pod holds the network card's driver."""
+    marked = pod["metadata"].get("annotations", {}).get(HOLDS) == THE_NETWORK_DRIVER
+    return marked or {each["name"] for each in pod["spec"]["containers"]} <= NETWORK_PLUGINS

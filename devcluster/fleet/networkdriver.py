@@ -26,7 +26,7 @@ CONFIG, CONFIG_KEY = "ofed-init-container-config", "config.json"
 """The ConfigMap that the init container reads."""
 
 
-class MofedLife(LoaderLife):
+class NetworkDriverLife(LoaderLife):
     """The init container waits if it is to; then the driver container builds, and replaces what is loaded."""
 
     fault_annotation = faults.NETWORK_DRIVER_FAULT
@@ -101,7 +101,7 @@ class MofedLife(LoaderLife):
         return str(config["annotation"]) if config["enable"] else ""
 
 
-def is_mofed(pod: dict[str, Any]) -> bool:
+def is_network_driver(pod: dict[str, Any]) -> bool:
     """Return whether a pod is a network driver's."""
     return LABEL in pod["metadata"].get("labels", {})
 
