@@ -43,8 +43,12 @@ OPERATOR, PLUGIN, POST = (
 IMAGE = "registry.example/gpu-operator-post"
 """Never pulled: the pod runner knows by its last part that the program here stands for it."""
 
-SETTINGS = {"driver_unload_seconds": 1.5, "driver_install_seconds": 3.5, "driver_ready_gap_seconds": 2.5}
+SETTINGS = {"driver_unload_seconds": 1.0, "driver_install_seconds": 3.0, "driver_ready_gap_seconds": 2.0}
 """Slow enough to watch, and for the whole to stay under three minutes."""
+
+REQUEUE_SECONDS = 12
+"""The upgrade controller uncordons a node when it looks again. As in reality, where that is after two minutes, a driver
+is ready long before."""
 
 SERVED_WITHIN_SECONDS = 90
 """The fleet comes up; a quarter of that is usual."""
@@ -156,7 +160,8 @@ class Demo:
         self._check(ours)
         return (
             f"demo: ok nodes={self.nodes} stale_after={len(ours.stale_after)} early_restarts={ours.early} "
-            f"needless_restarts={ours.needless} restarts={ours.restarts} shell_stale_after={len(theirs.stale_after)}"
+            f"needless_restarts={ours.needless} restarts={ours.restarts} shell_stale_after={len(theirs.stale_after)} "
+            f"exposed_seconds={ours.exposed:.0f} shell_exposed_seconds={theirs.exposed:.0f}"
         )
 
     def _check(self, ours: Side) -> None:
@@ -184,6 +189,7 @@ class Demo:
             needless=len(truth.needless_restarts(daemonset, since)),
             stale_after=truth.stale_now(daemonset),
             stale_seconds=truth.stale_seconds(now, daemonset),
+            exposed_seconds=truth.exposed_seconds(now, daemonset),
         )
 
     def _picture(self, now: float) -> str:
@@ -244,6 +250,7 @@ class Demo:
             "gpu-operator",
             ("driver.version", version),
             ("driver.upgradePolicy.maxParallelUpgrades", "2"),
+            ("simulate.requeueSeconds", str(REQUEUE_SECONDS)),
             flags=self.operator_flags,
         )
 

@@ -16,17 +16,20 @@ if TYPE_CHECKING:
 WIDTH, MARGIN_LEFT, MARGIN_RIGHT = 960, 64, 24
 LANE_HEIGHT, BAR_HEIGHT = 22, 15
 TITLE_HEIGHT, MARK_HEIGHT, PANEL_GAP = 24, 18, 16
-LEGEND_HEIGHT, AXIS_HEIGHT = 34, 46
+LEGEND_ROW, LEGEND_HEIGHT, AXIS_HEIGHT = 24, 58, 46
 
 TICKS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
 """Steps of the time axis that people read easily, in seconds."""
 MOST_TICKS = 14
 
-RELOAD, STALE, RESTART, EARLY = "#6b8fb5", "#7a1226", "#a8e6cf", "#ffb000"
+RELOAD, STALE, RESTART, EARLY = "#6589af", "#6f0f22", "#a8e6cf", "#ffb000"
 """Neighbours have a contrast of 3 to 1 at least; the light ones have an outline, and an early restart a cross."""
+CORDONED, CORDON = "#efeaf7", "#8a76b0"
+"""The background of cordoned time, and its edge."""
 CROSS = "\N{MULTIPLICATION SIGN}"
 
 LEGEND = (
+    (CORDONED, "node cordoned: takes no new pods"),
     (RELOAD, "driver reloads"),
     (STALE, "plugin stale: GPU pods get old files"),
     (RESTART, "plugin restarts"),
@@ -103,10 +106,16 @@ def _panel(panel: Panel, scale: _Scale, top: int) -> Iterator[str]:
 
 
 def _lane(lane: Lane, scale: _Scale, top: float, *, striped: bool) -> Iterator[str]:
-    """Draw one node. Restarts come last, because they lie within stale time."""
+    """Draw one node. Cordoned time is behind all; restarts come last, because they lie within stale time."""
     yield rectangle(0, top, WIDTH, LANE_HEIGHT, STRIPE if striped else PAPER)
     yield text(MARGIN_LEFT - 8, top + LANE_HEIGHT - 6, lane.node, anchor="end")
-    bars = ((RELOAD, lane.reloads), (STALE, lane.stale), (RESTART, lane.restarts), (EARLY, lane.early))
+    bars = (
+        (CORDONED, lane.cordoned),
+        (RELOAD, lane.reloads),
+        (STALE, lane.stale),
+        (RESTART, lane.restarts),
+        (EARLY, lane.early),
+    )
     for colour, intervals in bars:
         for interval in intervals:
             yield from _bar(interval, scale, top, colour)
@@ -121,7 +130,11 @@ def _bar(interval: Interval, scale: _Scale, top: float, colour: str) -> Iterator
 
 
 def _block(x: float, y: float, width: float, colour: str) -> Iterator[str]:
-    """Draw what the legend explains; a light colour has an outline."""
+    """Draw what the legend explains; a light colour has an outline. Cordoned time is higher than the others."""
+    if colour == CORDONED:
+        yield rectangle(x, y - 3, width, BAR_HEIGHT + 6, CORDON)
+        yield rectangle(x + 1, y - 2, max(width - 2, 0), BAR_HEIGHT + 4, CORDONED)
+        return
     if colour in {RESTART, EARLY}:
         yield rectangle(x - 1, y - 1, width + 2, BAR_HEIGHT + 2, INK)
     yield rectangle(x, y, width, BAR_HEIGHT, colour)
@@ -130,11 +143,14 @@ def _block(x: float, y: float, width: float, colour: str) -> Iterator[str]:
 
 
 def _legend() -> Iterator[str]:
-    x = 8
+    x, y = 8, 10
     for colour, words in LEGEND:
-        yield from _block(x, 10, 18, colour)
-        yield text(x + 24, 22, words)
-        x += 40 + 7 * len(words)
+        width = 40 + 15 * len(words) // 2
+        if x + width > WIDTH:
+            x, y = 8, y + LEGEND_ROW
+        yield from _block(x, y, 18, colour)
+        yield text(x + 24, y + 12, words)
+        x += width
 
 
 def _axis(scale: _Scale, top: float, caption: str) -> Iterator[str]:

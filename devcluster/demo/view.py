@@ -43,6 +43,13 @@ class Side:
     needless: int
     stale_after: tuple[str, ...]
     stale_seconds: dict[str, float]
+    exposed_seconds: dict[str, float]
+    """The part of these in which new pods could come to the node."""
+
+    @property
+    def exposed(self) -> float:
+        """The exposed time of all nodes together, in seconds."""
+        return sum(self.exposed_seconds.values())
 
 
 def rows(truth: Truth, ours: str, theirs: str, new_version: str) -> list[Row]:
@@ -159,6 +166,7 @@ def proof(sides: list[Side]) -> Table:
         "… although they were fresh": [str(side.needless) for side in sides],
         "longest time a node was stale": [_longest(side) for side in sides],
         "all nodes' stale time": [f"{sum(side.stale_seconds.values()):.0f} s" for side in sides],
+        "… of that exposed to new pods": [f"{side.exposed:.0f} s" for side in sides],
     }
     for name, values in lines.items():
         table.add_row(name, *values)

@@ -15,6 +15,7 @@ from devcluster.bench.ledger import EARLY, FRESH, LEFT, STALE, account, over, pe
 from devcluster.bench.reaction import deletions, times
 from devcluster.bench.usage import Usage
 from devcluster.boot.layout import CHECKOUT
+from devcluster.demo.timeline import CORDONED
 from devcluster.truth import Truth
 from tests.simulator.test_truth import MIGRATION, deleted, loaded, started
 from tests.simulator.test_truth import STALE as LEFT_STALE
@@ -131,4 +132,8 @@ def test_the_demo_proves_its_point(tmp_path: Path, nodes: int, mode: tuple[str, 
     assert done.returncode == 0, done.stdout + done.stderr
     told = f"demo: ok nodes={nodes} stale_after=0 early_restarts=0 needless_restarts=0 restarts={nodes} shell_stale"
     assert last.startswith(told)
-    assert (tmp_path / "demo-timeline.svg").read_text().startswith("<svg")
+    assert " exposed_seconds=0 " in last
+    picture = (tmp_path / "demo-timeline.svg").read_text()
+    assert picture.startswith("<svg")
+    # A background for each node that was cordoned, in both panels and once in the legend.
+    assert picture.count(CORDONED) == 2 * nodes + 1
