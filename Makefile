@@ -29,7 +29,7 @@ SEED ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo demo-programs try bench soak test test-unit test-quick quick-programs model mutants test-cluster test-simulator test-deployers test-nightly test-image test-visit lint type format sizes chart binaries node-binaries deployers \
-	image image-tools scan docs golden site test-site site-tools site-version lock release-check release-chart clean
+	image image-tools scan docs golden site test-site site-tools site-version lock release-chart clean
 
 ##@ Set up
 help: ## Show this help
@@ -208,11 +208,9 @@ lock: ## Lock the Python requirements anew after an edit of requirements/*.in (n
 scan: ## Fail where the image has a severe vulnerability that has a fix (needs grype)
 	$(GRYPE) --only-fixed --fail-on high $(if $(PLATFORM),--platform $(PLATFORM)) $(IMAGE)
 
-release-check: $(READY) ## Check that every file names the same version; with TAG=v1.2.3 that it is this one
-	$(PY) -m tools.release check $(if $(TAG),--tag $(TAG))
-
 release-chart: $(READY) ## Package the chart as a release of REPOSITORY=owner/name with its IMAGE_DIGEST, into build/
-	$(PY) -m tools.release chart $(REPOSITORY) $(if $(IMAGE_DIGEST),--image-digest $(IMAGE_DIGEST))
+	$(PY) -m tools.release $(REPOSITORY) $(if $(IMAGE_DIGEST),--image-digest $(IMAGE_DIGEST))
+	$(PY) -m devcluster tool helm4 package build/release/gpu-operator-post --destination build
 
 clean: ## Remove what was set up in this directory
 	rm -rf $(VENV) .devcluster build *.egg-info

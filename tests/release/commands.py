@@ -15,6 +15,7 @@ import yaml
 from tests.chart.rendering import ROOT
 
 WORKFLOWS: Final = tuple(sorted((ROOT / ".github" / "workflows").glob("*.yaml")))
+RELEASE: Final = ROOT / ".github" / "workflows" / "release.yaml"
 CONSOLE: Final = re.compile(r"^```(?:console|sh|bash|shell)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SEPARATORS: Final = frozenset({"&&", "||", ";", "|", "(", ")", "{", "}", "do", "then"})
 """What ends one command and begins the next."""

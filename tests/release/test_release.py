@@ -2,144 +2,119 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
-from itertools import pairwise
+import subprocess
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from bundler.values import seconds
-from tests.chart.rendering import ROOT, Helm, Values
-from tests.release.commands import CONSOLE, commands
+from devcluster.build import binaries
+from tests.chart.rendering import CHART, ROOT, Helm, Values
+from tests.release.commands import RELEASE, documents, workflow
 from tools import release
 from tools.image import __main__ as image
 
-FILES = ("pyproject.toml", "hook/__init__.py", "Dockerfile", "CHANGELOG.md", str(release.CHART / "Chart.yaml"))
-DIGEST = "sha256:" + "0123456789abcdef" * 4
-VERSION = release.versions(ROOT)["Chart.yaml, version"]
-FORGOTTEN = [
-    ("Chart.yaml, version", "charts/gpu-operator-post/Chart.yaml", r"^version: .*$", "version: 9.9.9"),
-    ("Chart.yaml, appVersion", "charts/gpu-operator-post/Chart.yaml", r"^appVersion: .*$", 'appVersion: "9.9.9"'),
-    ("pyproject.toml, version", "pyproject.toml", r"^version = .*$", 'version = "9.9.9"'),
-    ("hook/__init__.py, __version__", "hook/__init__.py", r'= ".*"$', '= "9.9.9"'),
-    ("Dockerfile, ARG VERSION", "Dockerfile", r"^ARG VERSION=.*$", "ARG VERSION=9.9.9"),
-    ("CHANGELOG.md, first section", "CHANGELOG.md", r"^## \S+ - ", "## 9.9.9 - "),
-]
-"""Each place that names a version, and how a maintainer could forget it."""
+REPOSITORY: Final = "Some-Org/fork"
+DIGEST: Final = "sha256:" + "0123456789abcdef" * 4
+OTHER_DIGEST: Final = f"sha256:{'b' * 64}"
+METADATA: Final[dict[str, Any]] = yaml.safe_load((CHART / "Chart.yaml").read_text())
+VERSION: Final = str(METADATA["version"])
+PAGES: Final = f"https://github.com/{REPOSITORY}/blob/v{VERSION}"
+CHANGELOG: Final = (ROOT / "CHANGELOG.md").read_text()
+SECTION: Final = re.compile(r"^## (\d+\.\d+\.\d+) - (unreleased|\d{4}-\d{2}-\d{2})$", re.MULTILINE)
+TARGETS: Final = re.compile(r"\]\(([^)]+)\)")
 
 
-@pytest.fixture
-def sources(tmp_path: Path) -> Path:
-    """Copy the files that name a version."""
-    for name in FILES:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    return tmp_path
+def _found(file: str, pattern: str) -> str:
+    match = re.search(pattern, (ROOT / file).read_text(), re.MULTILINE)
+    return match[1] if match else ""
 
 
-def _edit(path: Path, pattern: str, replacement: str) -> None:
-    text, count = re.subn(pattern, replacement, path.read_text(), count=1, flags=re.MULTILINE)
-    assert count == 1, f"{path.name} does not hold {pattern}"
-    path.write_text(text)
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(METADATA["appVersion"], id="appVersion of the chart"),
+        pytest.param(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"], id="pyproject.toml"),
+        pytest.param(_found("hook/__init__.py", r'^__version__: Final = "(.*)"'), id="the program"),
+        pytest.param(_found("Dockerfile", r"^ARG VERSION=(.*)$"), id="Dockerfile"),
+        pytest.param(SECTION.findall(CHANGELOG)[0][0], id="first section of the changelog"),
+    ],
+)
+def test_every_place_names_the_version_of_the_chart(version: str) -> None:
+    """A release of one of them is a release of all."""
+    assert version == VERSION
 
 
-def test_a_forgotten_place_is_reported(sources: Path) -> None:
-    """Each place is read, and the one that disagrees is reported; a release has a date, and the tag its version."""
-    _edit(sources / "CHANGELOG.md", r"^(## \S+) - .*$", r"\1 - unreleased")
-    assert release.problems(sources) == []
-    (found,) = release.problems(sources, f"v{VERSION}")
-    assert f"## {VERSION} - YYYY-MM-DD" in found
-    _edit(sources / "CHANGELOG.md", "unreleased", "2026-01-31")
-    assert release.problems(sources, f"v{VERSION}") == []
-    assert [case[0] for case in FORGOTTEN] == list(release.versions(ROOT))
-    for place, file, pattern, replacement in FORGOTTEN:
-        text = (sources / file).read_text()
-        _edit(sources / file, pattern, replacement)
-        assert release.problems(sources, f"v{VERSION}") == [f"{place}: 9.9.9, not {VERSION}"]
-        (sources / file).write_text(text)
-    (sources / "README.md").write_text("There is no\nrelease yet.")
-    wrong = 'README.md: delete the sentences with "There is no release yet"'
-    assert (release.problems(sources), release.problems(sources, f"v{VERSION}")) == ([], [wrong])
-    assert CliRunner().invoke(release.main, ["check"]).exit_code == 0
-    refused = CliRunner().invoke(release.main, ["check", "--tag", "v9.9.9"])
-    missing = [place for place in release.versions(ROOT) if f"{place}: {VERSION}, not 9.9.9" not in refused.output]
-    assert (refused.exit_code, missing) == (1, [])
+def test_no_page_denies_a_release() -> None:
+    """Once the changelog has a date."""
+    dated = any(date != "unreleased" for _, date in SECTION.findall(CHANGELOG))
+    denying = [path for path in documents() if re.search(r"There\s+is\s+no\s+release\s+yet", path.read_text())]
+    assert not dated or [path for path in denying if path.name != "CONTRIBUTING.md"] == []
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def package(helms: dict[str, Helm], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Package the chart as a repository's release does."""
     folder = tmp_path_factory.mktemp("package")
-    arguments = ["chart", "Some-Org/fork", f"--image-digest={DIGEST}", f"--destination={folder}"]
-    done = CliRunner().invoke(release.main, arguments)
-    assert done.exit_code == 0, done.output
+    release.prepare(REPOSITORY, DIGEST, folder / CHART.name)
+    done = helms["helm4"].run("package", str(folder / CHART.name), "--destination", str(folder))
+    assert done.returncode == 0, done.stderr
     return folder / f"gpu-operator-post-{VERSION}.tgz"
 
 
-def test_packaged_chart_runs_the_released_image(helms: dict[str, Helm], package: Path) -> None:
-    """By its digest, so that the chart's signature covers the image; a user's own tag or digest overrides it."""
-    digest = f"sha256:{'b' * 64}"
-    cases: tuple[tuple[Values, str], ...] = (
+@pytest.mark.parametrize("version", ["helm3", "helm4"])
+@pytest.mark.parametrize(
+    ("values", "reference"),
+    [
         ({}, f"ghcr.io/some-org/fork@{DIGEST}"),
         ({"global.imageRegistry": "mirror.example"}, f"mirror.example/some-org/fork@{DIGEST}"),
         ({"image.repository": "mine/fork"}, f"ghcr.io/mine/fork@{DIGEST}"),
         ({"image.tag": "mine"}, "ghcr.io/some-org/fork:mine"),
-        ({"image.digest": digest}, f"ghcr.io/some-org/fork@{digest}"),
-    )
-    for name, helm in helms.items():
-        for values, reference in cases:
-            assert helm.render(values, chart=package).container["image"] == reference, f"{name}: {values}"
-        lint = helm.run("lint", "--strict", str(package))
-        assert lint.returncode == 0, lint.stdout
+        ({"image.digest": OTHER_DIGEST}, f"ghcr.io/some-org/fork@{OTHER_DIGEST}"),
+    ],
+)
+def test_packaged_chart_runs_the_released_image(
+    helms: dict[str, Helm], package: Path, version: str, values: Values, reference: str
+) -> None:
+    """By its digest, so that the chart's signature covers the image; a user's own tag or digest overrides it."""
+    assert helms[version].render(values, chart=package).container["image"] == reference
 
 
 def test_packaged_chart_says_where_it_comes_from(helm: Helm, package: Path) -> None:
     """Home, sources, maintainers, icon and image, for people, Artifact Hub and tools that mirror images."""
+    lint = helm.run("lint", "--strict", str(package))
+    assert lint.returncode == 0, lint.stdout
     chart = yaml.safe_load(helm.run("show", "chart", str(package)).stdout)
-    assert chart["home"] == "https://github.com/Some-Org/fork"
+    assert chart["home"] == f"https://github.com/{REPOSITORY}"
     assert chart["sources"] == [chart["home"]]
     assert chart["maintainers"] == [{"name": "Some-Org", "url": "https://github.com/Some-Org"}]
-    assert chart["icon"] == f"https://raw.githubusercontent.com/Some-Org/fork/v{VERSION}/{release.ICON}"
+    assert chart["icon"] == f"https://raw.githubusercontent.com/{REPOSITORY}/v{VERSION}/{release.ICON}"
     assert (ROOT / release.ICON).is_file()
     (named,) = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
     assert named["image"] == f"ghcr.io/some-org/fork:{VERSION}@{DIGEST}"
-    ours = yaml.safe_load((ROOT / release.CHART / "Chart.yaml").read_text())
-    assert ours.pop("annotations").items() <= chart["annotations"].items()
+    ours = {key: value for key, value in METADATA.items() if key != "annotations"}
+    assert METADATA["annotations"].items() <= chart["annotations"].items()
     assert ours.items() <= chart.items()
-    values = yaml.safe_load((ROOT / release.CHART / "values.yaml").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
     values["image"] |= {"registry": "ghcr.io", "repository": "some-org/fork"}
     assert yaml.safe_load(helm.run("show", "values", str(package)).stdout) == values
 
 
 def test_packaged_readme(helm: Helm, package: Path) -> None:
-    """It installs the released chart with time for the Job, and links to files of the tag by absolute addresses."""
+    """It installs the released chart, and links to files of the tag by absolute addresses."""
     readme = helm.run("show", "readme", str(package)).stdout
-    _assert_installs(readme)
-    wrong = (f" {release.CHART}", "chart of the sources", "names no image", "no registry", "make image")
-    assert [words for words in wrong if words in readme] == []
-    targets = re.findall(r"\]\(([^)]+)\)", readme)
+    assert f"oci://ghcr.io/some-org/charts/gpu-operator-post --version {VERSION}" in readme
+    assert "registry.example" not in readme
+    targets = TARGETS.findall(readme)
     assert [target for target in targets if not target.startswith(("https://", "#"))] == []
-    pages = f"https://github.com/Some-Org/fork/blob/v{VERSION}/"
-    linked = [target.removeprefix(pages).partition("#")[0] for target in targets if target.startswith(pages)]
-    assert "docs/security.md" in linked
-    assert [path for path in linked if not (ROOT / path).is_file()] == []
-
-
-def _assert_installs(text: str) -> None:
-    """Assert that one command installs the release, into its namespace, with values of its own and enough time."""
-    found = commands("\n".join(CONSOLE.findall(text)))
-    start = ["helm", "upgrade", "--install", "gpu-operator-post"]
-    ((chart, options),) = ((words[4], words[5:]) for words in found if words[:4] == start)
-    assert chart == "oci://ghcr.io/some-org/charts/gpu-operator-post"
-    given = dict(pairwise(options))
-    assert given["--version"] == VERSION
-    assert given["-n"] == "gpu-operator"
-    assert "--reset-values" in options
-    values = yaml.safe_load((ROOT / release.CHART / "values.yaml").read_text())
-    assert seconds(given["--timeout"]) == seconds(values["timeout"]) + 120
+    linked = [target.removeprefix(PAGES).partition("#")[0] for target in targets if target.startswith(PAGES)]
+    assert "/docs/security.md" in linked
+    assert [path for path in linked if not (ROOT / path.strip("/")).is_file()] == []
 
 
 def test_the_base_of_the_image_does_not_move() -> None:
@@ -152,24 +127,58 @@ def test_the_base_of_the_image_does_not_move() -> None:
     assert re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)[1:] == ["${BUILD_IMAGE}", "${BASE_IMAGE}"]
 
 
-def test_changes_are_those_of_the_newest_section(sources: Path) -> None:
-    """Older sections were the notes of older releases. Links lead to the tag, for readers outside of the repository."""
-    newest = release.changes(sources, "https://pages")
-    with (sources / "CHANGELOG.md").open("a") as text:
-        text.write("\n## 0.0.1 - 2025-01-31\n\n### Added\n- Something old.\n")
-    assert release.changes(sources, "https://pages") == newest
-    assert newest.startswith("### ")
-    targets = re.findall(r"\]\(([^)]+)\)", newest)
-    assert any(target.startswith("https://pages/docs/") for target in targets)
+# Steps of the release workflow, run here.
+
+
+def _outputs(job: str, step: str, folder: Path, **variables: str) -> str:
+    """Run the script of a step of the release workflow, and return what it passes on."""
+    (script,) = (each["run"] for each in workflow(RELEASE)["jobs"][job]["steps"] if each.get("id") == step)
+    outputs = folder / "outputs"
+    given = {"GITHUB_OUTPUT": str(outputs), "GITHUB_REF_NAME": f"v{VERSION}", "VERSION": VERSION}
+    environment = {"PATH": os.defpath, **given, **variables}
+    script = script.replace("helm push ", "helm push --plain-http ")  # to a registry of this machine
+    subprocess.run(["bash", "-e", "-c", script], cwd=folder, env=environment, check=True)
+    return outputs.read_text()
+
+
+def test_names_of_what_is_published(tmp_path: Path) -> None:
+    """Registries know lower case only."""
+    found = _outputs("names", "names", tmp_path, GITHUB_REPOSITORY=REPOSITORY, GITHUB_REPOSITORY_OWNER="Some-Org")
+    assert found == f"version={VERSION}\nimage=ghcr.io/some-org/fork\ncharts=ghcr.io/some-org/charts\n"
+
+
+def test_notes_name_changes_and_artifacts(tmp_path: Path) -> None:
+    """The first section of the changelog alone, places and digests. Links lead to the tag."""
+    (tmp_path / "CHANGELOG.md").write_text(f"{CHANGELOG}\n## 0.0.1 - 2025-01-31\n\n### Added\n- Something old.\n")
+    where = {"IMAGE": "ghcr.io/some-org/fork", "CHARTS": "ghcr.io/some-org/charts", "PAGES": PAGES}
+    notes = _outputs("publish", "notes", tmp_path, **where, IMAGE_DIGEST="sha256:a", CHART_DIGEST="sha256:b")
+    assert notes.startswith("text<<END-OF-NOTES\n\n### ")
+    assert "Something old" not in notes
+    assert f"`ghcr.io/some-org/fork:{VERSION}@sha256:a`" in notes
+    assert f"`oci://ghcr.io/some-org/charts/gpu-operator-post:{VERSION}@sha256:b`" in notes
+    targets = TARGETS.findall(notes)
+    assert f"{PAGES}/docs/security.md#verifying-a-release" in targets
     assert [target for target in targets if not target.startswith("https://")] == []
 
 
-def test_notes_name_what_was_published() -> None:
-    """Changes, places and digests: enough to pull and to pin. `test_verifying.py` runs the commands that verify."""
-    arguments = ["Some-Org/fork", "--image-digest=sha256:aaaa", "--chart-digest=sha256:bbbb"]
-    notes = CliRunner().invoke(release.main, ["notes", *arguments]).output
-    assert notes.startswith(release.changes(ROOT, f"https://github.com/Some-Org/fork/blob/v{VERSION}"))
-    assert f"`ghcr.io/some-org/fork:{VERSION}` | `sha256:aaaa` |" in notes
-    assert f"`oci://ghcr.io/some-org/charts/gpu-operator-post`, version {VERSION} | `sha256:bbbb` |" in notes
-    _assert_installs(notes)
-    assert f"(https://github.com/Some-Org/fork/blob/v{VERSION}/docs/security.md#verifying-a-release)" in notes
+@pytest.fixture
+def registry() -> Iterator[str]:
+    """Serve an OCI registry on a free port of this machine."""
+    command = [str(binaries.ensure(["crane"])["crane"]), "registry", "serve", "--address=127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        found = (re.search(r"serving on port (\d+)", line) for line in process.stdout)
+        try:
+            yield f"127.0.0.1:{next(port[1] for port in found if port)}"
+        finally:
+            process.terminate()
+
+
+def test_the_digest_to_sign_is_that_of_the_registry(registry: str, helm: Helm, package: Path, tmp_path: Path) -> None:
+    """The step that pushes the chart passes it on."""
+    (tmp_path / "build").symlink_to(package.parent)
+    path = f"{helm.binary.parent}:{os.defpath}"
+    found = _outputs("publish", "chart", tmp_path, CHARTS=f"{registry}/charts", PATH=path, HOME=str(tmp_path))
+    crane = str(binaries.ensure(["crane"])["crane"])
+    command = [crane, "digest", "--insecure", f"{registry}/charts/gpu-operator-post:{VERSION}"]
+    assert found == f"digest={subprocess.check_output(command, text=True).strip()}\n"

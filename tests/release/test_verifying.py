@@ -3,60 +3,48 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
 
-from click.testing import CliRunner
+import pytest
 
 from tests.chart.rendering import ROOT
 from tests.release.commands import CONSOLE
-from tools import release
 
 SHELLS: Final = sorted({path for name in ("sh", "dash") if (path := shutil.which(name))})
 REPOSITORY: Final = "Some-Org/GPU-operator-post"
-NAMES: Final = release.Names(REPOSITORY)
-VERSION: Final = release.versions(ROOT)["Chart.yaml, version"]
-ARTIFACTS: Final = [f"{NAMES.image}:{VERSION}", f"{NAMES.charts}/gpu-operator-post:{VERSION}"]
-WORKFLOW: Final = ".github/workflows/release.yaml"
-ISSUER: Final = "https://token.actions.githubusercontent.com"
-IDENTITY: Final = f"{NAMES.url}/{WORKFLOW}@refs/tags/v{VERSION}"
-SIGNED: Final = [
-    ["cosign", "verify", artifact, "--certificate-oidc-issuer", ISSUER, "--certificate-identity", IDENTITY]
-    for artifact in ARTIFACTS
+WORKFLOW: Final = f"{REPOSITORY}/.github/workflows/release.yaml"
+PAGE: Final = (ROOT / "docs" / "security.md").read_text().partition("\n## Verifying a release\n")[2]
+VERSION: Final = re.findall(r" VERSION=(\S+)", PAGE)[0]
+ARTIFACTS: Final = [
+    f"ghcr.io/some-org/gpu-operator-post:{VERSION}",
+    f"ghcr.io/some-org/charts/gpu-operator-post:{VERSION}",
 ]
+TOKENS: Final = "https://token.actions.githubusercontent.com"
+SIGNED_BY: Final = f"https://github.com/{WORKFLOW}@refs/tags/v{VERSION}"
 WRITE_DOWN: Final = """#!/bin/sh
 printf '%s\\t' "${0##*/}" "$@" >> "$WRITTEN"
 echo >> "$WRITTEN"
 """
 
 
-def _run(folder: Path, shell: str, script: str) -> list[list[str]]:
-    """Run a script of a document; return the commands with which it called the programs that need a registry."""
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_security_page_verifies_a_release(shell: str, tmp_path: Path) -> None:
+    """It verifies both artifacts, with the names of the release and the identity that signs it."""
     for name in ("cosign", "gh", "docker"):
-        (folder / name).write_text(WRITE_DOWN)
-        (folder / name).chmod(0o755)
-    written = folder / "written"
-    written.unlink(missing_ok=True)
-    environment = {"PATH": f"{folder}:{os.defpath}", "WRITTEN": str(written)}
+        (tmp_path / name).write_text(WRITE_DOWN)
+        (tmp_path / name).chmod(0o755)
+    written = tmp_path / "written"
+    script = "\n".join(CONSOLE.findall(PAGE)).replace("OWNER/gpu-operator-post", REPOSITORY)
+    environment = {"PATH": f"{tmp_path}:{os.defpath}", "WRITTEN": str(written)}
     subprocess.run([shell, "-eu", "-c", script], env=environment, check=True, capture_output=True)
-    return [line.rstrip("\t").split("\t") for line in written.read_text().splitlines()]
-
-
-def test_security_page_and_notes_verify_a_release(tmp_path: Path) -> None:
-    """They verify both artifacts, with the names of the release and the identity that signs it."""
-    _, _, section = (ROOT / "docs" / "security.md").read_text().partition("\n## Verifying a release\n")
-    script = "\n".join(CONSOLE.findall(section)).replace("OWNER/gpu-operator-post", REPOSITORY)
-    arguments = [REPOSITORY, "--image-digest=sha256:aaaa", "--chart-digest=sha256:bbbb"]
-    notes = CliRunner().invoke(release.main, ["notes", *arguments]).output
-    (of_notes,) = (block for block in CONSOLE.findall(notes) if "cosign" in block)
-    workflow = ["--repo", REPOSITORY, "--signer-workflow", f"{REPOSITORY}/{WORKFLOW}"]
-    expected = [*workflow, "--source-ref", f"refs/tags/v{VERSION}"]
-    for shell in SHELLS:
-        assert _run(tmp_path, shell, of_notes) == SIGNED, shell
-        calls = _run(tmp_path, shell, script)
-        cosign, gh, docker = ([call for call in calls if call[0] == name] for name in ("cosign", "gh", "docker"))
-        assert cosign == SIGNED, shell
-        assert gh == [["gh", "attestation", "verify", f"oci://{name}", *expected] for name in ARTIFACTS], shell
-        assert {call[4] for call in docker} == {ARTIFACTS[0]}, shell
+    calls = [line.rstrip("\t").split("\t") for line in written.read_text().splitlines()]
+    cosign, gh, docker = ([call for call in calls if call[0] == name] for name in ("cosign", "gh", "docker"))
+    identity = ["--certificate-oidc-issuer", TOKENS, "--certificate-identity", SIGNED_BY]
+    assert cosign == [["cosign", "verify", artifact, *identity] for artifact in ARTIFACTS]
+    source = ["--repo", REPOSITORY, "--signer-workflow", WORKFLOW, "--source-ref", f"refs/tags/v{VERSION}"]
+    assert gh == [["gh", "attestation", "verify", f"oci://{artifact}", *source] for artifact in ARTIFACTS]
+    assert {call[4] for call in docker} == {ARTIFACTS[0]}

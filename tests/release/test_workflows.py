@@ -11,12 +11,9 @@ import yaml
 
 from devcluster.build import programs
 from tests.chart.rendering import CHART, ROOT
-from tests.release.commands import WORKFLOWS, commands, defined_verbs, scripts, steps, verbs, workflow
-from tools import release
+from tests.release.commands import RELEASE, WORKFLOWS, commands, defined_verbs, scripts, steps, verbs, workflow
 
-TEST, IMAGE, RELEASE, NIGHTLY = (
-    ROOT / ".github" / "workflows" / f"{name}.yaml" for name in ("test", "image", "release", "nightly")
-)
+TEST, IMAGE, NIGHTLY = (ROOT / ".github" / "workflows" / f"{name}.yaml" for name in ("test", "image", "nightly"))
 
 
 def test_every_target_that_is_called_exists() -> None:
@@ -30,20 +27,12 @@ def test_every_target_that_is_called_exists() -> None:
 def test_every_check_runs_for_a_change() -> None:
     """What a developer can check, CI checks as well; what takes long or rarely changes, every night."""
     called = {verb for path in (TEST, IMAGE) for step in steps(path) for verb in verbs(step.get("run", ""))}
-    wanted = {"lint", "type", "chart", "release-check", "image", "scan"}
+    wanted = {"lint", "type", "chart", "image", "scan"}
     tests = {verb for verb in defined_verbs() if verb.startswith("test")}
     parts_of_test = {"test-quick", "test-unit"}
     nightly = {verb for step in steps(NIGHTLY) for verb in verbs(step.get("run", ""))}
     assert nightly == {"test-simulator", "test-nightly", "mutants", "model"}
     assert (wanted | tests) - parts_of_test - called - nightly == set()
-
-
-def test_every_step_of_a_release_exists() -> None:
-    """The commands of tools/release.py that the workflow calls past make."""
-    script = "\n".join(step["run"] for step in steps(RELEASE) if "run" in step)
-    called = {words[3] for words in commands(script) if words[1:3] == ["-m", "tools.release"]}
-    assert called == {"names", "push", "notes"}
-    assert called < set(release.main.commands)
 
 
 def test_only_publishing_may_write() -> None:
