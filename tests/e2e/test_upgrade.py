@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -25,12 +26,16 @@ def test_a_serial_upgrade_refreshes_each_plugin_once(
 ) -> None:
     """Six nodes one at a time: no plugin is stale at the end, and none was restarted early or needlessly.
 
+    No stale plugin was ever exposed: each was fresh before the operator uncordoned its node.
     Where the ClusterPolicy says ready after the first node, the run continues to wait. The right to delete pods in the
     namespace of the plugin is enough.
     """
     lab = boot(6, helm)
-    lab.fleet(nodes=6, simulate__behaviour=behaviour)
-    lab.operator(chart=chart, driver=NEW, simulate__behaviour=behaviour)
+    # As in reality, a driver is ready long before the operator looks again and uncordons the node.
+    lab.settings(driver_install_seconds=1.0, driver_ready_gap_seconds=0.5)
+    operator = {"simulate__behaviour": behaviour, "simulate__requeueSeconds": 7}
+    lab.fleet(nodes=6, **operator)
+    lab.operator(chart=chart, driver=NEW, **operator)
     hook = lab.start_post(**values)
     lab.until(lambda: lab.policy_state() == "notReady", "the policy is no longer outdated")
     lab.until(lambda: lab.policy_state() == "ready", "the policy says ready", 120)
@@ -40,6 +45,8 @@ def test_a_serial_upgrade_refreshes_each_plugin_once(
     assert not ready_early or hook.poll() is None
     done = lab.succeeded(hook)
     lab.assert_clean(SIX)
+    assert min(lab.truth.stale_seconds(time.time()).values()) > 0
+    assert set(lab.truth.exposed_seconds(time.time()).values()) == {0}
     assert ["delete pods"] * 6 == lab.writes()
     assert {NEW} == set(lab.truth.loaded_now().values())
     _assert_reported(lab, done.output)
