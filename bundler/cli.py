@@ -31,6 +31,11 @@ _KEY: Final = click.option(
 )
 
 
+def _examples(*lines: str) -> str:
+    """Return the end of a command's help. The first character keeps click from wrapping it."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
 class Assignment(click.ParamType[tuple[str, Any]]):
     """A pair ``COMPONENT=SOMETHING``, of which the second part is read."""
 
@@ -56,12 +61,15 @@ def main() -> None:
     """
 
 
-@main.group("trigger")
+@main.group("trigger", short_help="Restart the DRA driver's pods with each operator.")
 def trigger_group() -> None:
     """Derive the annotation that restarts the DRA driver's pods with each chart version of the GPU operator."""
 
 
-@trigger_group.command()
+@trigger_group.command(
+    short_help="Print the values to lay over the DRA driver's.",
+    epilog=_examples("gpu-operator-post-bundler trigger derive --recipe recipe.yaml > trigger.yaml"),
+)
 @_RECIPE
 @click.option("--values", "values_files", **_VALUES)
 @_KEY
@@ -76,7 +84,10 @@ def derive(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
         click.echo(to_yaml(overlay), nl=False)
 
 
-@trigger_group.command()
+@trigger_group.command(
+    short_help="Exit 1 if values differ from the recipe.",
+    epilog=_examples("gpu-operator-post-bundler trigger check --recipe recipe.yaml --values dra-driver.yaml"),
+)
 @_RECIPE
 @click.option("--values", "values_files", required=True, **_VALUES)
 @_KEY
@@ -91,7 +102,13 @@ def check(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
         sys.exit(1)
 
 
-@main.command()
+@main.command(
+    short_help="Write all files for a deployment tool.",
+    epilog=_examples(
+        "gpu-operator-post-bundler bundle --recipe recipe.yaml --deployer flux --output bundle \\",
+        "    --chart gpu-operator-post=oci://registry.example/charts",
+    ),
+)
 @_RECIPE
 @click.option("--deployer", type=click.Choice(targets.NAMES), required=True, help="The deployment tool.")
 @click.option("--output", "target", type=_FILE, required=True, help="Directory to write.")

@@ -20,7 +20,7 @@ from ctl.watch import watch
 from hook import __version__
 from hook.cli import EXIT_CODE, OUTPUTS, ending, opened, show
 from hook.errors import OutputError, SettingsError
-from hook.flags import KUBECONFIG, VERBOSE, WHAT, DurationType, flags
+from hook.flags import KUBECONFIG, VERBOSE, WHAT, DurationType, examples, flags
 from hook.log import write
 from hook.run.status import Viewer, read_cache
 
@@ -34,11 +34,6 @@ COMMON: Final = (
     *WHAT,
     *VERBOSE,
 )
-
-
-def examples(*lines: str) -> str:
-    """Return the end of a command's help. The first character keeps click from wrapping it."""
-    return "\n".join(["\b", "Examples:", *(f"  {PROGRAM} {line}" for line in lines)])
 
 
 def start() -> None:
@@ -62,7 +57,7 @@ def main() -> None:
     """
 
 
-@main.command(short_help="Print the version.")
+@main.command(short_help="Print the version.", epilog=examples(PROGRAM, "version"))
 def version() -> None:
     """Print the version of this program."""
     click.echo(__version__)
@@ -70,7 +65,7 @@ def version() -> None:
 
 @main.command(
     short_help="Show the state of each node.",
-    epilog=examples("status", "status --context=prod --watch", "status -o json --exit-code"),
+    epilog=examples(PROGRAM, "status", "status --context=prod --watch", "status -o json --exit-code"),
 )
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default=OUTPUTS[0], show_default=True)
 @click.option("-w", "--watch", is_flag=True, help="Show the table again whenever it changes, until Ctrl-C (exit 130).")
@@ -91,7 +86,7 @@ def status(**values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
 
 @main.command(
     short_help="Write a page of HTML about each node, for a ticket.",
-    epilog=examples("report > report.html", "report --stack=network -o network.html"),
+    epilog=examples(PROGRAM, "report > report.html", "report --stack=network -o network.html"),
 )
 @click.option(
     "-o",
@@ -125,7 +120,7 @@ def _write_file(file: Path, text: str) -> None:
 
 @main.command(
     short_help="Show how long an upgrade takes, and what will block it.",
-    epilog=examples("plan", "plan --target-window=2h"),
+    epilog=examples(PROGRAM, "plan", "plan --target-window=2h"),
 )
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default=OUTPUTS[0], show_default=True)
 @click.option(

@@ -69,7 +69,7 @@ def page(view: View, claims: PassthroughClaims) -> str:
 {_preformatted([*warnings, *map(_harm, harms(view.fleet.context, claims))])}
 <div class="grid">{"".join(map(_square, _urgent_first(view)))}</div>
 <p class="key">{"".join(f"<span>{_badge(state)}</span>" for state in COLORS if view.decision.count(state))}</p>
-{_preformatted(advice(view.decision, view.found, view.fleet.stack))}
+{_advised(view)}
 <h2>Nodes</h2>
 <p>All timelines have the same axis. Above: the driver loads (gray) and is ready (blue). Below: the plugin runs (gray),
 is verified (a circle, then green) or stale (orange). A node is <em>verified</em> since its plugin became ready on this
@@ -99,6 +99,13 @@ def _harm(finding: Finding) -> str:
 def _text(text: str) -> str:
     """Return a text for HTML. Names and messages come from the cluster."""
     return escape(printable(text))
+
+
+def _advised(view: View) -> str:
+    """Return the advice. Each command stands on a line of its own, so that it can be copied."""
+    advised = advice(view.decision, view.found, view.fleet.stack)
+    text = "\n\n".join("\n".join(map(escape, each.lines)) for each in advised)
+    return f"<pre>{text}</pre>" if text else ""
 
 
 def _preformatted(lines: Iterable[str]) -> str:

@@ -27,11 +27,24 @@ from hook.errors import (
     TerminatedError,
     UntrustedError,
 )
-from hook.flags import CONTROLLER, LOGGING, NAMESPACE, POD, RUN, WHAT, WHERE, flags, settings_of
+from hook.flags import (
+    CONTROLLER,
+    LOGGING,
+    NAMESPACE,
+    POD,
+    RUN,
+    WHAT,
+    WHERE,
+    Program,
+    examples,
+    flags,
+    settings_of,
+)
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
 from hook.kube.own import own_job
 from hook.log import complain, configure, end_on_signals, ignore_signals, settle, write
+from hook.objects.names import OWN_NAME
 from hook.objects.stacks import STACKS
 from hook.run import report, workloads
 from hook.run.clock import Clock
@@ -71,7 +84,7 @@ REASON_OF_ERROR: Final = (
 )
 
 
-@click.group(context_settings=CONTEXT)
+@click.group(cls=Program, context_settings=CONTEXT)
 @click.version_option(__version__)
 def main() -> None:
     """Restart the DRA kubelet plugins that a GPU driver upgrade left stale, and verify them.
@@ -82,14 +95,20 @@ def main() -> None:
     """
 
 
-@main.command(short_help="Refresh the stale plugins of one upgrade, then end.")
+@main.command(
+    short_help="Refresh the stale plugins of one upgrade, then end.",
+    epilog=examples(OWN_NAME, "run --dry-run", "run --context=prod --timeout=25m"),
+)
 @flags(RUN, POD, WHAT, NAMESPACE, WHERE, LOGGING)
 def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Wait for each node's driver, restart the stale plugins, and verify them."""
     _start(values, _run, controller=False)
 
 
-@main.command(short_help="Refresh stale plugins after any driver reload.")
+@main.command(
+    short_help="Refresh stale plugins after any driver reload.",
+    epilog=examples(OWN_NAME, "controller --release-namespace=gpu-operator"),
+)
 @flags(CONTROLLER, POD, WHAT, NAMESPACE, WHERE, LOGGING)
 def controller(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Restart the plugins that a driver reload left stale, and verify them, without an end."""
@@ -113,7 +132,9 @@ def _start(
     sys.exit(code)
 
 
-@main.command(short_help="Show the state of each node.")
+@main.command(
+    short_help="Show the state of each node.", epilog=examples(OWN_NAME, "status", "status -o json --exit-code")
+)
 @flags(WHAT, NAMESPACE, WHERE, LOGGING)
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default=OUTPUTS[0], show_default=True)
 @EXIT_CODE
@@ -252,14 +273,22 @@ def _report(outcome: Outcome, restarted: int, settings: Settings, affected: Affe
     if settings.log_format is LogFormat.JSON:
         facts = {"report": {**report.as_json(decision), "affectedWorkloads": workloads.as_json(affected)}}
     elif rows := report.table(decision):
-        with contextlib.suppress(OSError):
-            click.echo(rows)
+        _print(rows)
     for warning in (*decision.warnings, *workloads.summary(affected)):
         log.warning("%s", warning)
     log.log(logging.ERROR if decision.unhappy else logging.INFO, "%s", headline(decision), extra={"facts": facts})
-    for line in report.advice(decision, stack) if decision.phase is not Phase.DONE else ():
-        log.info("%s", line)
+    for advice in report.advice(decision, stack) if decision.phase is not Phase.DONE else ():
+        if settings.log_format is LogFormat.JSON:
+            log.info("%s", advice)
+        else:
+            _print("\n".join(advice.lines))
     log.info("exit code %d, plugins restarted: %d", outcome.exit_code, restarted)
+
+
+def _print(text: str) -> None:
+    """Write lines without a time, so that they can be copied. A run does not depend on its output."""
+    with contextlib.suppress(OSError):
+        click.echo(text)
 
 
 def _outcome_of(error: HookError | TerminatedError, last: Decision | None) -> Outcome:

@@ -129,6 +129,45 @@ LOGGING: Final = (
 )
 
 
+SET_BY_THE_CHART: Final = frozenset(
+    {
+        "job_name",
+        "lease_name",
+        "identity",
+        "workload_name",
+        "listen",
+        "release_namespace",
+        "status_name",
+        "termination_log",
+        "service_account_dir",
+        "log_format",
+    }
+)
+"""Options that people need only to replace the chart."""
+
+
+class Command(click.Command):
+    """A command whose help shows apart what the chart sets."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options."""
+        found = [(each, record) for each in self.get_params(ctx) if (record := each.get_help_record(ctx))]
+        for title, by_chart in (("Options", False), ("Set by the chart", True)):
+            with formatter.section(title):
+                formatter.write_dl([record for each, record in found if (each.name in SET_BY_THE_CHART) is by_chart])
+
+
+class Program(click.Group):
+    """A program with such commands."""
+
+    command_class = Command
+
+
+def examples(program: str, *lines: str) -> str:
+    """Return the end of a command's help. The first character keeps click from wrapping it."""
+    return "\n".join(["\b", "Examples:", *(f"  {program} {line}" for line in lines)])
+
+
 def flags(*groups: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], Any]:
     """Add groups of flags to a command, in this order."""
 

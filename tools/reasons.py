@@ -7,7 +7,6 @@ python -m tools.reasons --check   exit 1 if it is not what the code says
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,8 +29,6 @@ Each node in the log and in `status` has one of these reasons, and so has the en
 minor versions. The log has the same commands with the names that are in capitals here. **Look** changes nothing. **To
 fix** changes something: run it only if its condition is true.
 """
-DRAIN: Final = re.compile(r"kubectl drain NODE(?: --[a-z-]+)*")
-"""A command within a precondition."""
 CHAPTERS: Final = {
     Reason.VERIFIED: "A node is done with",
     Reason.NODE_SKIPPED: "A node is excluded",
@@ -82,7 +79,6 @@ def section(reason: Reason) -> str:
     texts = (reason.explanation.meaning, reason.explanation.precondition)
     meaning, precondition = (_in_general(text, stacks) for text in texts)
     looks = _commands(reason, stacks, "look", "**Look**")
-    precondition = DRAIN.sub(r"`\g<0>`", precondition)
     fixes = _commands(reason, stacks, "fix", f"**To fix**, {precondition}")
     return f"\n### `{reason}`\n\n{meaning}\n{looks}{fixes}"
 
@@ -95,7 +91,9 @@ def _in_general(text: str, stacks: Sequence[Stack]) -> str:
 
 def _commands(reason: Reason, stacks: Sequence[Stack], kind: str, title: str) -> str:
     """Return one block where all stacks agree, else one per stack; nothing without a command."""
-    texts = {stack.operator.title: getattr(explained(reason, stack), kind) for stack in stacks}
+    texts = {
+        stack.operator.title: getattr(explained(reason, stack), kind).replace(" && ", " &&\n  ") for stack in stacks
+    }
     if len(set(texts.values())) > 1:
         named = [f"\n{name[0].upper()}{name[1:]}:\n\n```console\n{text}\n```\n" for name, text in texts.items()]
         return f"\n{title}:\n{''.join(named)}"

@@ -52,8 +52,8 @@ def made(lab: Lab) -> dict[str, str]:
         [heading, *sorted(rows, key=lambda row: (" Refreshed " in row, row.partition("node ")[2], row))]
     )
     lab.deploy()
-    command = ("get", "events", "-n", NAMESPACE, "--field-selector", f"{OURS},reason=NothingStale")
-    found["nothing-stale"] = lab.cluster.kubectl(*command).stdout
+    idle = ("get", "events", "-n", NAMESPACE, "--field-selector", f"{OURS},reason=NothingStale")
+    found["nothing-stale"] = lab.cluster.kubectl(*idle).stdout
     found["status"] = lab.run("status", *QUICK).out
     lab.annotate("gpu-1", "driver-fault", "image-pull")
     lab.operator(chart=NEW_CHART, driver=NEWEST, **ALL_AT_ONCE)

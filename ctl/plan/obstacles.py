@@ -107,9 +107,9 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Finding]:
         yield Finding(
             Obstacle.NODES_CORDONED,
             SLOWS,
-            f"{some(cordoned)} cordoned: counted as unavailable for the whole upgrade; upgraded first, without a place",
-            f"Look: kubectl describe node {cordoned[0]} "
-            f"To fix, if new pods may run there again: kubectl uncordon {cordoned[0]}",
+            f"{some(cordoned)} cordoned: counted as unavailable for the whole upgrade; upgraded first, without a "
+            "place. Uncordon them if new pods may run there again",
+            f"kubectl uncordon {cordoned[0]}",
             cordoned,
         )
     yield from _not_upgraded(pool)

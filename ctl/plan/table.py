@@ -27,7 +27,8 @@ def table(plan: Plan) -> list[str]:
     findings = [(pool.name, finding) for pool in plan.pools for finding in pool.obstacles]
     rows = [(finding.severity, finding.obstacle, name, finding.message) for name, finding in findings]
     lines += [*aligned([COLUMNS, *rows]), ""] if rows else []
-    lines += [f"Next ({finding.obstacle}): {finding.remedy}" for _name, finding in findings if finding.remedy]
+    for _name, finding in findings:
+        lines += [f"Next ({finding.obstacle}):", f"  {finding.remedy}"] if finding.remedy else []
     lines += _conclusion(plan)
     return [escaped(line) for line in lines]
 

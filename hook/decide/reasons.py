@@ -64,6 +64,13 @@ class Explanation:
             raise ValueError(f"{self.fix}: a fix needs a precondition")
 
     @property
+    def lines(self) -> list[str]:
+        """Return the text for a terminal. Each command stands on a line of its own, so that it can be copied."""
+        look = ["  Look:", f"    {self.look}"] if self.look else []
+        fix = [f"  To fix, {self.precondition}:", f"    {self.fix}"] if self.fix else []
+        return [self.meaning, *look, *fix]
+
+    @property
     def steps(self) -> str:
         """Return the commands with their precondition, as one text."""
         look = f"Look: {self.look}" if self.look else ""
@@ -144,9 +151,9 @@ _DAEMON_SETS: Final = "kubectl get daemonsets -A"
 _DRIVER_SETS: Final = "kubectl get daemonsets -A -l {drivers} -o wide"
 _DRIVER_PODS: Final = "kubectl get pods -A -l {drivers} --field-selector spec.nodeName={node} -o wide"
 _STATUS: Final = f"kubectl {names.OWN_NAME} status --stack {{stack}}"
-_DRAINED: Final = (
-    "draining the node (kubectl drain {node} --ignore-daemonsets --delete-emptydir-data, which evicts its pods and "
-    "deletes their emptyDir data; uncordon it when its plugin is verified)"
+_DRAIN: Final = "kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"
+_DRAINABLE: Final = (
+    "if the pods of node {node} may be evicted and lose their emptyDir data (uncordon it when its plugin is verified)"
 )
 
 
@@ -207,8 +214,8 @@ class Reason(Row):
         "again.",
         Trait.BLOCKED,
         look=_DRIVER_PODS,
-        fix=_DELETE,
-        precondition=f"after {_DRAINED}",
+        fix=f"{_DRAIN} && {_DELETE}",
+        precondition=_DRAINABLE,
     )
 
     # A node's driver is not settled.
@@ -261,8 +268,8 @@ class Reason(Row):
         "The DaemonSet of this driver pod was replaced, and the {operator} does not replace the pod.",
         Trait.BLOCKED,
         look=_DRIVER_PODS,
-        fix=_DELETE,
-        precondition=f"after {_DRAINED}",
+        fix=f"{_DRAIN} && {_DELETE}",
+        precondition=_DRAINABLE,
     )
     DRIVER_OUTDATED = row(
         "DriverOutdated",
@@ -311,8 +318,8 @@ class Reason(Row):
         Trait.BLOCKED,
         Trait.FAILING,
         look="kubectl get events -A --field-selector involvedObject.kind=Node,involvedObject.name={node}",
-        fix="{failed_upgrade_command}",
-        precondition=f"after removing the cause and {_DRAINED}",
+        fix=f"{_DRAIN} && {{failed_upgrade_command}}",
+        precondition=f"after removing the cause, {_DRAINABLE}",
     )
     PREREQUISITE_NOT_READY = row(
         "PrerequisiteNotReady",

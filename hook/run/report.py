@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
 from hook.decide.end import TERMINAL
-from hook.decide.reasons import EventReason, Reason, Trait, remedy
+from hook.decide.reasons import EventReason, Reason, Trait, explained
 from hook.decide.result import NodeState, Phase, except_verified, headline, in_need
 from hook.format import aligned, as_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from hook.decide.reasons import Explanation
     from hook.decide.result import Decision, NodeStatus
     from hook.kube.events import EventRecorder, ObjectReference
     from hook.kube.informer import OutOfSync
@@ -44,6 +46,24 @@ BRIEF: Final = 400
 ADVICE: Final = 1000
 """Bytes of the advice there: a meaning, where to look, and a fix with its precondition."""
 HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What one kind of trouble means, where to look and what may fix it."""
+
+    about: str
+    """The reason, and the nodes that have it."""
+    text: Explanation
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the lines for a terminal."""
+        meaning, *steps = self.text.lines
+        return [printable(line) for line in (f"{self.about}: {meaning}", *steps)]
+
+    def __str__(self) -> str:
+        return f"{self.about}: {self.text}"
 
 
 class ProgressReporter:
@@ -180,33 +200,33 @@ def counts(decision: Decision) -> dict[str, int]:
     return {state: count for state, count in found.items() if count}
 
 
-def advice(decision: Decision, stack: Stack) -> list[str]:
-    """Return for each kind of trouble what it means, where to look and what may fix it, once each."""
+def advice(decision: Decision, stack: Stack) -> list[Advice]:
+    """Return the advice on each kind of trouble, once each."""
     of_nodes = _advice_on_nodes(decision, stack)
     general = [reason for reason in (decision.reason, decision.cause) if reason and reason not in of_nodes]
-    return [*(f"{reason}: {remedy(reason, stack)}" for reason in general), *of_nodes.values()]
+    return [*(Advice(reason, explained(reason, stack)) for reason in general), *of_nodes.values()]
 
 
 def next_step(decision: Decision, stack: Stack) -> str:
     """Return the most important advice: on the reason why the run failed, otherwise on the worst node."""
     of_nodes = _advice_on_nodes(decision, stack)
     if decision.phase is Phase.FAIL:
-        return of_nodes.get(decision.reason) or advice(decision, stack)[0]
-    return next(iter(of_nodes.values()), advice(decision, stack)[-1])
+        return str(of_nodes.get(decision.reason) or advice(decision, stack)[0])
+    return str(next(iter(of_nodes.values()), advice(decision, stack)[-1]))
 
 
-def _advice_on_nodes(decision: Decision, stack: Stack) -> dict[Reason, str]:
+def _advice_on_nodes(decision: Decision, stack: Stack) -> dict[Reason, Advice]:
     """Return the advice for each reason of the nodes that need action, the worst first."""
     return advice_on(in_need(decision), stack)
 
 
-def advice_on(statuses: Iterable[NodeStatus], stack: Stack) -> dict[Reason, str]:
+def advice_on(statuses: Iterable[NodeStatus], stack: Stack) -> dict[Reason, Advice]:
     """Return the advice for each reason, with the first node that has it."""
-    lines: dict[Reason, str] = {}
+    found: dict[Reason, Advice] = {}
     for status in statuses:
-        fix = remedy(status.reason, stack, status.node, status.subject)
-        lines.setdefault(status.reason, f"{status.reason} ({status.node}): {fix}")
-    return lines
+        text = explained(status.reason, stack, status.node, status.subject)
+        found.setdefault(status.reason, Advice(f"{status.reason} ({status.node})", text))
+    return found
 
 
 def needs_action(status: NodeStatus) -> bool:
@@ -214,10 +234,11 @@ def needs_action(status: NodeStatus) -> bool:
     return status.state in (NodeState.STALE, NodeState.FAILED) or Trait.FAILING in status.reason.traits
 
 
-def ending(decision: Decision, advised: Sequence[str]) -> list[str]:
+def ending(decision: Decision, advised: Sequence[Advice]) -> list[str]:
     """Return warnings, verdict and advice, fit for a terminal."""
     warnings = [f"WARNING {warning}" for warning in decision.warnings]
-    return [printable(line) for line in (*warnings, headline(decision), *advised)]
+    verdict = [printable(line) for line in (*warnings, headline(decision))]
+    return [*verdict, *(line for each in advised for line in each.lines)]
 
 
 def as_json(decision: Decision) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def _complete(cache: Cache) -> bool:
 # Advice.
 
 
-def advice(decision: Decision, found: Lookup, stack: Stack) -> list[str]:
+def advice(decision: Decision, found: Lookup, stack: Stack) -> list[report.Advice]:
     """Return the advice on a decision, and on what restarts the stale plugins."""
     stuck = [status for status in decision.statuses if report.needs_action(status)]
     stale = [status for status in stuck if _is_restartable(status)]
@@ -146,7 +146,7 @@ def _is_restartable(status: NodeStatus) -> bool:
     return status.state is NodeState.STALE and status.reason is not Reason.UNNAMED_PLUGIN
 
 
-def _on_stale(stale: Sequence[NodeStatus], found: Lookup, stack: Stack) -> Iterator[str]:
+def _on_stale(stale: Sequence[NodeStatus], found: Lookup, stack: Stack) -> Iterator[report.Advice]:
     """Return the advice on stale plugins: whether a controller restarts them, or what else does."""
     if not stale:
         return
@@ -171,9 +171,9 @@ def _restart_by_hand(status: NodeStatus, unsure: str, stack: Stack) -> Explanati
     )
 
 
-def _advice(stale: Sequence[NodeStatus], explanation: Explanation) -> str:
+def _advice(stale: Sequence[NodeStatus], explanation: Explanation) -> report.Advice:
     nodes = some(list(dict.fromkeys(status.node for status in stale)))
-    return f"{Reason.PLUGIN_STALE} ({nodes}): {explanation}"
+    return report.Advice(f"{Reason.PLUGIN_STALE} ({nodes})", explanation)
 
 
 # The controller.

@@ -127,9 +127,10 @@ def test_the_advice_at_the_end() -> None:
     assert [words] == json.loads(termination_message(done, 0, 0, GPU_OPERATOR))["warnings"]
     over = Decision(Phase.FAIL, Reason.UPGRADE_FAILED, "a and b", statuses=(failed("a"), failed("b")))
     for stack in STACKS.values():
-        (line,) = advice(over, stack)
-        assert ("(a)" in line, "(b)" in line) == (True, False)
-        assert stack.operator.title in line, "in the words of the stack"
+        (advised,) = advice(over, stack)
+        assert advised.about == "UpgradeFailed (a)"
+        assert stack.operator.title in advised.text.meaning, "in the words of the stack"
+        assert report.ending(over, [advised])[-1] == f"    {advised.text.fix}", "on a line of its own"
     both = (waiting(Reason.DRIVER_OUTDATED, node="z"), failed("a"))
     for phase, reason, expected in (
         (Phase.FAIL, Reason.UPGRADE_FAILED, "UpgradeFailed (a)"),
@@ -147,12 +148,12 @@ def test_the_advice_to_a_stopped_process_fits_it() -> None:
         (Reason.TERMINATED, Phase.FAIL, True),
         (Reason.CONTROLLER_STOPPED, Phase.WAIT, False),
     ):
-        (line,) = advice(Decision(phase, reason, "stopped by signal 15"), GPU_OPERATOR)
-        assert ("next run" in line) is expected, line
+        (advised,) = advice(Decision(phase, reason, "stopped by signal 15"), GPU_OPERATOR)
+        assert ("next run" in str(advised)) is expected, advised
     # Both end with these.
     for reason in (Reason.API_UNREACHABLE, Reason.UNAUTHORIZED):
-        (line,) = advice(Decision(Phase.FAIL, reason, "no answer"), GPU_OPERATOR)
-        assert "Job" not in line, line
+        (advised,) = advice(Decision(Phase.FAIL, reason, "no answer"), GPU_OPERATOR)
+        assert "Job" not in str(advised), advised
 
 
 def test_the_termination_message_holds_the_whole_advice() -> None:

@@ -111,7 +111,7 @@ def pending(*statuses: NodeStatus) -> Decision:
 
 def advice(*statuses: NodeStatus, seen: Lookup | None = None) -> str:
     """Return what one look advises."""
-    return "\n".join(status.advice(pending(*statuses), seen or Lookup(NOW), GPU_OPERATOR))
+    return "\n".join(map(str, status.advice(pending(*statuses), seen or Lookup(NOW), GPU_OPERATOR)))
 
 
 def test_what_is_advised_for_stale_plugins() -> None:

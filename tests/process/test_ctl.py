@@ -114,7 +114,7 @@ def test_wrong_flags_are_named(words: str, named: str, tmp_path: Path) -> None:
 
 
 def test_each_help_has_an_example_and_nothing_is_cut(tmp_path: Path) -> None:
-    """The list of commands shows whole sentences; each command that reads a cluster shows how to call it."""
+    """The list of commands shows whole sentences; each command shows how to call it, apart from what the chart sets."""
     commands = run(tmp_path, "--help", program=CTL).out.partition("Commands:")[2]
     assert "status   Show the state of each node.\n" in commands
     assert "..." not in commands
@@ -123,6 +123,15 @@ def test_each_help_has_an_example_and_nothing_is_cut(tmp_path: Path) -> None:
         assert f"Usage: kubectl gpu-operator-post {command} [OPTIONS]" in shown
         assert f"Examples:\n    kubectl gpu-operator-post {command}" in shown, command
         assert "-n, --namespace" in shown
+    for program, command in (("hook", "run"), ("hook", "controller"), ("hook", "status"), ("bundler", "bundle")):
+        done = subprocess.run(
+            [sys.executable, "-m", program, command, "-h"], capture_output=True, text=True, check=True
+        )
+        assert re.search(rf"Examples:\n    gpu-operator-post\S* {command}", done.stdout), command
+        listed = subprocess.run([sys.executable, "-m", program, "-h"], capture_output=True, text=True, check=True)
+        assert "..." not in listed.stdout.partition("Commands:")[2], program
+        for_people, _, by_the_chart = done.stdout.partition("Set by the chart:")
+        assert ("--termination-log" in for_people, "--kubeconfig" in by_the_chart) == (False, False), command
 
 
 def test_a_file_gets_a_table_whenever_the_fleet_changes(tmp_path: Path) -> None:

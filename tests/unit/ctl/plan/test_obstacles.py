@@ -98,7 +98,7 @@ def test_each_node_is_reported_for_what_is_wrong_with_it() -> None:
     found = fleet(5, {"maxUnavailable": "100%"}).change("node", CORDONED, "gpu-1").change("node", CORDONED, "gpu-2")
     seen = obstacles(only(failed(found, "gpu-2").change("node", SILENT, "gpu-3")))
     for obstacle, node, remedy in (
-        (Obstacle.NODES_CORDONED, "gpu-1", "if new pods may run there again: kubectl uncordon gpu-1"),
+        (Obstacle.NODES_CORDONED, "gpu-1", "kubectl uncordon gpu-1"),
         (Obstacle.UPGRADE_FAILED, "gpu-2", "label node gpu-2 nvidia.com/gpu-driver-upgrade-state=upgrade-required"),
         (Obstacle.NODES_NOT_READY, "gpu-3", "kubectl describe node gpu-3"),
     ):
