@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from hook.format import CELL_MOST, LONGEST_LINE, Bound, aligned, as_text, escaped, printable, shortened, some, timestamp
 from tests.fixtures.objects import at
 
@@ -40,7 +42,9 @@ def test_columns_are_as_wide_as_their_longest_cell() -> None:
     assert expected == aligned(rows)
 
 
-def test_a_bound_is_a_number_or_a_share() -> None:
+@pytest.mark.parametrize(
+    ("bound", "total", "expected"), [("3", 100, 3), ("25%", 100, 25), ("25%", 101, 26), ("25%", 0, 1)]
+)
+def test_a_bound_is_a_number_or_a_share(bound: str, total: int, expected: int) -> None:
     """A share is rounded up to at least one, as in a DaemonSet's maxUnavailable."""
-    for bound, total, expected in (("3", 100, 3), ("25%", 100, 25), ("25%", 101, 26), ("25%", 0, 1)):
-        assert expected == Bound(bound).of(total), (bound, total)
+    assert expected == Bound(bound).of(total)

@@ -55,20 +55,24 @@ def test_a_node_that_comes_back_as_another_one_starts_anew(settings: Settings) -
     assert ["b"] == deleted(run.look(59))
 
 
+@pytest.mark.parametrize(
+    ("waited", "started", "expected"), [(3655, 3656, "Verified"), (None, 3656, "PluginStale"), (None, 3661, "Verified")]
+)
 @BOTH
-def test_a_reboot_while_a_plugin_is_restarted_asks_for_another_proof(settings: Settings) -> None:
+def test_a_reboot_while_a_plugin_is_restarted_asks_for_another_proof(
+    waited: int | None, started: int, expected: str, settings: Settings
+) -> None:
     """The new pod came after the restart, but its containers start again with another load of the driver."""
-    for waited, started, expected in ((3655, 3656, "Verified"), (None, 3656, "PluginStale"), (None, 3661, "Verified")):
-        run = Run(stale(), settings)
-        assert ["plugin-gpu-0"] == run.restart()
-        run.found.only("plugin-pod", named(plugin_pod(waited=waited, started=3604, ready=None), "next"))
-        assert ["PluginNotReady"] == reasons(run.look(5).statuses)
-        rebooted = {"started": 3620, "unloaded": 3618, "ended_before": 3610, "restarts": 1}
-        run.found.put("driver-pod", driver_pod(ready=None, **rebooted))  # type: ignore[arg-type]
-        assert ["DriverNotReady"] == reasons(run.look(25).statuses)
-        run.found.put("driver-pod", driver_pod(ready=3660, **rebooted))  # type: ignore[arg-type]
-        run.found.only("plugin-pod", named(plugin_pod(waited=waited, started=started), "next"))
-        assert [expected] == reasons(run.look(70).statuses), (waited, started)
+    run = Run(stale(), settings)
+    assert ["plugin-gpu-0"] == run.restart()
+    run.found.only("plugin-pod", named(plugin_pod(waited=waited, started=3604, ready=None), "next"))
+    assert ["PluginNotReady"] == reasons(run.look(5).statuses)
+    rebooted = {"started": 3620, "unloaded": 3618, "ended_before": 3610, "restarts": 1}
+    run.found.put("driver-pod", driver_pod(ready=None, **rebooted))  # type: ignore[arg-type]
+    assert ["DriverNotReady"] == reasons(run.look(25).statuses)
+    run.found.put("driver-pod", driver_pod(ready=3660, **rebooted))  # type: ignore[arg-type]
+    run.found.only("plugin-pod", named(plugin_pod(waited=waited, started=started), "next"))
+    assert [expected] == reasons(run.look(70).statuses)
 
 
 def test_a_node_that_stays_cordoned_is_named_while_others_wait_for_their_turn() -> None:
@@ -301,24 +305,27 @@ def test_a_process_that_begins_in_the_middle_continues_with_the_rest(settings: S
         assert [["a"], ["a"]] == [deleted(before.act()), deleted(after.act(1))]
 
 
-def test_a_share_of_a_tiny_fleet_is_rounded_up() -> None:
-    """So a fleet of one is refreshed as well."""
-    for nodes, share, expected in (
+@pytest.mark.parametrize(
+    ("nodes", "share", "expected"),
+    [
         ("a", "1%", ["a"]),
         ("ab", "50%", ["a"]),
         ("ab", "51%", ["a", "b"]),
         ("abc", "33%", ["a"]),
         ("abc", "34%", ["a", "b"]),
-    ):
-        assert expected == deleted(Run(stale(*nodes), down(share)).look()), (nodes, share)
+    ],
+)
+def test_a_share_of_a_tiny_fleet_is_rounded_up(nodes: str, share: str, expected: list[str]) -> None:
+    """So a fleet of one is refreshed as well."""
+    assert expected == deleted(Run(stale(*nodes), down(share)).look())
 
 
+@pytest.mark.parametrize(("jump", "expected"), [(-600, []), (600, ["a"])])
 @BOTH
-def test_a_clock_that_jumps_restarts_nothing_twice(settings: Settings) -> None:
+def test_a_clock_that_jumps_restarts_nothing_twice(jump: int, expected: list[str], settings: Settings) -> None:
     """If it goes back, all grace periods become longer; if it goes forward, they end. No other pod is deleted."""
-    for jump, expected in ((-600, []), (600, ["a"])):
-        run = Run(stale("a", "b").put("plugin-pod", plugin_pod("b")), settings)
-        assert ["a"] == deleted(run.act())
-        assert expected == deleted(run.look(jump)), "it is still there"
-        run.found.put("plugin-pod", named(stale_plugin("a"), "plugin-a", uid="next", creationTimestamp=stamp(3602)))
-        assert [] == deleted(run.look(jump + 1)), "the next one"
+    run = Run(stale("a", "b").put("plugin-pod", plugin_pod("b")), settings)
+    assert ["a"] == deleted(run.act())
+    assert expected == deleted(run.look(jump)), "it is still there"
+    run.found.put("plugin-pod", named(stale_plugin("a"), "plugin-a", uid="next", creationTimestamp=stamp(3602)))
+    assert [] == deleted(run.look(jump + 1)), "the next one"

@@ -135,27 +135,34 @@ def test_a_plugin_under_another_name_fails() -> None:
     assert Reason.OPERATOR_MANAGED is both.decide()[0].reason
 
 
-def test_a_job_that_skips_forgets_nothing_and_a_controller_what_is_gone() -> None:
+@pytest.mark.parametrize(("controller", "kept"), [(True, set()), (False, {("gpu-0", "plugin-ds")})])
+def test_a_job_that_skips_forgets_nothing_and_a_controller_what_is_gone(
+    kept: set[tuple[str, str]], *, controller: bool
+) -> None:
     """A controller may skip for months while nodes come and go. A Job needs its records when they are back."""
-    for controller, kept in ((True, set()), (False, {("gpu-0", "plugin-ds")})):
-        run = Run(stale(), of(Settings(), controller=controller))
-        run.act()
-        gone = run.then(without_plugin().only("node").drop("driver-pod"))
-        assert Phase.SKIP is gone.through((1, gone.found), (3600, gone.found))[1].phase
-        assert kept == set(gone.memory.records)
+    run = Run(stale(), of(Settings(), controller=controller))
+    run.act()
+    gone = run.then(without_plugin().only("node").drop("driver-pod"))
+    assert Phase.SKIP is gone.through((1, gone.found), (3600, gone.found))[1].phase
+    assert kept == set(gone.memory.records)
 
 
-def test_a_fleet_that_vanishes_is_skipped_only_after_a_grace_period() -> None:
-    """It may come back, recreated by its deployment tool or labelled again. If it vanishes again, the time restarts."""
-    for found, reason, over in (
+@pytest.mark.parametrize(
+    ("found", "reason", "over"),
+    [
         (without_operator(cluster()), Reason.NO_POLICY, (Phase.SKIP, Reason.NO_POLICY)),
         (without_plugin(), Reason.NO_PLUGIN, (Phase.SKIP, Reason.NO_PLUGIN)),
         (unlabelled(), Reason.NODES_PENDING, (Phase.DONE, Reason.NOTHING_STALE)),
-    ):
-        gone, back = (Phase.WAIT, reason, 0), (Phase.WAIT, Reason.NODES_PENDING, 1)
-        steps = ((0, stale()), (2, found), (200, stale()), (250, found), (549, found), (550, found))
-        decisions = [(step.phase, step.reason, len(step.actions)) for step in timeline(*steps)]
-        assert [back, gone, back, gone, gone, (*over, 0)] == decisions, reason
+    ],
+)
+def test_a_fleet_that_vanishes_is_skipped_only_after_a_grace_period(
+    found: Cluster, reason: Reason, over: tuple[Phase, Reason]
+) -> None:
+    """It may come back, recreated by its deployment tool or labelled again. If it vanishes again, the time restarts."""
+    gone, back = (Phase.WAIT, reason, 0), (Phase.WAIT, Reason.NODES_PENDING, 1)
+    steps = ((0, stale()), (2, found), (200, stale()), (250, found), (549, found), (550, found))
+    decisions = [(step.phase, step.reason, len(step.actions)) for step in timeline(*steps)]
+    assert [back, gone, back, gone, gone, (*over, 0)] == decisions
 
 
 def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:
@@ -245,15 +252,18 @@ def test_done_counts_the_accepted_restarts_of_this_run() -> None:
     assert (Phase.DONE, True) == (decision.phase, "0 run on the loaded driver; 3 nodes are" in decision.message)
 
 
-def test_nothing_is_restarted_before_the_policy_shows_the_expected_release() -> None:
-    """A plugin that restarted then would be stale after the reload. Also a run of verified nodes is not done."""
-    for found, reason in (
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
         (stale(), Reason.EXPECTATION_UNMET),
         (stale().drop("policy"), Reason.POLICY_EXPECTED),
         (cluster(), Reason.EXPECTATION_UNMET),
-    ):
-        decision, _memory = found.decide(NEW_DRIVER)
-        assert (Phase.WAIT, reason, ()) == (decision.phase, decision.reason, decision.actions)
+    ],
+)
+def test_nothing_is_restarted_before_the_policy_shows_the_expected_release(found: Cluster, reason: Reason) -> None:
+    """A plugin that restarted then would be stale after the reload. Also a run of verified nodes is not done."""
+    decision, _memory = found.decide(NEW_DRIVER)
+    assert (Phase.WAIT, reason, ()) == (decision.phase, decision.reason, decision.actions)
 
 
 ROLLING, NOT_LEADING, SETTLING = Reason.OPERATOR_ROLLING_OUT, Reason.OPERATOR_NOT_LEADING, Reason.OPERATOR_SETTLING
@@ -330,7 +340,8 @@ def test_done_waits_for_a_quiet_operator() -> None:
     })  # fmt: skip
 
 
-def test_an_invisible_operator_must_be_quiet_for_a_minute() -> None:
+@pytest.mark.parametrize(("age", "expected"), [(59, SETTLING), (60, DONE)])
+def test_an_invisible_operator_must_be_quiet_for_a_minute(age: int, expected: Reason) -> None:
     """Where its Deployment, ReplicaSet or Lease is not found, only a longer time without a change is a proof."""
     hidden = {
         "no Deployment, as under OLM": cluster().drop("deployment"),
@@ -341,9 +352,8 @@ def test_an_invisible_operator_must_be_quiet_for_a_minute() -> None:
         "scaled to nothing": cluster().change("deployment", "spec: {replicas: 0}"),
         "Deployment of another namespace": cluster().change("deployment", "metadata: {namespace: x}"),
     }
-    for age, expected in ((59, SETTLING), (60, DONE)):
-        cases = {name: (found.change("revision", created(age)), expected) for name, found in hidden.items()}
-        assert {} == wrong_decisions(cases), age
+    cases = {name: (found.change("revision", created(age)), expected) for name, found in hidden.items()}
+    assert {} == wrong_decisions(cases)
 
 
 def test_no_observed_change_for_the_quiet_time_is_enough() -> None:
@@ -430,12 +440,15 @@ def test_no_warning_without_a_cause() -> None:
     assert 1 == len(pools.decide(EXPECTED)[0].warnings), "one of them names an image"
 
 
-def test_a_warning_is_no_failure() -> None:
-    """A node was cordoned before the upgrade, a plugin wants no pod: the run is done."""
-    for found in (
+@pytest.mark.parametrize(
+    "found",
+    [
         cluster("a", "b").change("node", CORDONED, "b"),
         nowhere(),
         selecting(CLIENT),
         openshift(),
-    ):
-        assert Phase.DONE is found.decide()[0].phase
+    ],
+)
+def test_a_warning_is_no_failure(found: Cluster) -> None:
+    """A node was cordoned before the upgrade, a plugin wants no pod: the run is done."""
+    assert Phase.DONE is found.decide()[0].phase

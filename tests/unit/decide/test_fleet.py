@@ -225,9 +225,9 @@ def difference(image: str, policy: policies.Policy, patch: str = "{}", stack: St
     return fleet.unrendered(read_daemonset(rendered), policy, stack)
 
 
-def test_the_whole_tag_is_compared() -> None:
-    """A DaemonSet matches only if the whole tag is one that the operator makes of the policy's version."""
-    for policy, image, expected in (
+@pytest.mark.parametrize(
+    ("policy", "image", "expected"),
+    [
         (asking(), UBUNTU, True),
         (asking(), f"{BASE}:580.126.20-rhcos4.17", True),
         (asking(), f"{BASE}:570.124.06-ubuntu22.04", False),
@@ -243,13 +243,16 @@ def test_the_whole_tag_is_compared() -> None:
         (asking(DIGEST), f"{BASE}@{OTHER_DIGEST}", False),
         (asking(""), f"registry.example.com/any@{DIGEST}", True),  # under OLM a policy names none
         (asking(image=""), "registry.example.com/any:1", True),
-    ):
-        assert expected is not bool(difference(image, policy)), (policy, image)
+    ],
+)
+def test_the_whole_tag_is_compared(policy: policies.Policy, image: str, *, expected: bool) -> None:
+    """A DaemonSet matches only if the whole tag is one that the operator makes of the policy's version."""
+    assert expected is not bool(difference(image, policy))
 
 
-def test_the_tags_of_the_network_driver_are_compared() -> None:
-    """Version, maybe the kernel, system and architecture."""
-    for version, image, expected in (
+@pytest.mark.parametrize(
+    ("version", "image", "expected"),
+    [
         (OFED, f"{DOCA}:{OFED}-ubuntu22.04-amd64", True),
         (OFED, f"{DOCA}:{OFED}-rhcos4.17-arm64", True),
         (OFED, f"{DOCA}:{OFED}-5.15.0-105-generic-ubuntu22.04-amd64", True),
@@ -257,9 +260,12 @@ def test_the_tags_of_the_network_driver_are_compared() -> None:
         (OFED, f"{DOCA}:{OFED}", False),
         ("doca3.2.0", f"{DOCA}:{OFED}-ubuntu22.04-amd64", False),
         (OFED, f"{DOCA}:doca3.4.0-26.04-0.8.6.0-0-ubuntu22.04-amd64", False),
-    ):
-        found = difference(image, network_asking(version), stack=NETWORK_OPERATOR)
-        assert expected is not bool(found), (version, image)
+    ],
+)
+def test_the_tags_of_the_network_driver_are_compared(version: str, image: str, *, expected: bool) -> None:
+    """Version, maybe the kernel, system and architecture."""
+    found = difference(image, network_asking(version), stack=NETWORK_OPERATOR)
+    assert expected is not bool(found)
 
 
 def test_generation_and_chart_label_are_compared() -> None:
@@ -391,18 +397,21 @@ def test_plugins_are_found_by_exact_name() -> None:
     assert OTHER_PLUGIN == find_plugins([], Settings()).of_kind("unknown")
 
 
-def test_namespace_and_names_confine_the_plugins() -> None:
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(Plugin(), (2, 1), id="anywhere"),
+        pytest.param(Plugin(namespace="nvidia-dra-driver-gpu"), (1, 1), id="one namespace"),
+        pytest.param(Plugin(namespace="elsewhere"), (0, 0), id="another namespace"),
+        pytest.param(Plugin(names=("mine-kubelet-plugin",)), (1, 2), id="another name"),
+    ],
+)
+def test_namespace_and_names_confine_the_plugins(given: Plugin, expected: tuple[int, int]) -> None:
     """The namespace confines what is looked at, the names what is restarted of it."""
     old = obj("plugin-daemonset", f"metadata: {{name: {OLD_NAME}, uid: old, namespace: old}}")
     views = [read_daemonset(daemonset) for daemonset in (plugin(PLUGIN), old, plugin("mine-kubelet-plugin"))]
-    for name, given, expected in (
-        ("anywhere", Plugin(), (2, 1)),
-        ("one namespace", Plugin(namespace="nvidia-dra-driver-gpu"), (1, 1)),
-        ("another namespace", Plugin(namespace="elsewhere"), (0, 0)),
-        ("another name", Plugin(names=("mine-kubelet-plugin",)), (1, 2)),
-    ):
-        found = find_plugins(views, Settings(plugin=given))
-        assert expected == (len(found.named), len(found.unnamed)), name
+    found = find_plugins(views, Settings(plugin=given))
+    assert expected == (len(found.named), len(found.unnamed))
 
 
 def test_a_driver_client_is_added_to_the_plugins() -> None:

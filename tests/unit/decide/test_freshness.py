@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+import pytest
+
 from hook.decide import freshness
 from hook.decide.freshness import Evidence, Freshness
 from hook.objects import read_pod
@@ -127,10 +131,14 @@ def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot() -> None:
     assert at(0) == freshness.ready_since(read_pod(driver_pod(started=0, ready=0)), "nvidia-driver-ctr")
 
 
-def test_any_container_may_load_a_driver_if_none_has_the_name() -> None:
+@pytest.mark.parametrize(
+    ("started", "restarts", "ready", "load"), [(R, 0, at(R), "0"), (R + 1, 0, None, "0"), (0, 1, at(R), "1")]
+)
+def test_any_container_may_load_a_driver_if_none_has_the_name(
+    started: int, restarts: int, ready: datetime | None, load: str
+) -> None:
     """Each of them must have started before the pod was ready, and each restart is another load."""
-    for started, restarts, ready, load in ((R, 0, at(R), "0"), (R + 1, 0, None, "0"), (0, 1, at(R), "1")):
-        mains = [running("vgpu-ctr", 0), running("side", started, restarts=restarts)]
-        pod = read_pod(with_status(merged(DRIVER, {"spec": {"containers": [{"name": "vgpu-ctr"}]}}), main=mains))
-        assert ready == freshness.ready_since(pod, "nvidia-driver-ctr"), started
-        assert freshness.load_of(pod, GPU_OPERATOR).endswith(f"/{load}"), restarts
+    mains = [running("vgpu-ctr", 0), running("side", started, restarts=restarts)]
+    pod = read_pod(with_status(merged(DRIVER, {"spec": {"containers": [{"name": "vgpu-ctr"}]}}), main=mains))
+    assert ready == freshness.ready_since(pod, "nvidia-driver-ctr")
+    assert freshness.load_of(pod, GPU_OPERATOR).endswith(f"/{load}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects.names import MERGED_MANAGER
@@ -39,31 +41,36 @@ def pending(pod: Object) -> Object:
     return whole
 
 
-def test_a_toleration_that_compares_numbers_lets_the_plugin_come_back() -> None:
+@pytest.mark.parametrize(("operator", "expected"), [("Gt", Reason.PLUGIN_STALE), ("Lt", Reason.TAINT_NOT_TOLERATED)])
+def test_a_toleration_that_compares_numbers_lets_the_plugin_come_back(operator: str, expected: Reason) -> None:
     """A taint with a higher level than the toleration asks for is tolerated, so the stale plugin is restarted."""
     found = stale().change("node", "spec: {taints: [{key: level, value: '950', effect: NoExecute}]}")
     template = "{tolerations: [{key: level, operator: OPERATOR, value: '900'}]}"
-    for operator, expected in (("Gt", Reason.PLUGIN_STALE), ("Lt", Reason.TAINT_NOT_TOLERATED)):
-        found.change("daemonset", f"spec: {{template: {{spec: {template.replace('OPERATOR', operator)}}}}}", PLUGIN)
-        decision, _memory = found.decide()
-        assert [expected.value] == reasons(decision.statuses), operator
-        assert (["gpu-0"] if operator == "Gt" else []) == deleted(decision), operator
+    found.change("daemonset", f"spec: {{template: {{spec: {template.replace('OPERATOR', operator)}}}}}", PLUGIN)
+    decision, _memory = found.decide()
+    assert [expected.value] == reasons(decision.statuses)
+    assert (["gpu-0"] if operator == "Gt" else []) == deleted(decision)
 
 
-def test_a_pod_that_its_node_has_no_room_for_is_reported_with_the_message_of_the_scheduler() -> None:
-    """The pod exists, so the advice is to describe it; a node without room fails after its grace period."""
-    for pod, part, reason, end in (
+@pytest.mark.parametrize(
+    ("pod", "part", "reason", "end"),
+    [
         (plugin_pod(), "plugin-pod", Reason.PLUGIN_STARTING, 300),
         (driver_pod(), "driver-pod", Reason.DRIVER_FAILING, 601),
-    ):
-        run = Run(cluster().put(part, pending(pod)))
-        first, last = run.look(), run.look(end)
-        status = first.statuses[0]
-        assert (reason, Phase.WAIT) == (status.reason, first.phase), part
-        assert FULL in status.message, part
-        assert status.subject.endswith(pod["metadata"]["name"]), part
-        assert reason.explanation.look.endswith("describe pod {name}"), part
-        assert (Phase.FAIL, reason) == (last.phase, last.reason), part
+    ],
+)
+def test_a_pod_that_its_node_has_no_room_for_is_reported_with_the_message_of_the_scheduler(
+    pod: Object, part: str, reason: Reason, end: int
+) -> None:
+    """The pod exists, so the advice is to describe it; a node without room fails after its grace period."""
+    run = Run(cluster().put(part, pending(pod)))
+    first, last = run.look(), run.look(end)
+    status = first.statuses[0]
+    assert (reason, Phase.WAIT) == (status.reason, first.phase)
+    assert FULL in status.message
+    assert status.subject.endswith(pod["metadata"]["name"])
+    assert reason.explanation.look.endswith("describe pod {name}")
+    assert (Phase.FAIL, reason) == (last.phase, last.reason)
 
 
 def test_a_node_that_wants_no_plugin_misses_none() -> None:
@@ -94,16 +101,16 @@ def test_a_share_of_the_plugins_is_of_the_nodes_that_want_one() -> None:
     assert ["n01"] == deleted(Controller(found, down("25%")).look())
 
 
-def test_one_plugin_that_failed_does_not_block_a_small_fleet() -> None:
+@pytest.mark.parametrize(("missing", "expected"), [("a", ["b"]), ("ab", [])])
+def test_one_plugin_that_failed_does_not_block_a_small_fleet(missing: str, expected: list[str]) -> None:
     """It gives its place back after its time; a second one does not."""
-    for missing, expected in (("a", ["b"]), ("ab", [])):
-        found = stale("a", "b", "c", "d")
-        for node in missing:
-            found.drop("plugin-pod", f"plugin-{node}")
-        controller = Controller(found, down("25%"))
-        assert [] == deleted(controller.look(0)), missing
-        late = controller.look(300)
-        assert (NodeState.FAILED, expected) == (late.statuses[0].state, deleted(late)), missing
+    found = stale("a", "b", "c", "d")
+    for node in missing:
+        found.drop("plugin-pod", f"plugin-{node}")
+    controller = Controller(found, down("25%"))
+    assert [] == deleted(controller.look(0))
+    late = controller.look(300)
+    assert (NodeState.FAILED, expected) == (late.statuses[0].state, deleted(late))
 
 
 def test_what_is_down_counts_for_a_process_that_remembers_no_restart() -> None:
@@ -208,20 +215,25 @@ def test_a_plugin_that_is_away_as_the_run_begins_is_waited_for_while_drivers_rel
     assert ["a"] == deleted(Run(away).then(stale("a", "b").change("driver-pod", patches.NOT_READY, "driver-b")).look(5))
 
 
-def test_a_new_pool_with_nodes_is_not_rendered_before_it_has_a_daemonset() -> None:
-    """Also if it is the one that asks for the expected version. A pool without nodes gets none."""
-    new: Object = {"metadata": {"name": "new", "uid": "new-uid"}, "spec": {"version": "590.1.2"}}
-    expecting = Settings(expect=Expect(driver_version="590.1.2"))
-    for selector, expected in (
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
         ({}, Reason.NOT_RENDERED),
         ({"pool": "new"}, Reason.NOT_RENDERED),
         ({"pool": "other"}, Reason.NOTHING_STALE),
-    ):
-        # One of its nodes is enough.
-        found = pooled(Pool("old", ("a", "b"))).change("node", {"metadata": {"labels": {"pool": "new"}}}, "b")
-        found.put("pool", obj("pool/policy", merged(new, {"spec": {"nodeSelector": selector}})))
-        for settings in (Settings(), expecting):
-            assert expected is found.decide(settings)[0].reason, selector
+    ],
+)
+def test_a_new_pool_with_nodes_is_not_rendered_before_it_has_a_daemonset(
+    selector: dict[str, str], expected: Reason
+) -> None:
+    """Also if it is the one that asks for the expected version. A pool without nodes gets none."""
+    new: Object = {"metadata": {"name": "new", "uid": "new-uid"}, "spec": {"version": "590.1.2"}}
+    expecting = Settings(expect=Expect(driver_version="590.1.2"))
+    # One of its nodes is enough.
+    found = pooled(Pool("old", ("a", "b"))).change("node", {"metadata": {"labels": {"pool": "new"}}}, "b")
+    found.put("pool", obj("pool/policy", merged(new, {"spec": {"nodeSelector": selector}})))
+    for settings in (Settings(), expecting):
+        assert expected is found.decide(settings)[0].reason
 
 
 def test_the_expected_version_is_not_demanded_of_a_pool_that_is_pinned() -> None:
@@ -255,20 +267,21 @@ def test_no_failure_ends_a_run_before_the_release_has_begun() -> None:
         assert Phase.FAIL is begun.phases(901, 1201)[1], name
 
 
-def test_a_node_that_the_operator_works_on_is_progress() -> None:
-    """It may wait for jobs for long. One that only waits for its turn may do so for good."""
-    broken = {"status": {"phase": "Pending", "conditions": [], "containerStatuses": []}}
-    for state, expected in (
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
         ("wait-for-jobs-required", Phase.WAIT),
         ("drain-required", Phase.WAIT),
         ("upgrade-required", Phase.FAIL),
         (None, Phase.FAIL),
-    ):
-        found = (
-            cluster("a", "b").change("plugin-pod", broken, "plugin-a").change("node", labelled("b", state=state), "b")
-        )
-        run = Run(found.change("driver-pod", patches.OUTDATED, "driver-b"))
-        assert [Phase.WAIT, Phase.WAIT, expected] == run.phases(0, 300, 1260), state
+    ],
+)
+def test_a_node_that_the_operator_works_on_is_progress(state: str | None, expected: Phase) -> None:
+    """It may wait for jobs for long. One that only waits for its turn may do so for good."""
+    broken = {"status": {"phase": "Pending", "conditions": [], "containerStatuses": []}}
+    found = cluster("a", "b").change("plugin-pod", broken, "plugin-a").change("node", labelled("b", state=state), "b")
+    run = Run(found.change("driver-pod", patches.OUTDATED, "driver-b"))
+    assert [Phase.WAIT, Phase.WAIT, expected] == run.phases(0, 300, 1260)
 
 
 def test_a_node_without_a_driver_that_wants_it_hides_no_failure() -> None:

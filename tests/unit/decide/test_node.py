@@ -227,17 +227,22 @@ def outdated(driver: Object | None = None) -> Cluster:
     return cluster().change("policy", patches.BY_HAND).put("driver-pod", old)
 
 
-def test_an_outdated_driver_that_no_controller_replaces_is_handled_as_the_settings_say() -> None:
-    """Its plugin matches it, so by default it is only reported."""
-    found = cluster("a", "b").change("driver-pod", patches.OUTDATED, "driver-b").change("policy", patches.BY_HAND)
-    for setting, state, phase in (
+@pytest.mark.parametrize(
+    ("setting", "state", "phase"),
+    [
         (OnManualUpgrade.REPORT, EXCLUDED, Phase.DONE),
         (OnManualUpgrade.WAIT, WAITING, Phase.WAIT),
         (OnManualUpgrade.FAIL, NodeState.FAILED, Phase.FAIL),
-    ):
-        decision, _memory = found.decide(Settings(on_manual_upgrade=setting))
-        status = decision.statuses[1]
-        assert (state, Reason.MANUAL_UPGRADE, phase) == (status.state, status.reason, decision.phase)
+    ],
+)
+def test_an_outdated_driver_that_no_controller_replaces_is_handled_as_the_settings_say(
+    setting: OnManualUpgrade, state: NodeState, phase: Phase
+) -> None:
+    """Its plugin matches it, so by default it is only reported."""
+    found = cluster("a", "b").change("driver-pod", patches.OUTDATED, "driver-b").change("policy", patches.BY_HAND)
+    decision, _memory = found.decide(Settings(on_manual_upgrade=setting))
+    status = decision.statuses[1]
+    assert (state, Reason.MANUAL_UPGRADE, phase) == (status.state, status.reason, decision.phase)
 
 
 def test_an_outdated_driver_that_crashed_in_place_leaves_a_stale_plugin() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.settings import Expect, Settings
@@ -189,16 +191,21 @@ def test_a_device_plugin_is_fresh_by_time_alone() -> None:
     assert (["Verified", "PluginStale"] * 2, ["sriov-a", "sriov-b"]) == (reasons(decision.statuses), pods(decision))
 
 
-def test_plugins_that_the_network_operator_removed_are_not_missed() -> None:
-    """Its own plugins select the wait label: they go, and come back fresh."""
-    for wait, there, gone in (
+@pytest.mark.parametrize(
+    ("wait", "there", "gone"),
+    [
         ("true", Reason.OPERANDS_PAUSED, Reason.OPERANDS_PAUSED),
         ("false", Reason.PLUGIN_STALE, Reason.PLUGIN_MISSING),
         (None, Reason.PLUGIN_STALE, Reason.NOTHING_TO_REFRESH),
-    ):
-        found = outdated(patch=labels(wait=wait))
-        assert there is found.judge().reason, wait
-        assert gone is found.drop("plugin-pod").judge().reason, wait
+    ],
+)
+def test_plugins_that_the_network_operator_removed_are_not_missed(
+    wait: str | None, there: Reason, gone: Reason
+) -> None:
+    """Its own plugins select the wait label: they go, and come back fresh."""
+    found = outdated(patch=labels(wait=wait))
+    assert there is found.judge().reason
+    assert gone is found.drop("plugin-pod").judge().reason
 
 
 def with_another(found: Cluster, patch: Object) -> Cluster:

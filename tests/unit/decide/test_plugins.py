@@ -191,9 +191,9 @@ def test_each_pool_of_a_node_counts_in_its_newest_generation() -> None:
         assert [expected] == reasons(newest.put("slice", other).decide()[0].statuses), name
 
 
-def test_a_container_that_restarted_must_run_for_a_while() -> None:
-    """One that crash-loops is ready between two crashes: the more it crashed, the longer it must run."""
-    for seconds, restarts, expected in (
+@pytest.mark.parametrize(
+    ("seconds", "restarts", "expected"),
+    [
         (0, 1, Reason.PLUGIN_NOT_READY),
         (9, 1, Reason.PLUGIN_NOT_READY),
         (10, 1, Reason.VERIFIED),
@@ -202,12 +202,15 @@ def test_a_container_that_restarted_must_run_for_a_while() -> None:
         (-5, 3, Reason.PLUGIN_NOT_READY),
         (-61, 3, Reason.VERIFIED),  # the clocks differ, so a start in the future proves nothing
         (1, 0, Reason.VERIFIED),
-    ):
-        started = (LATER - timedelta(seconds=seconds) - at(0)).total_seconds()
-        ran = [running("compute-domains", R + 6), running("gpus", started, restarts=restarts)]
-        status: Object = {"conditions": conditions(started + 1), "containerStatuses": ran}
-        found = cluster().put("plugin-pod", merged(plugin_pod(), {"status": status}))
-        assert expected is found.judge().reason, (seconds, restarts)
+    ],
+)
+def test_a_container_that_restarted_must_run_for_a_while(seconds: int, restarts: int, expected: Reason) -> None:
+    """One that crash-loops is ready between two crashes: the more it crashed, the longer it must run."""
+    started = (LATER - timedelta(seconds=seconds) - at(0)).total_seconds()
+    ran = [running("compute-domains", R + 6), running("gpus", started, restarts=restarts)]
+    status: Object = {"conditions": conditions(started + 1), "containerStatuses": ran}
+    found = cluster().put("plugin-pod", merged(plugin_pod(), {"status": status}))
+    assert expected is found.judge().reason
 
 
 def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from msgspec import structs
 
 from hook.decide.reasons import Reason
@@ -73,18 +74,18 @@ def test_a_plugin_is_restarted_once_under_one_load() -> None:
     assert (Phase.DEADLINE, ()) == (decision.phase, decision.actions)
 
 
-def test_a_verified_plugin_stays_verified_while_its_driver_container_runs() -> None:
+@pytest.mark.parametrize("settings", [Settings(), FOLLOWING])
+def test_a_verified_plugin_stays_verified_while_its_driver_container_runs(settings: Settings) -> None:
     """Times that move prove nothing: neither those of the driver nor those of the plugin."""
-    for settings in (Settings(), FOLLOWING):
-        run = controller(cluster(), settings)
-        run.look()
-        moved = driver_pod(started=3000, ready=3070)
-        for pod in (moved, driver_pod(started=0, ready=R)):
-            run.found.only("driver-pod", pod)
-            assert Phase.DONE is run.look(60).phase
-        run.found.only("plugin-pod", named(stale_plugin(), "plugin-gpu-0", uid="plugin-gpu-0-uid"))
-        assert Phase.DONE is run.look(120).phase
-        assert ["PluginStale"] == reasons(Run(run.found, settings).look(120).statuses), "another process does not know"
+    run = controller(cluster(), settings)
+    run.look()
+    moved = driver_pod(started=3000, ready=3070)
+    for pod in (moved, driver_pod(started=0, ready=R)):
+        run.found.only("driver-pod", pod)
+        assert Phase.DONE is run.look(60).phase
+    run.found.only("plugin-pod", named(stale_plugin(), "plugin-gpu-0", uid="plugin-gpu-0-uid"))
+    assert Phase.DONE is run.look(120).phase
+    assert ["PluginStale"] == reasons(Run(run.found, settings).look(120).statuses), "another process does not know"
 
 
 def test_the_history_of_a_node_or_plugin_ends_with_it() -> None:
@@ -98,23 +99,23 @@ def test_the_history_of_a_node_or_plugin_ends_with_it() -> None:
         assert ["other"] == pods(run.then(found).look())
 
 
-def test_each_restart_of_the_toolkit_is_another_run() -> None:
+@pytest.mark.parametrize("settings", [TOOLKIT, ControllerSettings(refresh_after=("toolkit",))])
+def test_each_restart_of_the_toolkit_is_another_run(settings: Settings) -> None:
     """The restart that each run needs is the first one under it, for a Job and for the controller."""
-    for settings in (TOOLKIT, ControllerSettings(refresh_after=("toolkit",))):
-        run = Run(with_toolkit(cluster()), settings)
-        run.look()
-        for count in (1, 2, 3):
-            began = 1000 * count
-            ran = [running("nvidia-container-toolkit-ctr", began, restarts=count, ended_before=began - 9)]
-            status: Object = {"status": {"containerStatuses": ran, "conditions": conditions(began + 3)}}
-            run.found.change("provider-pod", status)
-            if count == 3:
-                run.found.only("provider-pod", named(run.found.of("provider-pod")[0], "another-pod"))
-            assert 1 == len(run.restart(60 * count))
-            assert [1] == [record.tries for record in run.memory.records.values()]
-            fresh = plugin_pod(waited=began + 60, started=began + 61, ready=began + 65)
-            run.found.put("plugin-pod", named(fresh, f"next-{count}"))
-            assert ["Verified"] == reasons(run.look(60 * count).statuses)
+    run = Run(with_toolkit(cluster()), settings)
+    run.look()
+    for count in (1, 2, 3):
+        began = 1000 * count
+        ran = [running("nvidia-container-toolkit-ctr", began, restarts=count, ended_before=began - 9)]
+        status: Object = {"status": {"containerStatuses": ran, "conditions": conditions(began + 3)}}
+        run.found.change("provider-pod", status)
+        if count == 3:
+            run.found.only("provider-pod", named(run.found.of("provider-pod")[0], "another-pod"))
+        assert 1 == len(run.restart(60 * count))
+        assert [1] == [record.tries for record in run.memory.records.values()]
+        fresh = plugin_pod(waited=began + 60, started=began + 61, ready=began + 65)
+        run.found.put("plugin-pod", named(fresh, f"next-{count}"))
+        assert ["Verified"] == reasons(run.look(60 * count).statuses)
 
 
 def test_a_plugin_that_was_restarted_must_come_back() -> None:
@@ -177,20 +178,22 @@ def test_a_plugin_waits_unless_it_was_verified_and_its_driver_reloaded_since() -
     assert Phase.DONE is run.look(200).phase
 
 
-def test_a_verified_plugin_is_restarted_at_once_after_a_reload() -> None:
+@pytest.mark.parametrize(
+    ("patch", "refused", "verified"), [({}, "", "Verified"), ({}, "no", "Verified"), (patches.OUTDATED, "", MANUAL)]
+)
+def test_a_verified_plugin_is_restarted_at_once_after_a_reload(patch: Object, refused: str, verified: str) -> None:
     """The restart before it helped, or other hands did; also on an outdated driver that no controller replaces."""
-    for patch, refused, verified in (({}, "", "Verified"), ({}, "no", "Verified"), (patches.OUTDATED, "", MANUAL)):
-        run = controller(stale().change("policy", patches.BY_HAND if patch else "{}").change("driver-pod", patch))
-        run.act(0, refused)
-        run.found.only("plugin-pod", plugin_pod())
-        assert [verified] == reasons(run.act(5).statuses)
-        for number, seconds in ((1, 10), (2, 20)):
-            another_driver(run.found, number).only("plugin-pod", successor(number))
-            run.act(seconds)
-            assert [1] == [record.tries for record in run.memory.records.values()], (refused, seconds)
-            run.found.only("plugin-pod", named(plugin_pod(), f"next-{number}"))
-            assert [verified] == reasons(run.act(seconds + 5).statuses)
-        assert [(0, "gpu-0"), (10, "gpu-0"), (20, "gpu-0")] == run.restarted, refused
+    run = controller(stale().change("policy", patches.BY_HAND if patch else "{}").change("driver-pod", patch))
+    run.act(0, refused)
+    run.found.only("plugin-pod", plugin_pod())
+    assert [verified] == reasons(run.act(5).statuses)
+    for number, seconds in ((1, 10), (2, 20)):
+        another_driver(run.found, number).only("plugin-pod", successor(number))
+        run.act(seconds)
+        assert [1] == [record.tries for record in run.memory.records.values()], (refused, seconds)
+        run.found.only("plugin-pod", named(plugin_pod(), f"next-{number}"))
+        assert [verified] == reasons(run.act(seconds + 5).statuses)
+    assert [(0, "gpu-0"), (10, "gpu-0"), (20, "gpu-0")] == run.restarted
 
 
 def test_a_node_that_backs_off_does_not_delay_the_others() -> None:
@@ -247,14 +250,14 @@ def test_a_restart_that_failed_is_tried_again_after_the_others() -> None:
     assert ["c", "b", "a"] == deleted(run.look(5))
 
 
-def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other() -> None:
+@pytest.mark.parametrize("settings", [Settings(), FOLLOWING])
+def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other(settings: Settings) -> None:
     """The second one ran next to the first, so it did not replace the first one."""
-    for settings in (Settings(), FOLLOWING):
-        run = Run(stale().only("plugin-pod", ORPHAN, stale_plugin()), settings)
-        assert [["orphan"], ["plugin-gpu-0"]] == [run.restart(), run.restart()]
-        assert [1] == [record.tries for record in run.memory.records.values()]
-        run.found.put("plugin-pod", successor(1))
-        assert NodeState.VERIFIED is run.look().statuses[0].state
+    run = Run(stale().only("plugin-pod", ORPHAN, stale_plugin()), settings)
+    assert [["orphan"], ["plugin-gpu-0"]] == [run.restart(), run.restart()]
+    assert [1] == [record.tries for record in run.memory.records.values()]
+    run.found.put("plugin-pod", successor(1))
+    assert NodeState.VERIFIED is run.look().statuses[0].state
 
 
 def test_an_orphan_that_a_daemonset_adopts_is_restarted_although_it_was_refused_before() -> None:
@@ -290,12 +293,12 @@ def test_a_plugin_that_is_fresh_but_never_ready_was_never_verified() -> None:
     assert ["RestartBackedOff"] == reasons(run.look(20).statuses)
 
 
-def test_the_deletion_of_an_orphan_is_not_asked_for_twice_either() -> None:
+@pytest.mark.parametrize(("refused", "expected"), [("", []), ("not a pod of a named DaemonSet", ["gpu-0"])])
+def test_the_deletion_of_an_orphan_is_not_asked_for_twice_either(refused: str, expected: list[str]) -> None:
     """Until it is seen, or did not happen. Only if it is refused, the next try need not wait."""
-    for refused, expected in (("", []), ("not a pod of a named DaemonSet", ["gpu-0"])):
-        run = Run(cluster().only("plugin-pod", ORPHAN))
-        run.act(refused=refused)
-        assert expected == deleted(run.look(5)), refused
+    run = Run(cluster().only("plugin-pod", ORPHAN))
+    run.act(refused=refused)
+    assert expected == deleted(run.look(5))
 
 
 WAIT, FAIL, DONE = Phase.WAIT, Phase.FAIL, Phase.DONE
@@ -334,17 +337,22 @@ def test_a_condition_that_holds_for_its_grace_fails_with_its_reason() -> None:
         assert 1 == late.statuses[0].message.count(f"(waited {grace} s)"), reason
 
 
-def test_a_driver_that_is_on_its_way_has_no_grace() -> None:
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(cluster().drop("driver-pod"), id="missing"),
+        pytest.param(cluster().put("driver-pod", driver_pod(ready=None)), id="being built"),
+        pytest.param(
+            cluster().put("driver-pod", driver_pod(ready=None, ended_before=-60, restarts=2)), id="after two reboots"
+        ),
+        pytest.param(cluster().put("driver-pod", crashed(1)), id="once more"),
+        pytest.param(cluster().change("node", labelled(state="drain-required")), id="upgrade in progress"),
+        pytest.param(cluster().change("driver-pod", patches.OUTDATED), id="outdated"),
+    ],
+)
+def test_a_driver_that_is_on_its_way_has_no_grace(found: Cluster) -> None:
     """Only the deadline ends that wait: a serial upgrade takes hours."""
-    for name, found in (
-        ("missing", cluster().drop("driver-pod")),
-        ("being built", cluster().put("driver-pod", driver_pod(ready=None))),
-        ("after two reboots", cluster().put("driver-pod", driver_pod(ready=None, ended_before=-60, restarts=2))),
-        ("once more", cluster().put("driver-pod", crashed(1))),
-        ("upgrade in progress", cluster().change("node", labelled(state="drain-required"))),
-        ("outdated", cluster().change("driver-pod", patches.OUTDATED)),
-    ):
-        assert [WAIT, WAIT] == Run(found).phases(0, 1200), name
+    assert [WAIT, WAIT] == Run(found).phases(0, 1200)
 
 
 def test_a_grace_starts_again_after_an_interruption() -> None:
@@ -371,20 +379,23 @@ def test_a_grace_starts_again_after_an_interruption() -> None:
     assert ["Verified", "PluginNotReady"] == reasons(run.look(541).statuses)
 
 
-def test_the_others_are_refreshed_before_a_run_fails() -> None:
-    """One node whose driver cannot start must not leave the rest of the fleet stale."""
-    for name, found, phase in (
+@pytest.mark.parametrize(
+    ("name", "found", "phase"),
+    [
         ("verified", cluster("a", "b"), FAIL),
         ("excluded", cluster("a", "b").change("node", labelled("b", skip="true"), "b"), FAIL),
         ("builds its driver", cluster("a", "b").put("driver-pod", driver_pod("b", ready=None)), WAIT),
         ("stale", stale("a", "b"), WAIT),
         ("rotating", cluster("a", "b").drop("driver-pod", "driver-b"), WAIT),
-    ):
-        run = Run(found.put("driver-pod", failing("a")))
-        run.look()
-        decision = run.look(300)
-        assert phase is decision.phase, name
-        assert (["b"] if name == "stale" else []) == deleted(decision), name
+    ],
+)
+def test_the_others_are_refreshed_before_a_run_fails(name: str, found: Cluster, phase: Phase) -> None:
+    """One node whose driver cannot start must not leave the rest of the fleet stale."""
+    run = Run(found.put("driver-pod", failing("a")))
+    run.look()
+    decision = run.look(300)
+    assert phase is decision.phase
+    assert (["b"] if name == "stale" else []) == deleted(decision)
 
 
 def test_nodes_that_do_not_move_do_not_hide_a_failed_one() -> None:

@@ -173,21 +173,21 @@ def test_a_malformed_object_that_may_be_the_next_driver_stops_all_restarts(part:
     assert (WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
 
 
-def test_a_policy_that_cannot_be_read_is_not_gone() -> None:
+@pytest.mark.parametrize("seconds", [0, 121, 900])
+def test_a_policy_that_cannot_be_read_is_not_gone(seconds: int) -> None:
     """Its grace ends no run, even if every node is verified."""
     run = Run(cluster().only("policy", obj("policy", {"metadata": {"uid": 7}})))
-    for seconds in (0, 121, 900):
-        decision = run.look(seconds)
-        assert (WAIT, Reason.MALFORMED_OBJECT) == (decision.phase, decision.reason), seconds
+    decision = run.look(seconds)
+    assert (WAIT, Reason.MALFORMED_OBJECT) == (decision.phase, decision.reason)
 
 
-def test_a_policy_that_the_settings_expect_is_awaited_beyond_its_grace() -> None:
+@pytest.mark.parametrize(("settings", "last"), [(Settings(expect=Expect(chart_version="v26.3.4")), WAIT), (JOB, SKIP)])
+def test_a_policy_that_the_settings_expect_is_awaited_beyond_its_grace(settings: Settings, last: Phase) -> None:
     """Only a policy that was withdrawn for good ends a run while its drivers are in place."""
-    for settings, last in ((Settings(expect=Expect(chart_version="v26.3.4")), WAIT), (JOB, SKIP)):
-        run = Run(cluster(), settings)
-        assert [DONE] == run.phases(0)
-        run.found.drop("policy")
-        assert [WAIT, WAIT, last] == run.phases(10, 129, 131)
+    run = Run(cluster(), settings)
+    assert [DONE] == run.phases(0)
+    run.found.drop("policy")
+    assert [WAIT, WAIT, last] == run.phases(10, 129, 131)
 
 
 def test_a_fleet_that_loses_its_drivers_with_their_policy_is_waited_for_as_any_fleet() -> None:
@@ -272,23 +272,28 @@ def test_a_backoff_outlasts_the_labels_and_pods_of_its_node() -> None:
     assert ["RestartBackedOff", "PluginRestarting"] == reasons(run.look(20).statuses)
 
 
-def test_only_a_job_has_a_release_to_run_again() -> None:
+@pytest.mark.parametrize("settings", [JOB, FOLLOWING])
+def test_only_a_job_has_a_release_to_run_again(settings: Settings) -> None:
     """The controller evaluates a node that was lost as soon as it is back."""
-    for settings in (JOB, FOLLOWING):
-        run = Run(cluster("a", "b").change("node", not_ready_since(0), "b"), settings)
-        run.look()
-        assert (settings is JOB) is ("run the release again" in run.look(300).statuses[1].message)
+    run = Run(cluster("a", "b").change("node", not_ready_since(0), "b"), settings)
+    run.look()
+    assert (settings is JOB) is ("run the release again" in run.look(300).statuses[1].message)
 
 
-def test_one_driver_that_cannot_be_compared_makes_the_quiet_time_longer() -> None:
-    """The operator may not have rendered it, although the images of the other pools show that it works."""
-    for image, expected in (
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
         ({"version": "580.126.20"}, Reason.NOTHING_STALE),
         ({"version": None}, Reason.OPERATOR_SETTLING),
-    ):
-        found = pooled(Pool("a", ("a",)), Pool("b", ("b",))).change("pool", {"spec": image}, "b")
-        found.change("revision", {"metadata": {"creationTimestamp": stamp(3600 - 20)}})
-        assert expected is found.decide()[0].reason, image
+    ],
+)
+def test_one_driver_that_cannot_be_compared_makes_the_quiet_time_longer(
+    image: dict[str, str] | dict[str, None], expected: Reason
+) -> None:
+    """The operator may not have rendered it, although the images of the other pools show that it works."""
+    found = pooled(Pool("a", ("a",)), Pool("b", ("b",))).change("pool", {"spec": image}, "b")
+    found.change("revision", {"metadata": {"creationTimestamp": stamp(3600 - 20)}})
+    assert expected is found.decide()[0].reason
 
 
 def test_excluded_nodes_are_none_of_those_that_are_verified() -> None:
@@ -306,19 +311,24 @@ def test_a_run_whose_plugins_publish_devices_in_part_is_not_verified_by_readines
     assert (DONE, False) == (decision.phase, "no devices are published" in decision.message)
 
 
-def test_a_restarted_plugin_is_awaited_among_others_until_a_live_successor_is_ready() -> None:
-    """Its node only says that its driver reloads. The other driver client there was not restarted."""
-    run = Run(with_exporter(stale("a", "b")), structs.replace(WITH_EXPORTER, max_parallel_restarts=1)).record("a")
-    reloads = with_exporter(stale("a", "b")).change("driver-pod", patches.NOT_READY, "driver-a")
-    for successor, expected in (
+@pytest.mark.parametrize(
+    ("successor", "expected"),
+    [
         (None, []),
         (merged(plugin_pod("a"), patches.DELETING), []),
         (plugin_pod("a"), ["b"]),
-    ):
-        reloads.drop("plugin-pod", "plugin-a").put(
-            "plugin-pod", *([named(successor, "plugin-a", uid="next")] if successor else [])
-        )
-        assert expected == deleted(run.then(reloads).look()), successor
+    ],
+)
+def test_a_restarted_plugin_is_awaited_among_others_until_a_live_successor_is_ready(
+    successor: Object | None, expected: list[str]
+) -> None:
+    """Its node only says that its driver reloads. The other driver client there was not restarted."""
+    run = Run(with_exporter(stale("a", "b")), structs.replace(WITH_EXPORTER, max_parallel_restarts=1)).record("a")
+    reloads = with_exporter(stale("a", "b")).change("driver-pod", patches.NOT_READY, "driver-a")
+    reloads.drop("plugin-pod", "plugin-a").put(
+        "plugin-pod", *([named(successor, "plugin-a", uid="next")] if successor else [])
+    )
+    assert expected == deleted(run.then(reloads).look())
 
 
 def test_a_refused_restart_takes_no_place_from_the_others() -> None:

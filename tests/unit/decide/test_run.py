@@ -44,12 +44,14 @@ def without(found: Cluster, *nodes: str) -> Cluster:
 # The end of a run.
 
 
-def test_the_time_is_up_a_margin_before_the_end_of_the_job() -> None:
+@pytest.mark.parametrize(
+    ("timeout", "seconds", "phase"), [(1500, 1469, WAIT), (1500, 1470, DEADLINE), (100, 94, WAIT), (100, 95, DEADLINE)]
+)
+def test_the_time_is_up_a_margin_before_the_end_of_the_job(timeout: int, seconds: int, phase: Phase) -> None:
     """Counted from the start of the Job, so that its retries share it, with time left to report."""
-    for timeout, seconds, phase in ((1500, 1469, WAIT), (1500, 1470, DEADLINE), (100, 94, WAIT), (100, 95, DEADLINE)):
-        memory = Memory(started=LATER - timedelta(seconds=seconds))
-        decision, _memory = rotating().decide(Settings(timeout=Duration(seconds=timeout)), memory)
-        assert phase is decision.phase, (timeout, seconds)
+    memory = Memory(started=LATER - timedelta(seconds=seconds))
+    decision, _memory = rotating().decide(Settings(timeout=Duration(seconds=timeout)), memory)
+    assert phase is decision.phase
 
 
 def test_a_deadline_names_what_blocked_the_run() -> None:
@@ -66,19 +68,22 @@ def test_a_deadline_names_what_blocked_the_run() -> None:
         assert expected == (decision.phase, decision.reason, decision.cause)
 
 
-def test_what_the_deployment_tool_sees() -> None:
-    """A deadline is a success only for those who asked for a report. Every phase but Wait is final."""
-    for phase, on_deadline, expected in (
+@pytest.mark.parametrize(
+    ("phase", "on_deadline", "expected"),
+    [
         (DONE, OnDeadline.FAIL, True),
         (Phase.SKIP, OnDeadline.FAIL, True),
         (FAIL, OnDeadline.REPORT, False),
         (DEADLINE, OnDeadline.FAIL, False),
         (DEADLINE, OnDeadline.REPORT, True),
         (WAIT, OnDeadline.FAIL, False),
-    ):
-        decision = Decision(phase, Reason.NODES_PENDING, "")
-        assert expected is succeeded(decision, Settings(on_deadline=on_deadline)), phase
-        assert (phase is not WAIT) is decision.final, phase
+    ],
+)
+def test_what_the_deployment_tool_sees(phase: Phase, on_deadline: OnDeadline, *, expected: bool) -> None:
+    """A deadline is a success only for those who asked for a report. Every phase but Wait is final."""
+    decision = Decision(phase, Reason.NODES_PENDING, "")
+    assert expected is succeeded(decision, Settings(on_deadline=on_deadline))
+    assert (phase is not WAIT) is decision.final
 
 
 # Memory.
@@ -114,14 +119,14 @@ def test_the_controller_has_no_deadline() -> None:
     assert (WAIT, 1) == ((found := run.act(YEAR)).phase, len(found.actions))
 
 
-def test_a_failure_does_not_stop_the_restarts_of_the_controller() -> None:
+@pytest.mark.parametrize("controller", [True, False])
+def test_a_failure_does_not_stop_the_restarts_of_the_controller(controller: bool) -> None:
     """It reports a plugin that is not named, and restarts the driver clients that are. A Job does not."""
     found = with_exporter(cluster(), started=-400).change("daemonset", {"metadata": {"name": "my-own-plugin"}}, PLUGIN)
-    for controller in (True, False):
-        settings = structs.replace(of(FOLLOWING, controller=controller), driver_clients=(EXPORTER,))
-        decision = Controller(found, settings).look()
-        assert (FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
-        assert int(controller) == len(decision.actions)
+    settings = structs.replace(of(FOLLOWING, controller=controller), driver_clients=(EXPORTER,))
+    decision = Controller(found, settings).look()
+    assert (FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
+    assert int(controller) == len(decision.actions)
 
 
 def test_the_memory_of_the_controller_does_not_grow() -> None:
@@ -354,7 +359,8 @@ def test_a_stale_plugin_that_is_down_needs_no_budget() -> None:
     assert "max 3 and max 1 of 8 plugins down at once, 8 are: a, b, c, d, e and 3 more" in message
 
 
-def test_a_restarted_plugin_uses_budget_whatever_happens_to_its_node() -> None:
+@pytest.mark.parametrize("settings", [ONE, OURS])
+def test_a_restarted_plugin_uses_budget_whatever_happens_to_its_node(settings: Settings) -> None:
     """From the request until it is verified, also if the node's status says nothing about its plugin."""
     plugins: tuple[tuple[str, Object | None, list[str]], ...] = (
         ("gone", None, []),
@@ -364,21 +370,20 @@ def test_a_restarted_plugin_uses_budget_whatever_happens_to_its_node() -> None:
         ("back", named(plugin_pod("a"), "plugin-a", uid="next"), ["b"]),
     )
     crash: Object = {"status": driver_pod("a", started=3500, ready=3570, restarts=1, ended_before=3499)["status"]}
-    for settings in (ONE, OURS):
-        run = Run(stale("a", "b"), settings).record("a")
-        for part, what, patch in (
-            ("node", "a", {}),
-            ("node", "a", not_ready_since(3590)),
-            ("node", "a", labelled("a", state="upgrade-required")),
-            ("node", "a", labelled("a", state="upgrade-failed")),
-            ("node", "a", labelled("a", present=None)),
-            ("driver-pod", "driver-a", patches.NOT_READY),
-            ("driver-pod", "driver-a", crash),
-        ):
-            for name, pod, expected in plugins[: 2 if patch is crash else 5]:
-                found = stale("a", "b").change(part, patch, what).drop("plugin-pod", "plugin-a")
-                found.put("plugin-pod", *([pod] if pod else []))
-                assert expected == deleted(run.then(found).look()), (name, patch)
+    run = Run(stale("a", "b"), settings).record("a")
+    for part, what, patch in (
+        ("node", "a", {}),
+        ("node", "a", not_ready_since(3590)),
+        ("node", "a", labelled("a", state="upgrade-required")),
+        ("node", "a", labelled("a", state="upgrade-failed")),
+        ("node", "a", labelled("a", present=None)),
+        ("driver-pod", "driver-a", patches.NOT_READY),
+        ("driver-pod", "driver-a", crash),
+    ):
+        for name, pod, expected in plugins[: 2 if patch is crash else 5]:
+            found = stale("a", "b").change(part, patch, what).drop("plugin-pod", "plugin-a")
+            found.put("plugin-pod", *([pod] if pod else []))
+            assert expected == deleted(run.then(found).look()), (name, patch)
 
 
 def test_a_restarted_plugin_that_waits_for_its_next_restart_uses_budget() -> None:

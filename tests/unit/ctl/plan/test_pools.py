@@ -67,14 +67,14 @@ def test_a_node_without_a_driver_pod_belongs_where_its_label_says() -> None:
     assert (None, True) == (stray.turns, Obstacle.AUTO_UPGRADE_OFF in obstacles(stray)), "it never gets a turn"
 
 
-def test_a_pool_of_which_every_node_is_excluded_is_done_at_once() -> None:
+@pytest.mark.parametrize("upgrade", [LIMITS, {"autoUpgrade": False}])
+def test_a_pool_of_which_every_node_is_excluded_is_done_at_once(upgrade: Object | dict[str, bool]) -> None:
     """It has no turns, no figures to be unsure of, and waits for no manual upgrade."""
-    for upgrade in (LIMITS, {"autoUpgrade": False}):
-        found = own(pooled(A, B), "a", upgrade).change("node", labelled("gpu-a", skip="true"), "gpu-a")
-        made = planned(own(found, "b", LIMITS))
-        empty = made.pools[0]
-        assert ((), 0, [Obstacle.NODES_LEFT_ALONE]) == (empty.nodes, empty.turns, list(obstacles(empty))), upgrade
-        assert made.window is not None, upgrade
+    found = own(pooled(A, B), "a", upgrade).change("node", labelled("gpu-a", skip="true"), "gpu-a")
+    made = planned(own(found, "b", LIMITS))
+    empty = made.pools[0]
+    assert ((), 0, [Obstacle.NODES_LEFT_ALONE]) == (empty.nodes, empty.turns, list(obstacles(empty)))
+    assert made.window is not None
 
 
 def test_nodes_that_will_not_reload_are_named() -> None:
