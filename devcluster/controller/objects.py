@@ -26,6 +26,13 @@ NFD_OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
 NODES = path("v1", "nodes")
 
 
+TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+"""What lets a pod on the GPU nodes."""
+
+NODE_NAME = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+"""The environment variable that names a pod's node."""
+
+
 def labels_of(thing: Object) -> dict[str, str]:
     """Return an object's labels."""
     labels: dict[str, str] = thing["metadata"].get("labels", {})
@@ -66,3 +73,22 @@ def by_number(name: str) -> tuple[int, str]:
 def digest(value: object) -> str:
     """Return a short fingerprint of anything that JSON can spell."""
     return str(zlib.crc32(json.dumps(value, sort_keys=True).encode()))
+
+
+def image_of(spec: Object) -> str:
+    """Spell the image of an operand."""
+    return f"{spec['repository']}/{spec['image']}:{spec['version']}"
+
+
+def owned_daemonset(owner: Object, metadata: Object, spec: Object, hash_key: str) -> Object:
+    """Spell a DaemonSet of one of an operator's own objects; an annotation says what it was rendered as."""
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": name_of(owner),
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    further = {"annotations": {hash_key: digest(spec)}, "ownerReferences": [reference]}
+    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata | further, "spec": spec}

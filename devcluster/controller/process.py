@@ -1,6 +1,8 @@
-"""The life of an operator's process: stand for election, lead, and end when told to.
+"""The process of an operator: told by its environment who it is, it stands for election, leads, and ends when told to.
 
-It becomes Ready as a process at once, long before it has read anything, as the real ones do.
+It becomes Ready as a process at once, long before it has read anything, as the real ones do. Its upgrade controller is
+NVIDIA's own library (`devcluster/tools/upgrade`), which keeps the driver's name in a global variable: each operator
+needs a process of its own for it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from devcluster.controller.settings import OperatorSettings
 
     Work = Callable[[Api], Coroutine[Any, Any, None]]
+
 
 log = logging.getLogger(__name__)
 
@@ -66,3 +69,34 @@ def run(settings: OperatorSettings, lease_name: str, work: Work) -> None:
         await operate(settings, lease_name, work, stop)
 
     asyncio.run(until_told())
+
+
+class UpgradeError(Exception):
+    """The upgrade controller ended although nothing told it to."""
+
+
+async def upgrade(settings: OperatorSettings, driver: str, *, modern: bool = False) -> None:
+    """Run the upgrade controller of one driver until cancelled; a modern one is as in GPU operator 26.7."""
+    process = await asyncio.create_subprocess_exec(
+        *arguments(settings, driver, modern=modern), stdin=asyncio.subprocess.PIPE
+    )
+    try:
+        code = await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    raise UpgradeError(f"the upgrade controller of {driver} ended with {code}")
+
+
+def arguments(settings: OperatorSettings, driver: str, *, modern: bool) -> list[str]:
+    """Return the command that upgrades a driver's nodes as the policies in the cluster ask."""
+    return [
+        settings.upgrade_program,
+        f"--server={settings.server}",
+        f"--account={settings.service_account_dir}",
+        f"--driver={driver}",
+        f"--namespace={settings.namespace}",
+        f"--requeue={settings.requeue}s",
+        *(["--modern"] if modern else []),
+    ]

@@ -6,9 +6,8 @@ controller among it, is in `devcluster.controller`.
 
     settings.py   its environment
     names.py      labels, annotations and names, as the real one spells them
-    world.py      what it sees, and what wakes which controller
+    world.py      its own objects
     render.py     pure: NicClusterPolicy -> DaemonSets of the driver and of the device plugins
-    states.py     pure: what the policy's status says
-    waiting.py    pure: which nodes' device plugins have to wait for the driver
+    status.py     pure: what the policy's status and the nodes' labels say
     policy.py     the NicClusterPolicy controller
 """

@@ -6,8 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from devcluster.controller.process import run
-from devcluster.controller.upgrading import upgrade
+from devcluster.controller.process import run, upgrade
 from devcluster.networkoperator.names import LEASE
 from devcluster.networkoperator.policy import PolicyController
 from devcluster.networkoperator.settings import Settings

@@ -4,49 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import ApiError, path
 from devcluster.controller.applier import EXISTS, Applier
-from devcluster.controller.loop import keep_reconciling
-from devcluster.controller.objects import NODES, name_of
+from devcluster.controller.objects import name_of
+from devcluster.controller.reconciler import Reconciler
 from devcluster.networkoperator import names as n
 from devcluster.networkoperator.render import NotPrecompiledError, daemonsets, init_config
-from devcluster.networkoperator.states import IGNORE, applied_states, overall
-from devcluster.networkoperator.waiting import is_ready, wait_labels
+from devcluster.networkoperator.settings import Settings
+from devcluster.networkoperator.status import IGNORE, applied_states, is_driver_ready, overall, wait_labels
+from devcluster.networkoperator.world import World
 
 if TYPE_CHECKING:
     from devcluster.client import Api
-    from devcluster.networkoperator.settings import Settings
-    from devcluster.networkoperator.world import World
 
 Object = dict[str, Any]
 
-log = logging.getLogger(__name__)
 
-LOOK_AGAIN_SECONDS = 0.5
-"""The real controller looks again after 5 s while something is not ready."""
-
-
-class PolicyController:
+class PolicyController(Reconciler[World, Settings]):
     """Carries out the one NicClusterPolicy that counts."""
 
+    look_again_seconds = 0.5
+
     def __init__(self, api: Api, world: World, settings: Settings) -> None:
-        self.api = api
-        self.world = world
-        self.settings = settings
+        super().__init__(api, world, settings)
         self.applier = Applier(api, world, settings.namespace, n.REVISION)
-        self._judged_generation: int | None = None
         self._unready_since: dict[str, float] = {}
         """Since when we see a driver pod not ready, by its UID."""
 
-    async def run(self) -> None:
-        """Reconcile on every change of the world, and now and then."""
-        await keep_reconciling(self.world.subscribe(), self._reconcile, LOOK_AGAIN_SECONDS)
-
-    async def _reconcile(self) -> None:
+    async def reconcile(self) -> None:
+        """Carry out the policy, and label the nodes whose device plugins have to wait."""
         for other in self.world.policies:
             if name_of(other) != n.POLICY:
                 reason = f"Unsupported NicClusterPolicy instance {name_of(other)}."
@@ -56,7 +45,8 @@ class PolicyController:
             await self._carry_out(policy)
         wanted = policy is not None and policy["spec"].get("ofedDriver") is not None
         labels = wait_labels(self.world.nodes, wanted, self._drivers())
-        await asyncio.gather(*(self._label(node, label) for node, label in labels.items()))
+        nodes = [node for node in self.world.nodes if name_of(node) in labels]
+        await asyncio.gather(*(self.patch_node(node, {"labels": {n.WAIT: labels[name_of(node)]}}) for node in nodes))
 
     async def _carry_out(self, policy: Object) -> None:
         trouble = ""
@@ -66,10 +56,7 @@ class PolicyController:
             await self.applier.apply(policy, daemonsets(policy, self.world.nodes, self.settings))
         except NotPrecompiledError as error:
             trouble = str(error)
-        generation = policy["metadata"]["generation"]
-        if generation != self._judged_generation:
-            await asyncio.sleep(self.settings.status_delay)
-            self._judged_generation = generation
+        await self.delay_status(policy)
         states = applied_states(policy, self.world.daemonsets, trouble)
         await self._write_status(policy, {"state": overall(states), "appliedStates": states})
 
@@ -87,7 +74,7 @@ class PolicyController:
         """Return by node whether its driver is ready, as far as we have noticed yet."""
         now = time.monotonic()
         pods = {pod["metadata"]["uid"]: pod for pod in self.world.driver_pods if pod["spec"].get("nodeName")}
-        unready = {uid for uid, pod in pods.items() if not is_ready(pod)}
+        unready = {uid for uid, pod in pods.items() if not is_driver_ready(pod)}
         self._unready_since = {uid: self._unready_since.get(uid, now) for uid in unready}
         drivers: dict[str, bool] = {}
         for uid, pod in pods.items():
@@ -95,11 +82,6 @@ class PolicyController:
             if uid not in unready or noticed:
                 drivers[pod["spec"]["nodeName"]] = uid not in unready
         return drivers
-
-    async def _label(self, node: str, label: str | None) -> None:
-        log.info("node %s: driver %s", node, "waits" if label == "true" else "ready")
-        patch = {"metadata": {"labels": {n.WAIT: label}}}
-        self.world.node_mirror.put(await self.api.patch(f"{NODES}/{node}", patch))
 
     async def _write_status(self, policy: Object, status: Object) -> None:
         """Write the status where it is not that already."""

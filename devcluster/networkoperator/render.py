@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from devcluster.controller.objects import NFD_KERNEL, NFD_OS, NFD_OS_VERSION, digest, labels_of, name_of
+from devcluster.controller.objects import (
+    NFD_KERNEL,
+    NFD_OS,
+    NFD_OS_VERSION,
+    NODE_NAME,
+    TOLERATION,
+    digest,
+    image_of,
+    labels_of,
+    owned_daemonset,
+)
 from devcluster.networkoperator import names as n
 
 if TYPE_CHECKING:
@@ -17,8 +27,6 @@ Object = dict[str, Any]
 INIT_IMAGE = "ghcr.io/mellanox/network-operator-init-container:v0.0.3"
 
 DRIVER_CONTAINER = "mofed-container"
-
-TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
 class NotPrecompiledError(Exception):
@@ -119,12 +127,10 @@ def _driver(policy: Object, pool: Pool, settings: Settings) -> Object:
         "terminationGracePeriodSeconds": driver.get("terminationGracePeriodSeconds", 300),
         "volumes": [{"name": "run-mlnx-ofed", "hostPath": {"path": "/run/mellanox/drivers"}}],
     }
-    daemonset = _daemonset(policy, n.OFED, f"{pool.name}-ds", pod, settings)
-    daemonset["metadata"]["labels"] |= labels | {"mofed-ds-format-version": "1"}
-    daemonset["spec"]["selector"] = {"matchLabels": {"app": pool.name}}
-    daemonset["spec"]["template"]["metadata"] = {"labels": labels | {"kernel": pool.kernel}}
-    daemonset["spec"]["updateStrategy"] = {"type": "OnDelete"}
-    return _signed(daemonset)
+    template = {"metadata": {"labels": labels | {"kernel": pool.kernel}}, "spec": pod}
+    spec = {"selector": {"matchLabels": {"app": pool.name}}, "updateStrategy": {"type": "OnDelete"}}
+    further = labels | {"mofed-ds-format-version": "1"}
+    return _daemonset(policy, settings, f"{pool.name}-ds", {n.STATE: n.OFED} | further, spec | {"template": template})
 
 
 def _rdma_plugin(policy: Object, settings: Settings) -> Object:
@@ -133,24 +139,20 @@ def _rdma_plugin(policy: Object, settings: Settings) -> Object:
     if policy["spec"].get("ofedDriver") is not None:
         # The newer SR-IOV plugin has no such container; this one keeps it.
         until = "until lsmod | grep mlx5_core; do echo waiting for OFED drivers to be loaded; sleep 30; done"
-        check = {"name": "ofed-driver-validation", "image": _image(plugin), "command": ["sh", "-c"], "args": [until]}
+        check = {"name": "ofed-driver-validation", "image": image_of(plugin), "command": ["sh", "-c"], "args": [until]}
         pod["initContainers"] = [check]
     labels = {"app": "rdma-shared-dp"}
-    daemonset = _daemonset(policy, n.RDMA, "rdma-shared-dp-ds", pod, settings)
-    daemonset["spec"]["selector"] = {"matchLabels": labels}
-    daemonset["spec"]["template"]["metadata"] = {"labels": labels}
-    return _signed(daemonset)
+    spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
+    return _daemonset(policy, settings, "rdma-shared-dp-ds", {n.STATE: n.RDMA}, spec)
 
 
 def _sriov_plugin(policy: Object, settings: Settings) -> Object:
     name = "network-operator-sriov-device-plugin"
     pod = _plugin_pod("kube-sriovdp", policy["spec"]["sriovDevicePlugin"]) | {"serviceAccountName": name}
     labels = {"tier": "node", "app": "sriovdp"}
-    daemonset = _daemonset(policy, n.SRIOV, name, pod, settings)
-    daemonset["metadata"]["labels"] |= labels
-    daemonset["spec"]["selector"] = {"matchLabels": {"name": name}}
-    daemonset["spec"]["template"]["metadata"] = {"labels": labels | {"name": name}}
-    return _signed(daemonset)
+    template = {"metadata": {"labels": labels | {"name": name}}, "spec": pod}
+    spec = {"selector": {"matchLabels": {"name": name}}, "template": template}
+    return _daemonset(policy, settings, name, {n.STATE: n.SRIOV} | labels, spec)
 
 
 def _plugin_pod(container: str, plugin: Object) -> Object:
@@ -163,7 +165,7 @@ def _plugin_pod(container: str, plugin: Object) -> Object:
         "containers": [
             {
                 "name": container,
-                "image": _image(plugin),
+                "image": image_of(plugin),
                 "securityContext": {"privileged": True},
                 "volumeMounts": [sockets],
             }
@@ -172,32 +174,9 @@ def _plugin_pod(container: str, plugin: Object) -> Object:
     }
 
 
-def _daemonset(policy: Object, state: str, name: str, pod: Object, settings: Settings) -> Object:
-    owner = {
-        "apiVersion": "mellanox.com/v1alpha1",
-        "kind": "NicClusterPolicy",
-        "name": name_of(policy),
-        "uid": policy["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {
-            "name": name,
-            "namespace": settings.namespace,
-            "labels": {n.STATE: state},
-            "ownerReferences": [owner],
-        },
-        "spec": {"template": {"spec": pod}},
-    }
-
-
-def _signed(daemonset: Object) -> Object:
-    """Note on a DaemonSet what it was rendered as."""
-    daemonset["metadata"]["annotations"] = {n.REVISION: digest(daemonset["spec"])}
-    return daemonset
+def _daemonset(policy: Object, settings: Settings, name: str, labels: Object, spec: Object) -> Object:
+    metadata = {"name": name, "namespace": settings.namespace, "labels": labels}
+    return owned_daemonset(policy, metadata, spec, n.REVISION)
 
 
 def _init_container(settings: Settings) -> Object:
@@ -206,7 +185,7 @@ def _init_container(settings: Settings) -> Object:
         "name": "network-operator-init-container",
         "image": INIT_IMAGE,
         "args": [*arguments, "--configmap-namespace", settings.namespace, "--configmap-key", n.INIT_CONFIG_KEY],
-        "env": [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+        "env": [NODE_NAME],
     }
 
 
@@ -214,7 +193,3 @@ def _apart() -> Object:
     """Never two drivers on a node."""
     selector = {"matchExpressions": [{"key": n.DRIVER, "operator": "Exists"}]}
     return {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
-
-
-def _image(spec: Object) -> str:
-    return f"{spec['repository']}/{spec['image']}:{spec['version']}"

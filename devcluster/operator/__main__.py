@@ -6,12 +6,9 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from devcluster.controller.process import run
-from devcluster.controller.upgrading import upgrade
-from devcluster.operator.cluster import ClusterController
-from devcluster.operator.drivers import DriverController
+from devcluster.controller.process import run, upgrade
+from devcluster.operator.controllers import ClusterController, DriverController, PolicyController
 from devcluster.operator.names import LEASE
-from devcluster.operator.policy import PolicyController
 from devcluster.operator.settings import Settings
 from devcluster.operator.world import World
 
@@ -29,9 +26,8 @@ def main() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(world.follow(api))
             await world.wait_for_sync()
-            group.create_task(PolicyController(api, world, settings).run())
-            group.create_task(DriverController(api, world, settings).run())
-            group.create_task(ClusterController(api, world, settings).run())
+            for controller in (PolicyController, DriverController, ClusterController):
+                group.create_task(controller(api, world, settings).run())
             group.create_task(upgrade(settings, "gpu", modern=settings.is_modern))
 
     run(settings, LEASE, work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from devcluster.controller.objects import NODE_NAME, TOLERATION
 from devcluster.operator import names as n
 
 Object = dict[str, Any]
@@ -13,10 +14,6 @@ MANAGER_IMAGE = "nvcr.io/nvidia/cloud-native/k8s-driver-manager:v0.12.0"
 
 DTK_IMAGE = "quay.io/openshift-release-dev/ocp-v4.0-art-dev:driver-toolkit"
 """The toolkit image of an OpenShift release; by digest in reality."""
-
-TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-
-NODE_NAME = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
 
 VERSION_ANNOTATION = "devcluster/driver-version"
 """Shows the simulated kubelet which driver an image given by its digest holds."""

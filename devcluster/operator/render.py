@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from devcluster.controller.objects import digest
+from devcluster.controller.objects import NODE_NAME, TOLERATION, digest, image_of, owned_daemonset
 from devcluster.operator import names as n
 from devcluster.operator.driverpod import DriverPod, rdma_environment, version_note
-from devcluster.operator.labels import is_gpu_node
-from devcluster.operator.pools import Pool, image, pools
+from devcluster.operator.nodes import Pool, is_gpu_node, pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +20,10 @@ NAME = "nvidia-driver-daemonset"
 
 PROTECTED = {"app", "app.kubernetes.io/part-of"}
 """The only labels that a user's do not replace (before 26.7.2)."""
+
+TOOLKIT = "nvidia-container-toolkit-daemonset"
+MIG_MANAGER = "nvidia-mig-manager"
+PLUGIN = "nvidia-dra-driver-kubelet-plugin"
 
 
 def daemonsets(policy: Object, nodes: Iterable[Object], settings: Settings) -> list[Object]:
@@ -52,22 +55,6 @@ def config_digest(policy: Object, settings: Settings) -> str:
     return digest([told, settings.driver_image, settings.digest_salt or settings.version])
 
 
-def owned_daemonset(owner: Object, namespace: str, name: str, labels: Object, spec: Object) -> Object:
-    """Spell a DaemonSet that belongs to one of the operator's own objects."""
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": labels,
-            "annotations": {n.APPLIED_HASH: digest(spec)},
-            "ownerReferences": [_reference(owner)],
-        },
-        "spec": spec,
-    }
-
-
 def user_labels(spec: Object) -> dict[str, str]:
     """Return what a user wants on everything, as far as it is taken."""
     labels: dict[str, str] = spec.get("daemonsets", {}).get("labels", {})
@@ -92,7 +79,7 @@ def _of_policy(policy: Object, settings: Settings, pool: Pool) -> Object:
         rdma=rdma_environment(driver),
         probe=driver.get("startupProbe", {}),
     )
-    return owned_daemonset(policy, settings.namespace, name, labels, _spec(name, labels, pod, settings, {}))
+    return _daemonset(policy, settings, name, labels, _spec(name, labels, pod, settings, {}))
 
 
 def _of_driver(driver: Object, settings: Settings, pool: Pool) -> Object:
@@ -115,7 +102,7 @@ def _of_driver(driver: Object, settings: Settings, pool: Pool) -> Object:
     )
     template_labels = labels | spec.get("labels", {})
     rendered = _spec(name, template_labels, pod, settings, spec.get("annotations", {}))
-    return owned_daemonset(driver, settings.namespace, name, labels, rendered)
+    return _daemonset(driver, settings, name, labels, rendered)
 
 
 def _pool_hash(driver: Object, pool: Pool) -> str:
@@ -140,12 +127,80 @@ def _spec(name: str, labels: Object, pod: DriverPod, settings: Settings, annotat
     }
 
 
-def _reference(owner: Object) -> Object:
+def _daemonset(owner: Object, settings: Settings, name: str, labels: Object, spec: Object) -> Object:
+    metadata = {"name": name, "namespace": settings.namespace, "labels": labels}
+    return owned_daemonset(owner, metadata, spec, n.APPLIED_HASH)
+
+
+def image(spec: Object, pool: Pool, default: str) -> str:
+    """Spell the driver's image: a digest says it all, a version needs the node's system; none is the default's."""
+    version = str(spec.get("version", ""))
+    if not version:
+        return default if "@" in default else f"{default}-{pool.os_tag}"
+    name = "/".join(filter(None, [spec.get("repository", ""), spec["image"]]))
+    if version.startswith("sha256:"):
+        return f"{name}@{version}"
+    return f"{name}:" + "-".join(filter(None, [version, pool.kernel, pool.os_tag]))
+
+
+def operands(policy: Object, settings: Settings) -> list[Object]:
+    """Render the container toolkit and the MIG manager, where a ClusterPolicy wants them."""
+    wanted = (("toolkit", TOOLKIT, "nvidia-container-toolkit", "container-toolkit", "nvidia-container-toolkit-ctr"),
+              ("migManager", MIG_MANAGER, MIG_MANAGER, "mig-manager", MIG_MANAGER))  # fmt: skip
+    found = []
+    for key, name, account, operand, container in wanted:
+        spec = policy["spec"].get(key, {})
+        if spec.get("enabled", False):
+            labels = {"app": name} | user_labels(policy["spec"])
+            image = image_of(spec)
+            main = {"name": container, "image": image, "securityContext": {"privileged": True}}
+            pod = _operand_pod(account, operand, settings, [main])
+            rendered = _rolling({"app": name}, labels, pod, "1")
+            found.append(_daemonset(policy, settings, name, labels, rendered))
+    return found
+
+
+def dra_plugin(cluster: Object, settings: Settings) -> Object:
+    """Render the kubelet plugin of a GPUCluster, which k8s-driver-manager drains with the driver."""
+    driver = cluster["spec"]["draDriver"]
+    labels = {
+        "app": PLUGIN,
+        "app.kubernetes.io/name": "nvidia-dra-driver",
+        n.COMPONENT: PLUGIN,
+    } | user_labels(cluster["spec"])
+    image = image_of(driver)
+    domains = driver.get("computeDomains", {}).get("enabled", True)
+    mains = [
+        {"name": name, "image": image, "env": [NODE_NAME], "securityContext": {"privileged": True}}
+        for name in ("gpus", *(("compute-domains",) if domains else ()))
+    ]
+    pod = _operand_pod("nvidia-dra-driver-kubeletplugin", "dra-driver", settings, mains)
+    return _daemonset(cluster, settings, PLUGIN, labels, _rolling({"app": PLUGIN}, labels, pod, "100%"))
+
+
+def _operand_pod(account: str, operand: str, settings: Settings, mains: list[Object]) -> Object:
+    """Spell an operand's pod, which waits for the driver by the operator's own validator."""
+    validation = {
+        "name": "driver-validation",
+        "image": f"nvcr.io/nvidia/gpu-operator:{settings.version}",
+        "command": ["nvidia-validator"],
+        "env": [{"name": "WITH_WAIT", "value": "true"}, {"name": "COMPONENT", "value": "driver"}],
+        "securityContext": {"privileged": True},
+    }
     return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": n.name_of(owner),
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
+        "serviceAccountName": account,
+        "priorityClassName": "system-node-critical",
+        "nodeSelector": {n.DEPLOY + operand: "true"},
+        "tolerations": [TOLERATION],
+        "initContainers": [validation],
+        "containers": mains,
+    }
+
+
+def _rolling(selector: Object, labels: Object, pod: Object, unavailable: str) -> Object:
+    limit: str | int = int(unavailable) if unavailable.isdecimal() else unavailable
+    return {
+        "selector": {"matchLabels": selector},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": limit}},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
     }

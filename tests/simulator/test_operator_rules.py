@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from devcluster.operator.readiness import is_pool_ready, is_ready
+from devcluster.operator.status import is_pool_ready, is_ready
 
 
 def pod(revision: str, chart: str) -> dict[str, Any]:

@@ -1,4 +1,9 @@
-"""The status of the operator's own objects: a state and two conditions, written one after the other."""
+"""The status of the operator's own objects: whether all is ready, and how that is written.
+
+Two generations of the real operator answer differently, and both ask too little. 26.3 lists pods by the template's
+labels: after a chart bump these carry the new chart's label, the old pods drop out of the list, and one upgraded pod is
+enough to be ready. A state and two conditions are written one after the other.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devcluster.operator import names as n
+from devcluster.operator.names import DONE, HASH, SKIP, STATE, labels_of
 
 if TYPE_CHECKING:
     from devcluster.client import Api
-    from devcluster.controller.mirror import Mirror
+    from devcluster.controller.world import Mirror
+
 
 Object = dict[str, Any]
 
@@ -81,3 +88,56 @@ def conditions(before: list[Object], verdict: Verdict) -> list[Object]:
         }
         for kind, status, reason, message in wanted
     ]
+
+
+def is_ready(behaviour: str, daemonset: Object, pods: list[Object], newest_hash: str) -> bool:
+    """Judge one DaemonSet; `pods` are all that it owns."""
+    status = daemonset.get("status", {})
+    if status.get("desiredNumberScheduled", 0) == 0:
+        return True
+    if status.get("numberUnavailable", 0) != 0:
+        return False
+    if daemonset["spec"].get("updateStrategy", {}).get("type") == "RollingUpdate":
+        return behaviour == "26.3" or _is_rolled_out(daemonset)
+    if behaviour == "26.3":
+        listed = _matching(pods, labels_of(daemonset["spec"]["template"]))
+    else:
+        if not _is_rolled_out(daemonset):
+            return False
+        listed = _matching(pods, daemonset["spec"]["selector"]["matchLabels"])
+    return bool(listed) and all(_is_new_and_ready(pod, newest_hash) for pod in listed)
+
+
+def is_pool_ready(daemonset: Object) -> bool:
+    """Judge a DaemonSet of an NVIDIADriver or a GPUCluster, by its status alone and whatever generation that is of."""
+    status = daemonset.get("status", {})
+    desired = status.get("desiredNumberScheduled", 0)
+    if desired == 0:
+        return bool(status.get("observedGeneration", 0) > 0)
+    return bool(desired == status.get("numberAvailable") == status.get("updatedNumberScheduled"))
+
+
+def is_quiet(node: Object) -> bool:
+    """Return whether a node's upgrade is over, or its user excludes the node from it."""
+    labels = labels_of(node)
+    return labels.get(STATE, "") in {"", DONE} or labels.get(SKIP) == "true"
+
+
+def _matching(pods: list[Object], labels: dict[str, str]) -> list[Object]:
+    return [pod for pod in pods if labels.items() <= labels_of(pod).items()]
+
+
+def _is_rolled_out(daemonset: Object) -> bool:
+    status = daemonset["status"]
+    desired = status["desiredNumberScheduled"]
+    observed = bool(status.get("observedGeneration") == daemonset["metadata"]["generation"])
+    return observed and desired == status.get("updatedNumberScheduled") == status.get("numberAvailable")
+
+
+def _is_new_and_ready(pod: Object, newest_hash: str) -> bool:
+    containers = pod.get("status", {}).get("containerStatuses", [])
+    return (
+        labels_of(pod).get(HASH) == newest_hash
+        and pod["status"].get("phase") == "Running"
+        and all(each["ready"] for each in containers)
+    )
