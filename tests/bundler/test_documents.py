@@ -65,13 +65,16 @@ def test_refused() -> None:
         assert len(str(caught.value)) < 400, text
 
 
-def test_no_text(tmp_path: Path) -> None:
-    """Bytes that are no UTF-8, and files that cannot be read, are named."""
-    (tmp_path / "f.yaml").write_bytes(b"a: \xff")
-    for name, complaint in (
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
         ("f.yaml", "not UTF-8"),
         ("nowhere.yaml", "cannot read the file"),
         ("", "cannot read the file"),
-    ):
-        with pytest.raises(InputError, match=complaint):
-            read(tmp_path / name)
+    ],
+)
+def test_no_text(name: str, complaint: str, tmp_path: Path) -> None:
+    """Bytes that are no UTF-8, and files that cannot be read, are named."""
+    (tmp_path / "f.yaml").write_bytes(b"a: \xff")
+    with pytest.raises(InputError, match=complaint):
+        read(tmp_path / name)

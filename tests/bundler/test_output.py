@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.bundler.program import (
     OLD_RECIPE,
     OPERATOR,
@@ -62,21 +64,24 @@ def test_force_leaves_nothing_behind(tmp_path: Path) -> None:
         assert {"bundle", "fresh"} == {each.name for each in target.parent.iterdir()}
 
 
-def test_force_is_for_bundles(tmp_path: Path) -> None:
-    """Force replaces an earlier bundle and nothing else: no other directory, and no bundle with a repository in it."""
-    for name, nested, complaint in (
+@pytest.mark.parametrize(
+    ("name", "nested", "complaint"),
+    [
         ("other", "", "an earlier bundle only"),
         ("root", ".git", "a Git repository"),
         ("below", "project/.git", "a Git repository"),
-    ):
-        target = tmp_path / name
-        if nested:
-            (bundle("helm", target) / nested).mkdir(parents=True)
-        else:
-            target.mkdir()
-            (target / "README.md").write_text("# My thesis\n")
-        refuse("helm", target, complaint, "--force")
-        assert not nested or (target / nested).is_dir(), name
+    ],
+)
+def test_force_is_for_bundles(name: str, nested: str, complaint: str, tmp_path: Path) -> None:
+    """Force replaces an earlier bundle and nothing else: no other directory, and no bundle with a repository in it."""
+    target = tmp_path / name
+    if nested:
+        (bundle("helm", target) / nested).mkdir(parents=True)
+    else:
+        target.mkdir()
+        (target / "README.md").write_text("# My thesis\n")
+    refuse("helm", target, complaint, "--force")
+    assert not nested or (target / nested).is_dir()
 
 
 def test_nothing_is_written_on_error(tmp_path: Path) -> None:

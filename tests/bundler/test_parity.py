@@ -156,31 +156,33 @@ def _specification(manifests: Manifests) -> str:
     return text.replace(job["metadata"]["name"], "JOB")
 
 
-def test_same_job(tmp_path: Path, helm: Helm, subtests: pytest.Subtests) -> None:
+@pytest.mark.parametrize(("flag", "hook"), [("--hook", HOOK_ANNOTATIONS), ("--no-hook", None)])
+def test_same_job(
+    flag: str, hook: dict[str, str] | None, tmp_path: Path, helm: Helm, subtests: pytest.Subtests
+) -> None:
     """It is a hook, or a plain Job that the tool waits for."""
-    for flag, hook in (("--hook", HOOK_ANNOTATIONS), ("--no-hook", None)):
-        specifications = set()
-        for tool in TOOLS:
-            with subtests.test(f"{flag}: {tool}"):
-                target = tmp_path / flag / tool
-                found = _made(tool, target, helm, flag, "--timeout=1h10m")
-                post, manifests = found[POST], render(found[POST], target, helm)
-                specifications.add(_specification(manifests))
-                assert manifests.job["metadata"].get("annotations") == hook
-                assert (manifests.job["metadata"]["name"] == POST) == (flag == "--hook")
-                assert post.waits or flag == "--hook"
-                assert manifests.job["spec"]["activeDeadlineSeconds"] == 4200
-                assert manifests.config["expect"] == {"chartVersion": "v26.3.3", "driverVersion": "580.105.08"}
-                tracked = manifests.one("ConfigMap")
-                assert tracked["data"].keys() == {"trigger"}
-                assert post.values["trigger"].startswith("v26.3.3-")
-                assert "helm.sh/hook" not in tracked["metadata"].get("annotations", {})
-                pods = render(found[DRA], target, helm).one("DaemonSet")["spec"]["template"]
-                assert pods["metadata"]["annotations"][KEY] == "v26.3.3"
-                # Nothing that a project might forbid, or that needs a namespace which may be missing.
-                namespaces = {each["metadata"].get("namespace", post.namespace) for each in manifests.objects}
-                assert namespaces == {post.namespace}
-        assert len(specifications) == 1, flag
+    specifications = set()
+    for tool in TOOLS:
+        with subtests.test(f"{flag}: {tool}"):
+            target = tmp_path / flag / tool
+            found = _made(tool, target, helm, flag, "--timeout=1h10m")
+            post, manifests = found[POST], render(found[POST], target, helm)
+            specifications.add(_specification(manifests))
+            assert manifests.job["metadata"].get("annotations") == hook
+            assert (manifests.job["metadata"]["name"] == POST) == (flag == "--hook")
+            assert post.waits or flag == "--hook"
+            assert manifests.job["spec"]["activeDeadlineSeconds"] == 4200
+            assert manifests.config["expect"] == {"chartVersion": "v26.3.3", "driverVersion": "580.105.08"}
+            tracked = manifests.one("ConfigMap")
+            assert tracked["data"].keys() == {"trigger"}
+            assert post.values["trigger"].startswith("v26.3.3-")
+            assert "helm.sh/hook" not in tracked["metadata"].get("annotations", {})
+            pods = render(found[DRA], target, helm).one("DaemonSet")["spec"]["template"]
+            assert pods["metadata"]["annotations"][KEY] == "v26.3.3"
+            # Nothing that a project might forbid, or that needs a namespace which may be missing.
+            namespaces = {each["metadata"].get("namespace", post.namespace) for each in manifests.objects}
+            assert namespaces == {post.namespace}
+    assert len(specifications) == 1
 
 
 def test_without_one_of_the_two(tmp_path: Path, helm: Helm) -> None:
@@ -307,11 +309,11 @@ def test_recipe_that_names_our_chart(tmp_path: Path, helm: Helm) -> None:
                 assert shown == (f"https://charts.example {POST}", "2.0.0", "elsewhere", 3), tool
 
 
-def test_our_chart_has_no_default_source(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tool", [*TOOLS, "manifests"])
+def test_our_chart_has_no_default_source(tool: str, tmp_path: Path) -> None:
     """An attacker could claim a registry name that has no owner yet: you name a source that you trust."""
-    for tool in (*TOOLS, "manifests"):
-        refuse(tool, tmp_path / "bundle", f"--chart {POST}=oci://…", ours="")
-        assert not (tmp_path / "bundle").exists(), tool
+    refuse(tool, tmp_path / "bundle", f"--chart {POST}=oci://…", ours="")
+    assert not (tmp_path / "bundle").exists()
 
 
 def test_copied_charts_come_from_git(tmp_path: Path, helm: Helm) -> None:

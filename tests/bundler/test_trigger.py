@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.bundler.program import DRA, KEY, OLD_RECIPE, OPERATOR, RECIPE, Ended, changed, recipe, run, write
@@ -42,18 +43,18 @@ def test_derive_over_values(tmp_path: Path) -> None:
     assert expected == yaml.safe_load(done.out)
 
 
-def test_nothing_to_derive(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "version"), [(OPERATOR, None), (DRA, "1.0.0")])
+def test_nothing_to_derive(name: str, version: str | None, tmp_path: Path) -> None:
     """Without one of the two, or with one switched off, nothing is printed, and no values can diverge."""
     values = write(tmp_path / "v.yaml", _annotated("v1"))
-    for name, version in ((OPERATOR, None), (DRA, "1.0.0")):
-        for gate in ("enabled", "install"):
-            off = changed(tmp_path / "off.yaml", name, overrides={gate: False}, version=version)
-            assert run("trigger", "derive", "--recipe", off) == NOTHING, (name, gate)
-            assert run("trigger", "derive", "--recipe", off, "--values", values) == NOTHING, (name, gate)
-            assert run("trigger", "check", "--recipe", off, "--values", values) == NOTHING, (name, gate)
-        document = recipe()
-        document["componentRefs"] = [ref for ref in document["componentRefs"] if ref["name"] != name]
-        assert run("trigger", "derive", "--recipe", write(tmp_path / "r.yaml", document)) == NOTHING, name
+    for gate in ("enabled", "install"):
+        off = changed(tmp_path / "off.yaml", name, overrides={gate: False}, version=version)
+        assert run("trigger", "derive", "--recipe", off) == NOTHING, (name, gate)
+        assert run("trigger", "derive", "--recipe", off, "--values", values) == NOTHING, (name, gate)
+        assert run("trigger", "check", "--recipe", off, "--values", values) == NOTHING, (name, gate)
+    document = recipe()
+    document["componentRefs"] = [ref for ref in document["componentRefs"] if ref["name"] != name]
+    assert run("trigger", "derive", "--recipe", write(tmp_path / "r.yaml", document)) == NOTHING
 
 
 def test_check_agrees(tmp_path: Path) -> None:
@@ -65,16 +66,19 @@ def test_check_agrees(tmp_path: Path) -> None:
     assert NOTHING == run("trigger", "check", "--recipe", RECIPE, "--values", stale, "--values", derived)
 
 
-def test_check_diverges(tmp_path: Path) -> None:
-    """The message has both values and both places; the exit code is not that of a bad input."""
-    for values, expected in (
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
         (_annotated("v26.3.2"), ["is v26.3.2", "gpu-operator is v26.3.3"]),
         ({}, ["is missing", "gpu-operator is v26.3.3"]),
         ({"controller": None}, ["is missing"]),
         (_annotated("v26.3.3", OLDER_KEY), ["is missing"]),
         (_annotated("v26.3.3", **{OLDER_KEY: "v25.1.0"}), [OLDER_KEY, "is v25.1.0"]),
-    ):
-        done = run("trigger", "check", "--recipe", RECIPE, "--values", write(tmp_path / "v.yaml", values))
-        assert (done.code, done.out) == (1, ""), values
-        places = [f"v.yaml: {pod}.podAnnotations" for pod in ("controller", "kubeletPlugin")]
-        assert [text for text in [*expected, *places] if text not in done.err] == [], values
+    ],
+)
+def test_check_diverges(values: dict[str, Any], expected: list[str], tmp_path: Path) -> None:
+    """The message has both values and both places; the exit code is not that of a bad input."""
+    done = run("trigger", "check", "--recipe", RECIPE, "--values", write(tmp_path / "v.yaml", values))
+    assert (done.code, done.out) == (1, "")
+    places = [f"v.yaml: {pod}.podAnnotations" for pod in ("controller", "kubeletPlugin")]
+    assert [text for text in [*expected, *places] if text not in done.err] == []

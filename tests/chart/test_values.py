@@ -80,13 +80,13 @@ def test_the_schema_refuses_a_wrong_value_by_place_and_reason(
     assert sentence in helm.refuse({path: value})
 
 
-def test_both_helms_refuse_alike(helms: dict[str, Helm]) -> None:
+@pytest.mark.parametrize("place", ["/timeout", "/hook/enabled", "/driverClients/0"])
+def test_both_helms_refuse_alike(place: str, helms: dict[str, Helm]) -> None:
     """They use the same schema, and print a line for each wrong value."""
     wrong: Values = {"timeout": "25min", "hook.enabled": "yes", "driverClients": [{"name": "y"}]}
     three, four = (helm.refuse(wrong) for helm in helms.values())
-    for place in ("/timeout", "/hook/enabled", "/driverClients/0"):
-        assert f"at '{place}'" in three
-        assert f"at '{place}'" in four
+    assert f"at '{place}'" in three
+    assert f"at '{place}'" in four
 
 
 @pytest.mark.parametrize(("values", "sentence"), MISTAKES)

@@ -127,21 +127,21 @@ def test_whatever_answers_in_the_servers_place(tmp_path: Path) -> None:
         assert "\x1b" not in done.said, name
 
 
-def test_a_signal_ends_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("arguments", [(), ("--job-name=job",)], ids=["run", "as a Job"])
+def test_a_signal_ends_it(arguments: tuple[str, ...], number: signal.Signals, code: int, tmp_path: Path) -> None:
     """With the exit code that shells expect, while it waits for an answer that does not come, in any thread."""
-    for arguments in ((), ("--job-name=job",)):
-        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-            with socket.create_server(("127.0.0.1", 0)) as silent:
-                silent.settimeout(ENOUGH_SECONDS)
-                flag = reaching(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}")
-                process = start(tmp_path / "log", "run", flag, *arguments)
-                connection, _address = silent.accept()
-                with connection:
-                    connection.recv(1)
-                    process.signal(number)
-                    done = process.ended(seconds=30)  # a request has a minute
-            assert (done.code, "Terminated" in done.out) == (code, True), done.said
-            assert "The next run continues where it stopped." in done.out, done.said
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(ENOUGH_SECONDS)
+        flag = reaching(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        process = start(tmp_path / "log", "run", flag, *arguments)
+        connection, _address = silent.accept()
+        with connection:
+            connection.recv(1)
+            process.signal(number)
+            done = process.ended(seconds=30)  # a request has a minute
+    assert (done.code, "Terminated" in done.out) == (code, True), done.said
+    assert "The next run continues where it stopped." in done.out, done.said
 
 
 def test_what_needs_no_cluster_works_without_one(tmp_path: Path) -> None:

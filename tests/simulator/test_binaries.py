@@ -58,23 +58,28 @@ def test_a_test_builds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert set(binaries.TARGETS.values()) <= defined_verbs()
 
 
-def test_changed_pins_make_another_cache_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And so does what replaces a module; the old program stays for older checkouts."""
-    tools = binaries.TOOLS
-    for name, file in (
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
         ("kubectl", "kubernetes/go.sum"),
         ("helmfile", "helm/v2beta2/go.mod"),
         ("helmfile", "helm/v2beta2/v2beta2.go"),
-    ):
-        monkeypatch.setattr(binaries, "TOOLS", tools)
-        before = binaries.fingerprint(named(name))
-        folder = tmp_path / file.replace("/", "-")
-        shutil.copytree(tools / file.partition("/")[0], folder / file.partition("/")[0])
-        monkeypatch.setattr(binaries, "TOOLS", folder)
-        assert binaries.fingerprint(named(name)) == before, file
-        with (folder / file).open("a") as source:
-            source.write("// more\n")
-        assert binaries.fingerprint(named(name)) != before, file
+    ],
+)
+def test_changed_pins_make_another_cache_entry(
+    name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so does what replaces a module; the old program stays for older checkouts."""
+    tools = binaries.TOOLS
+    monkeypatch.setattr(binaries, "TOOLS", tools)
+    before = binaries.fingerprint(named(name))
+    folder = tmp_path / file.replace("/", "-")
+    shutil.copytree(tools / file.partition("/")[0], folder / file.partition("/")[0])
+    monkeypatch.setattr(binaries, "TOOLS", folder)
+    assert binaries.fingerprint(named(name)) == before
+    with (folder / file).open("a") as source:
+        source.write("// more\n")
+    assert binaries.fingerprint(named(name)) != before
 
 
 def test_every_version_is_exact() -> None:

@@ -34,19 +34,19 @@ with Cluster(Path(state)) as cluster:
 """Owns a cluster that is a single process."""
 
 
-def test_what_dies_with_its_owner(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_what_dies_with_its_owner(number: signal.Signals, tmp_path: Path) -> None:
     """Interrupted or killed, an owner leaves no process and no file of its cluster behind."""
     state = tmp_path / "state"
-    for number in (signal.SIGINT, signal.SIGKILL):
-        command = [sys.executable, "-c", OWNER, str(state), *SLEEP]
-        with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-            assert process.stdout
-            assert process.stdout.readline() == b"up\n"
-            running = {record.name: record for record in Cluster(state).status()}
-            assert running["sleeper"].alive
-            process.send_signal(number)
-        until(lambda run=running: not any(each.alive for each in run.values()), "every process ends")  # type: ignore[misc]
-        until(lambda: not state.exists(), "the cluster's files are gone")
+    command = [sys.executable, "-c", OWNER, str(state), *SLEEP]
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"up\n"
+        running = {record.name: record for record in Cluster(state).status()}
+        assert running["sleeper"].alive
+        process.send_signal(number)
+    until(lambda run=running: not any(each.alive for each in run.values()), "every process ends")  # type: ignore[misc]
+    until(lambda: not state.exists(), "the cluster's files are gone")
 
 
 def test_up_that_fails_explains_itself_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

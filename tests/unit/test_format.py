@@ -10,18 +10,21 @@ from hook.format import CELL_MOST, LONGEST_LINE, Bound, aligned, as_text, escape
 from tests.fixtures.objects import at
 
 
-def test_characters_that_are_not_printable_are_escaped() -> None:
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain gpu-0, größer €", "plain gpu-0, größer €"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\nb\r\tc", "a\\x0ab\\x0d\\x09c"),
+        ("\u202egpu", "\\u202egpu"),  # right to left
+        ("a\u2028b", "a\\u2028b"),  # line separator
+        ("\ud800", "\\ud800"),  # half of a character
+        ("\U000e0001", "\\U000e0001"),  # language tag
+    ],
+)
+def test_characters_that_are_not_printable_are_escaped(text: str, expected: str) -> None:
     """A terminal interprets nothing that comes from the cluster."""
-    for text, expected in {
-        "plain gpu-0, größer €": "plain gpu-0, größer €",
-        "\x1b[2J": "\\x1b[2J",
-        "a\nb\r\tc": "a\\x0ab\\x0d\\x09c",
-        "\u202egpu": "\\u202egpu",  # right to left
-        "a\u2028b": "a\\u2028b",  # line separator
-        "\ud800": "\\ud800",  # half of a character
-        "\U000e0001": "\\U000e0001",  # language tag
-    }.items():
-        assert expected == escaped(text)
+    assert expected == escaped(text)
 
 
 def test_durations_times_and_lists_of_nodes() -> None:
