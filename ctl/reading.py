@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ctl.plan.eviction import Pods, disruption_budget, protected, reader
+from ctl.plan.eviction import Pods, disruption_budget, protected, workload_reader
 from ctl.plan.harm import PASSTHROUGH, PassthroughClaims, passthrough_claim
 from ctl.plan.limits import drain_selectors
 from hook.errors import ApiError, PermissionDeniedError, UntrustedError
@@ -36,8 +36,8 @@ def removed_pods(api: Api, settings: Settings, snapshot: Snapshot) -> Pods:
     stack = STACKS[settings.stack]
     resources, selectors = stack.upgrade.evicts, drain_selectors(snapshot, stack)
     try:
-        with_gpus = _pods(api, "", reader(resources)) if resources else []
-        drained = {selector: _pods(api, selector, reader()) for selector in sorted(selectors)}
+        with_gpus = _pods(api, "", workload_reader(resources)) if resources else []
+        drained = {selector: _pods(api, selector, workload_reader()) for selector in sorted(selectors)}
     except ApiError as error:
         # A selector that the API server rejects is the user's own text.
         return Pods(unread=_refusal(error))

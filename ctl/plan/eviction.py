@@ -10,13 +10,15 @@ policy enables it, the node is drained instead.
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from hook.objects.decoding import NOTHING, Count, Labels, Reader, Text, Value, reads
-from hook.objects.parts import Namespaced  # noqa: TC001
+from msgspec.structs import replace
+
+from hook.objects.decoding import NOTHING, Count, Labels, Name, Reader, Text, Value
+from hook.objects.parts import OWNERS, Owners, owner
 from hook.objects.scheduling import Requirement  # noqa: TC001 - msgspec reads the types
+from hook.objects.views import At, View, at, made, reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,20 +47,8 @@ class _Volume(Value, frozen=True):
     empty_dir: dict[str, Any] | None = None
 
 
-class _PodSpec(Value, frozen=True):
-    node_name: Text | None = None
-    containers: tuple[_Container, ...] = ()
-    volumes: tuple[_Volume, ...] = ()
-
-
-class _PodStatus(Value, frozen=True):
-    phase: Text = ""
-
-
-class _Pod(Value, frozen=True):
-    metadata: Namespaced
-    spec: _PodSpec = _PodSpec()
-    status: _PodStatus = _PodStatus()
+_Containers = tuple[_Container, ...]
+_Volumes = tuple[_Volume, ...]
 
 
 class _Selector(Value, frozen=True):
@@ -71,39 +61,40 @@ class _Selector(Value, frozen=True):
         return exact and all(requirement.met_by(labels) for requirement in self.match_expressions)
 
 
-class _BudgetSpec(Value, frozen=True):
-    selector: _Selector | None = None
-
-
-class _BudgetStatus(Value, frozen=True):
-    disruptions_allowed: Count = 0
-
-
-class DisruptionBudget(Value, frozen=True):
+class DisruptionBudget(View, frozen=True):
     """A PodDisruptionBudget."""
 
-    metadata: Namespaced
-    spec: _BudgetSpec = _BudgetSpec()
-    status: _BudgetStatus = _BudgetStatus()
+    namespace: Annotated[Name, at("metadata", "namespace")]
+    name: Annotated[Name, at("metadata", "name")]
+    selector: Annotated[_Selector | None, at("spec", "selector")] = None
+    allowed: Annotated[Count, at("status", "disruptionsAllowed")] = 0
 
     def selects(self, namespace: str, labels: Labels) -> bool:
         """Return whether it protects a pod. Without a selector it protects none (K8S ``policy/v1``)."""
-        selector = self.spec.selector
-        return namespace == self.metadata.namespace and selector is not None and selector.matches(labels)
+        return namespace == self.namespace and self.selector is not None and self.selector.matches(labels)
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+def _controller(owners: Owners) -> str:
+    return owner(owners).kind
+
+
+def _has_local_data(volumes: _Volumes) -> bool:
+    return any(volume.empty_dir is not None for volume in volumes)
+
+
+class Workload(View, frozen=True):
     """A running or pending pod that an upgrade removes from its node."""
 
-    namespace: str
-    name: str
-    node: str
-    controller: str
+    namespace: Annotated[Name, at("metadata", "namespace")]
+    name: Annotated[Name, at("metadata", "name")]
+    controller: Annotated[str, made(_controller, OWNERS)]
     """Kind of its controlling owner; empty if it has none."""
-    local_data: bool
+    local_data: Annotated[bool, made(_has_local_data, At(("spec", "volumes"), _Volumes, ()))]
     """It has an ``emptyDir`` volume."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    node: Annotated[Text, at("spec", "nodeName")] = ""
+    containers: Annotated[_Containers, at("spec", "containers")] = ()
+    phase: Annotated[Text, at("status", "phase")] = ""
+    labels: Annotated[Labels, at("metadata", "labels")] = NOTHING
     protected_by: str = ""
     """A PodDisruptionBudget that allows no disruption now."""
 
@@ -122,38 +113,32 @@ class Pods:
     """Why pods, or their PodDisruptionBudgets, were not read."""
 
 
-def reader(resources: tuple[str, ...] | None = None) -> Reader[Workload | None]:
+def workload_reader(resources: tuple[str, ...] | None = None) -> Reader[Workload | None]:
     """Return a reader that keeps only scheduled pods that request such resources, or any, and have not ended."""
-    return Reader(_Pod, partial(_workload, resources))
+
+    def keep(pod: Workload) -> Workload | None:
+        if not pod.node or pod.phase not in ("Pending", "Running"):
+            return None
+        if resources is not None and not any(container.requests_any(resources) for container in pod.containers):
+            return None
+        return pod
+
+    return reader(Workload).keeping(keep)
 
 
-def _workload(resources: tuple[str, ...] | None, pod: _Pod) -> Workload | None:
-    spec = pod.spec
-    if not spec.node_name or pod.status.phase not in ("Pending", "Running"):
-        return None
-    if resources is not None and not any(container.requests_any(resources) for container in spec.containers):
-        return None
-    return Workload(
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        node=spec.node_name,
-        controller=pod.metadata.owner.kind,
-        local_data=any(volume.empty_dir is not None for volume in spec.volumes),
-        labels=pod.metadata.labels,
-    )
+def _exhausted(budget: DisruptionBudget) -> DisruptionBudget | None:
+    return None if budget.allowed else budget
 
 
-@reads(DisruptionBudget)
-def disruption_budget(budget: DisruptionBudget) -> DisruptionBudget | None:
-    """Keep a PodDisruptionBudget only if it allows no disruption now."""
-    return None if budget.status.disruptions_allowed else budget
+disruption_budget: Final = reader(DisruptionBudget).keeping(_exhausted)
+"""Reader of the PodDisruptionBudgets that allow no disruption now."""
 
 
 def protected(pods: Iterable[Workload], budgets: Iterable[DisruptionBudget]) -> list[Workload]:
     """Record on each pod the exhausted budget that protects it."""
     exhausted = list(budgets)
     return [
-        replace(pod, protected_by=budget.metadata.name)
+        replace(pod, protected_by=budget.name)
         if (budget := next((budget for budget in exhausted if budget.selects(pod.namespace, pod.labels)), None))
         else pod
         for pod in pods

@@ -7,13 +7,13 @@ plugin shows them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from ctl.plan.result import Finding, Obstacle, Severity
 from hook.format import some
 from hook.objects import names
-from hook.objects.decoding import Text, Value, reads
-from hook.objects.parts import Namespaced  # noqa: TC001 - msgspec reads the types
+from hook.objects.decoding import Name, Text, Value
+from hook.objects.views import At, View, at, made, reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,34 +40,31 @@ class _Result(Value, frozen=True):
     device: Text = ""
 
 
-class _Devices(Value, frozen=True):
-    results: tuple[_Result, ...] | None = None
+_Results = tuple[_Result, ...]
 
 
-class _Allocation(Value, frozen=True):
-    devices: _Devices = _Devices()
+def _node(results: _Results | None) -> str:
+    """Return the node of a GPU for passthrough that is allocated, or "". The plugin's pools are named after nodes."""
+    return next((each.pool for each in results or () if each.device.startswith(PASSTHROUGH_DEVICE)), "")
 
 
-class _Status(Value, frozen=True):
-    allocation: _Allocation | None = None
+class PassthroughClaim(View, frozen=True):
+    """A claim that holds a GPU for passthrough to a virtual machine; the fields are the same in all versions."""
 
-
-class _Claim(Value, frozen=True):
-    """A ResourceClaim. These fields are the same in ``v1``, ``v1beta2`` and ``v1beta1``."""
-
-    metadata: Namespaced
-    status: _Status = _Status()
-
-
-@dataclass(frozen=True, slots=True)
-class PassthroughClaim:
-    """A claim that holds a GPU for passthrough to a virtual machine."""
-
-    name: str
-    node: str
+    namespace: Annotated[Name, at("metadata", "namespace")]
+    name: Annotated[Name, at("metadata", "name")]
+    node: Annotated[str, made(_node, At(("status", "allocation", "devices", "results"), _Results | None, None))]
 
     def __str__(self) -> str:
-        return f"{self.name} on {self.node}"
+        return f"{self.namespace}/{self.name} on {self.node}"
+
+
+def _if_on_a_node(claim: PassthroughClaim) -> PassthroughClaim | None:
+    return claim if claim.node else None
+
+
+passthrough_claim: Final = reader(PassthroughClaim).keeping(_if_on_a_node)
+"""Reader of the claims that hold a GPU for passthrough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +74,6 @@ class PassthroughClaims:
     found: Sequence[PassthroughClaim] = ()
     unread: str = ""
     """Why they were not read."""
-
-
-@reads(_Claim)
-def passthrough_claim(claim: _Claim) -> PassthroughClaim | None:
-    """Keep a claim only if a GPU for passthrough is allocated to it. The plugin's pools are named after their nodes."""
-    allocation = claim.status.allocation
-    for result in (allocation and allocation.devices.results) or ():
-        if result.device.startswith(PASSTHROUGH_DEVICE):
-            return PassthroughClaim(f"{claim.metadata.namespace}/{claim.metadata.name}", result.pool)
-    return None
 
 
 def harms(context: Context, claims: PassthroughClaims) -> Iterator[Finding]:
@@ -104,7 +91,7 @@ def harms(context: Context, claims: PassthroughClaims) -> Iterator[Finding]:
 
 def _is_evicted(plugin: DaemonSet, context: Context) -> bool:
     """Return whether a plugin selects nodes by a label that the driver manager changes before it reloads a driver."""
-    evicting = {names.EVICTED_CLIENT_LABEL, *(source.eviction_label for source in context.sources)}
+    evicting = {names.EVICTED_CLIENT_LABEL, *(source.driver.eviction_label for source in context.sources)}
     return not evicting.isdisjoint(plugin.node_selector)
 
 

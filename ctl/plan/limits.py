@@ -67,8 +67,7 @@ class UpgradePolicy:
 
 def upgrade_policy(policy: Policy, stack: Stack) -> UpgradePolicy:
     """Read the upgrade policy of an object that specifies drivers."""
-    kind = stack.pool if stack.pool is not None and policy.kind == stack.pool.kind else stack.policy
-    found = _inside(policy.spec, *kind.upgrade.split("."))
+    found = policy.driver.upgrade_policy or {}
     deletion, drain, waiting = (_inside(found, part) for part in ("podDeletion", "drain", "waitForCompletion"))
     unavailable = found.get("maxUnavailable", DEFAULT_UNAVAILABLE)
     return UpgradePolicy(
@@ -145,10 +144,9 @@ def budget(policy: UpgradePolicy, total: int, waiting: int, lost: Collection[str
     )
 
 
-def _inside(value: object, *path: str) -> Mapping[str, Any]:
-    """Return the object at a path; empty if there is none."""
-    for key in path:
-        value = value.get(key) if isinstance(value, Mapping) else None
+def _inside(found: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return the object under a key; empty if there is none."""
+    value = found.get(key)
     return value if isinstance(value, Mapping) else {}
 
 

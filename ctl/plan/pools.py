@@ -119,7 +119,7 @@ def split(fleet: Fleet, policy: Policy, now: datetime) -> list[Pool]:
         # A driver without automatic upgrade concerns the whole pool, not the node.
         if blocker is not None and blocker.state is NodeState.EXCLUDED and blocker.reason is not Reason.MANUAL_UPGRADE
     }
-    decide = policy.pooled and pools_decide(fleet.snapshot.nodes.values(), fleet.snapshot.pools, fleet.stack)
+    decide = policy.driver.pooled and pools_decide(fleet.snapshot.nodes.values(), fleet.snapshot.pools, fleet.stack)
     kind = fleet.stack.pool if decide else None
     pools = [_whole(fleet, policy)] if kind is None else _of_objects(fleet, policy, kind)
     return [_without_excluded(pool, away) for pool in pools]

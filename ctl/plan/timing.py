@@ -90,7 +90,7 @@ def _until_next_check(seconds: float) -> float:
 def _last_reload(pod: Pod, stack: Stack) -> Reload | None:
     """Read the last start of one pod; None if the pod does not record it, or the times are implausible."""
     started, ready = freshness.driver_started(pod, stack), pod.containers_ready_since
-    if started is None or ready is None or ready - started > LONGEST_START:
+    if started is None or ready is None or started + LONGEST_START < ready:
         return None
     began = _unloading_began(pod, started)
     return Reload(began or started, ready, complete=began is not None)
@@ -105,7 +105,7 @@ def _unloading_began(pod: Pod, started: datetime) -> datetime | None:
     ]
     crashed = [container.last_finished_at for container in pod.containers if container.last_finished_at is not None]
     began = min(moments, default=None)
-    if began is None or started - began > LONGEST_START or any(end > began for end in crashed):
+    if began is None or began + LONGEST_START < started or any(end > began for end in crashed):
         return None
     return began
 

@@ -44,7 +44,7 @@ def no_driver(context: Context) -> Blocker | None:
         return _no_policy(context)
     if context.unmet:
         return None
-    if not policy.driver_enabled and not context.deployed:
+    if not policy.driver.enabled and not context.deployed:
         return Reason.DRIVER_DISABLED, f"{policy} deploys no driver: the hosts bring their own"
     return None
 
@@ -109,7 +109,7 @@ def withdrawn(context: Context) -> Blocker | None:
     # A kind of object other than the policy (NicNodePolicy) may deploy drivers.
     daemonsets = (driver.daemonset for driver in context.drivers.values())
     others = any(ds.desired > 0 and ds.owner_kind in other_owners(context.stack) for ds in daemonsets)
-    if policy.driver_enabled or others or context.unmet:
+    if policy.driver.enabled or others or context.unmet:
         return None
     return Reason.DRIVER_DISABLED, f"{policy} deploys no driver"
 
@@ -237,7 +237,7 @@ def _without_daemonset(fleet: Fleet) -> str:
     none = not any(ds.desired > 0 for ds in daemonsets)
     wanting = [view for view in fleet.nodes.values() if managed(view, context)] if new or none else []
     labels = [view.node.labels for view in wanting if view.node is not None]
-    found = next((f"{pool} yet" for pool in new if any(map(pool.selects, labels))), "")
+    found = next((f"{pool} yet" for pool in new if any(pool.selects(each) for each in labels)), "")
     return found or ("the nodes that need a driver" if none and wanting else "")
 
 

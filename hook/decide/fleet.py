@@ -380,7 +380,7 @@ def _looks_like(daemonset: DaemonSet, kind: PluginKind) -> bool:
     containers = frozenset(daemonset.images)
     if not containers & kind.containers:
         return False
-    by_selector = any(value == names.PLUGIN_SELECTOR_VALUE for _, value in daemonset.selector)
+    by_selector = any(value == names.PLUGIN_SELECTOR_VALUE for value in daemonset.selector.values())
     return by_selector or containers <= kind.containers
 
 
@@ -410,7 +410,7 @@ def sources_of(policy: Policy | None, pools: Sequence[Policy]) -> Sequence[Polic
     """Return the objects that specify the drivers: the policy, or the pools if it leaves the drivers to them."""
     if policy is None:
         return ()
-    return pools if policy.pooled else (policy,)
+    return pools if policy.driver.pooled else (policy,)
 
 
 def pools_decide(nodes: Iterable[Node], pools: Iterable[Policy], stack: Stack) -> bool:
@@ -435,16 +435,17 @@ def _drivers(snapshot: Snapshot, policy: Policy | None, stack: Stack, settings: 
     """Return the driver DaemonSets by UID. One whose pods a DaemonSet controller replaces is never manual."""
     found = [ds for ds in snapshot.daemonsets if loads_driver(ds, stack)]
     intents = _intents(found, policy, snapshot, stack)
+    decides = pools_decide(snapshot.nodes.values(), snapshot.pools, stack)
     in_use = {pod.owner_uid for pod in snapshot.driver_pods}
     one_source = len(sources_of(policy, snapshot.pools)) == 1
     drivers = {}
     for ds in found:
         source = intents.get(ds.uid)
-        asking = source or policy
+        manual = not_rotated(source or policy, policy, decides=decides) if policy is not None else ""
         drivers[ds.uid] = Driver(
             ds,
             unrendered=_difference(ds, source, policy, stack, in_use=ds.uid in in_use),
-            manual=asking.manual or "" if asking is not None and not ds.rolling else "",
+            manual="" if ds.rolling else manual,
             # One of several sources may be pinned to another version than the expected one.
             version=wanted_version(source, settings.expect.driver_version if one_source else ""),
             source=source,
@@ -458,13 +459,11 @@ def _intents(
     """Return the policy or pool of each driver DaemonSet. A leftover whose pool is gone has none."""
     if policy is None:
         return {}
-    if not policy.pooled:
+    if not policy.driver.pooled:
         # A DaemonSet of another kind of object (NicNodePolicy) cannot be compared with this policy.
         # A leftover of a pool can: it differs until the operator has replaced it.
         return {ds.uid: policy for ds in drivers if ds.owner_kind not in other_owners(stack)}
-    decides = pools_decide(snapshot.nodes.values(), snapshot.pools, stack)
-    own = {pool.uid: not_rotated(pool, policy, decides=decides) for pool in snapshot.pools}
-    by_uid = {pool.uid: msgspec.structs.replace(pool, manual=own[pool.uid]) for pool in snapshot.pools}
+    by_uid = {pool.uid: pool for pool in snapshot.pools}
     return {ds.uid: by_uid[ds.owner_uid] for ds in drivers if ds.owner_uid in by_uid}
 
 
@@ -477,7 +476,7 @@ def _difference(
     """
     if daemonset.observed and daemonset.desired == 0 and not in_use:
         return ""
-    if source is None and policy is not None and policy.pooled and daemonset.desired > 0:
+    if source is None and policy is not None and policy.driver.pooled and daemonset.desired > 0:
         return f"the pool of {daemonset} is gone: the operator is about to replace the DaemonSet"
     return unrendered(daemonset, source, stack)
 
@@ -487,7 +486,7 @@ def unrendered(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str
     if not daemonset.observed:
         return (
             f"the DaemonSet controller has not seen generation {daemonset.generation} of {daemonset} yet "
-            f"(observed {daemonset.observed_generation})"
+            f"(observed {daemonset.status.observed_generation})"
         )
     if policy is None:
         return ""
@@ -496,7 +495,9 @@ def unrendered(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str
         return f"{daemonset} is still rendered from {chart or '(no chart)'}, not {policy.chart}"
     image = daemonset.images.get(stack.driver.container, "")
     if comparable(policy) and not _has_version(image, policy, stack):
-        return f"{daemonset} still runs {image or '(no driver image)'}, {policy} asks for driver {policy.version}"
+        return (
+            f"{daemonset} still runs {image or '(no driver image)'}, {policy} asks for driver {policy.driver.version}"
+        )
     return ""
 
 
@@ -506,10 +507,10 @@ def _has_version(image: str, policy: Policy, stack: Stack) -> bool:
     A tag of precompiled drivers also names the kernel.
     """
     name, _at, digest = image.partition("@")
-    if policy.version.startswith("sha256:"):
-        return digest == policy.version
-    kernel = f"{_KERNEL}-" if policy.precompiled else ""
-    tag = stack.driver.tag.format(version=re.escape(policy.version), kernel=kernel)
+    if policy.driver.version.startswith("sha256:"):
+        return digest == policy.driver.version
+    kernel = f"{_KERNEL}-" if policy.driver.use_precompiled else ""
+    tag = stack.driver.tag.format(version=re.escape(policy.driver.version), kernel=kernel)
     return re.fullmatch(tag, name.rpartition("/")[2].partition(":")[2]) is not None
 
 
@@ -521,8 +522,13 @@ def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, set
     """
     wanted = settings.expect.driver_version
     asking = sources_of(policy, pools)
-    if wanted and asking and all(map(names_version, asking)) and all(source.version != wanted for source in asking):
-        asked = ", ".join(sorted({source.version for source in asking}))
+    if (
+        wanted
+        and asking
+        and all(map(names_version, asking))
+        and all(source.driver.version != wanted for source in asking)
+    ):
+        asked = ", ".join(sorted({source.driver.version for source in asking}))
         return f"{_several(asking)} asks for driver {asked}, expected {wanted}"
     wanted = settings.expect.chart_version
     if wanted and chart_version(policy.chart, stack) != chart_version(wanted, stack):
@@ -536,12 +542,12 @@ def _several(asking: Sequence[Policy]) -> str:
 
 def names_version(source: Policy) -> bool:
     """Return whether a policy or pool names a driver version, rather than a digest or nothing."""
-    return bool(source.version) and not source.version.startswith("sha256:")
+    return bool(source.driver.version) and not source.driver.version.startswith("sha256:")
 
 
 def comparable(source: Policy) -> bool:
     """Return whether a policy or pool names an image to compare DaemonSets with. Under OLM it names none."""
-    return bool(source.version and source.image)
+    return bool(source.driver.version and source.driver.image)
 
 
 def chart_version(label: str, stack: Stack) -> str:
@@ -565,9 +571,9 @@ def _newest(revisions: Iterable[Revision], daemonsets: Iterable[DaemonSet]) -> d
 
 def wanted_version(policy: Policy | None, expected: str) -> str:
     """Return the driver version to verify: that of the policy, else the expected one, else ""."""
-    if policy is None or policy.pooled:
+    if policy is None or policy.driver.pooled:
         return ""
-    return policy.version if names_version(policy) else expected
+    return policy.driver.version if names_version(policy) else expected
 
 
 @lru_cache(maxsize=64)

@@ -65,7 +65,7 @@ def of(view: NodeView, context: Context) -> Iterator[Moment]:
                     run = f"{pod.uid}/{sum(container.restarts for container in pod.containers)}"
                     yield Moment(f"{pod.name} was ready", provided_since(pod), run)
         elif view.node is not None and view.label(change.label) and _is_deployed(prerequisite, view):
-            at, merged = view.node.written.get(change.label, (None, False))
+            at, merged = view.node.mig_state_written or (None, False)
             event = f"the {change.title} of its node ended"
             event = f"the latest moment at which {event}" if merged else event
             yield Moment(event, at, f"{change.label}/{'merged' if merged else at}")

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hook.kube.resources import Resource
     from hook.kube.retry import Patience
     from hook.objects import DaemonSet
-    from hook.objects.stacks import Stack
     from hook.settings import Settings
 
 UNUSED_SECONDS: Final = 600.0
@@ -89,13 +88,7 @@ def _good(views: Iterable[Any], *, unique: bool) -> tuple[Any, ...]:
     Return each once if selectors may overlap: pods of v0.4.0 have the labels of both charts.
     """
     good = [view for view in views if type(view) is not Malformed]
-    return tuple({getattr(view, "uid", view): view for view in good}.values()) if unique else tuple(good)
-
-
-def _timed_labels(stack: Stack, settings: Settings) -> tuple[str, ...]:
-    """Return the node labels of which the settings need the times."""
-    known = [stack.prerequisites.get(name) for name in settings.refresh_after]
-    return tuple(each.change.label for each in known if each is not None and each.change is not None)
+    return tuple({(view.namespace, view.name): view for view in good}.values()) if unique else tuple(good)
 
 
 class Cache:
@@ -108,7 +101,6 @@ class Cache:
     def __init__(self, api: Api, settings: Settings, patience: Patience) -> None:
         self._api, self._settings, self._patience = api, settings, patience
         self._stack = STACKS[settings.stack]
-        self._timed_labels = _timed_labels(self._stack, settings)
         self._informers: dict[ListWatch, Informer] = {}
         self._fields: dict[ListWatch, str] = {}
         """The field of the snapshot that a ListWatch fills."""
@@ -219,10 +211,10 @@ class Cache:
         """
         selecting = [ds for ds in snapshot.daemonsets if loads_driver(ds, self._stack)]
         selecting += find_plugins(snapshot.daemonsets, self._settings).named
-        selectors = [*(ds.selected_by for ds in selecting), *(pool.node_selector for pool in snapshot.pools)]
+        selectors = [*(ds.selected_by for ds in selecting), *(pool.driver.node_selector for pool in snapshot.pools)]
         keys = {key for keys in selectors for key in keys if not key.startswith(names.NODE_LABEL_PREFIXES)}
         nodes = resources.NODES.select(labels=self._stack.nodes.present)
-        self._replace(NODES, [ListWatch(nodes, node_reader(tuple(sorted(keys)), self._timed_labels))])
+        self._replace(NODES, [ListWatch(nodes, node_reader(tuple(sorted(keys))))])
 
     def _watch_what_policies_name(self, snapshot: Snapshot) -> None:
         """Watch pools, and drivers whose labels were overridden."""
@@ -231,7 +223,7 @@ class Cache:
         if policy is not None and stack.pool is not None:
             # Pools have no effect unless the policy delegates to them.
             pools = ListWatch(resources.policies_of(stack.pool), stack.pool.read)
-            self._replace(POOLS, [pools] if policy.pooled else [])
+            self._replace(POOLS, [pools] if policy.driver.pooled else [])
         for daemonset in snapshot.daemonsets:
             key, value = stack.driver.label
             if loads_driver(daemonset, stack) and daemonset.template_labels.get(key) != value:
@@ -281,5 +273,5 @@ class Cache:
 
 def _pods_of(daemonset: DaemonSet) -> Resource:
     """Return the pods of a DaemonSet, by its selector."""
-    labels = ",".join(f"{key}={value}" for key, value in daemonset.selector)
+    labels = ",".join(f"{key}={value}" for key, value in sorted(daemonset.selector.items()))
     return resources.PODS.select(daemonset.namespace, labels)

@@ -108,7 +108,7 @@ def list_views(  # noqa: PLR0913 - as `patiently` has them
         """Add the views of one page. Decoding is part of the attempt, so what is no object of a kind is read again."""
         metadata, objects = api.list_page(resource, token, min(READ_SECONDS, end - time.monotonic()))
         for obj in objects:
-            key, _version, view = entry(list_watch.read, resource.kind, obj)
+            key, view = entry(list_watch.read, resource.kind, obj)
             if view is not None:
                 before = known(key)
                 views[key] = before if before == view else view
@@ -296,11 +296,10 @@ class Informer:
     def _apply(self, kind: str, obj: Raw) -> None:
         """Apply an event. Most events of a large fleet change no view."""
         if kind == "BOOKMARK":
-            _key, version = decoding.identity(decoding.decode(obj))
             with self._lock:
-                self._version = version or self._version
+                self._version = decoding.version(obj) or self._version
             return
-        key, version, view = entry(self.list_watch.read, self._watched.kind, obj)
+        key, view = entry(self.list_watch.read, self._watched.kind, obj)
         if kind == "DELETED":
             view = None
         with self._lock:
@@ -309,7 +308,7 @@ class Informer:
                 self._views.pop(key, None)
             else:
                 self._views[key] = before if view == before else view
-            self._version = version or self._version
+            self._version = decoding.version(obj) or self._version
             if view != before:
                 self._changed(before, view)
 

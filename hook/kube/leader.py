@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from hook.errors import ApiError
 from hook.kube.resources import LEASES
-from hook.objects import decoding, names, sharing
-from hook.objects.decoding import MalformedObjectError, Text, Time, Value
-from hook.objects.parts import Namespaced  # noqa: TC001 - msgspec evaluates it
+from hook.objects import names
+from hook.objects.decoding import MalformedObjectError, Name, Text, Time
+from hook.objects.views import View, at, reader
 
 if TYPE_CHECKING:
     from hook.kube.client import Api
-    from hook.objects.decoding import Raw
     from hook.objects.stacks import StackName
 
 READ_SECONDS: Final = 10.0
@@ -24,15 +23,14 @@ ALIVE_WITHIN: Final = timedelta(seconds=30)
 """A leader renews every two seconds and loses its Lease after 15; clocks may differ by the rest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(View, frozen=True):
     """Lease of a controller."""
 
-    namespace: str
-    name: str
-    holder: str = ""
+    namespace: Annotated[Name, at("metadata", "namespace")]
+    name: Annotated[Name, at("metadata", "name")]
+    holder: Annotated[Text, at("spec", "holderIdentity")] = ""
     """Empty: no leader."""
-    renewed: datetime | None = None
+    renewed: Annotated[Time | None, at("spec", "renewTime")] = None
 
     def alive(self, now: datetime) -> bool:
         """Return whether the controller has a leader, as far as a single read can show."""
@@ -40,6 +38,9 @@ class Lease:
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+read_lease: Final = reader(Lease)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +72,8 @@ def find_controller(api: Api, stack: StackName) -> Lookup:
     problem = ""
     for answer in found:
         try:
-            leases.append(_lease(answer))
+            leases.append(read_lease(answer))
         except MalformedObjectError as error:
             problem = f"cannot read the Lease of a controller: {error}"
     newest = max(leases, key=lambda lease: lease.renewed or LONG_AGO, default=None)
     return Lookup(datetime.now(UTC), newest, "" if newest else problem)
-
-
-class _Spec(Value, frozen=True):
-    holder_identity: Text = ""
-    renew_time: Time | None = None
-
-
-class _Lease(Value, frozen=True):
-    metadata: Namespaced
-    spec: _Spec = _Spec()
-
-
-def _lease(answer: Raw) -> Lease:
-    lease = decoding.read(_Lease, answer)
-    renewed = sharing.moment(lease.spec.renew_time)
-    return Lease(lease.metadata.namespace, lease.metadata.name, lease.spec.holder_identity, renewed)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from hook.errors import ApiError, UntrustedError
 from hook.kube.client import READ_SECONDS
 from hook.kube.events import ObjectReference
 from hook.kube.resources import DEPLOYMENTS, JOBS
 from hook.kube.retry import FOREVER, Patience, patiently
-from hook.objects import decoding, sharing
-from hook.objects.decoding import MalformedObjectError, Name, Time, Value
+from hook.objects.decoding import MalformedObjectError, Name, Time
+from hook.objects.views import View, at, reader
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,19 +36,14 @@ class Job:
     """When its first pod was to run, by the clock of the control plane."""
 
 
-class _OwnMetadata(Value, frozen=True):
-    uid: Name
-
-
-class _OwnStatus(Value, frozen=True):
-    start_time: Time | None = None
-
-
-class _OwnObject(Value, frozen=True):
+class _Own(View, frozen=True):
     """The own Job or Deployment."""
 
-    metadata: _OwnMetadata
-    status: _OwnStatus = _OwnStatus()
+    uid: Annotated[Name, at("metadata", "uid")]
+    started: Annotated[Time | None, at("status", "startTime")] = None
+
+
+_read_own: Final = reader(_Own)
 
 
 def own_job(api: Api, namespace: str, name: str, patience: Patience, seconds: float = FOREVER) -> Job | None:
@@ -59,18 +54,17 @@ def own_job(api: Api, namespace: str, name: str, patience: Patience, seconds: fl
     found = _own(api, JOBS.select(namespace), name, patience, seconds)
     if found is None:
         return None
-    started = sharing.moment(found.status.start_time)
-    return Job(ObjectReference("batch/v1", "Job", namespace, name, found.metadata.uid), started)
+    return Job(ObjectReference("batch/v1", "Job", namespace, name, found.uid), found.started)
 
 
 def own_deployment(api: Api, namespace: str, name: str) -> ObjectReference | None:
     """Return the own Deployment, or None if it cannot be read within a few seconds. Then its Events are dropped."""
     patience = Patience(OWNER_SECONDS, OWNER_SECONDS)
     found = _own(api, DEPLOYMENTS.select(namespace), name, patience, OWNER_SECONDS)
-    return ObjectReference("apps/v1", "Deployment", namespace, name, found.metadata.uid) if found is not None else None
+    return ObjectReference("apps/v1", "Deployment", namespace, name, found.uid) if found is not None else None
 
 
-def _own(api: Api, resource: Resource, name: str, patience: Patience, seconds: float) -> _OwnObject | None:
+def _own(api: Api, resource: Resource, name: str, patience: Patience, seconds: float) -> _Own | None:
     """Read the object that runs this program, if it has a name.
 
     Raises ApiError if the API server did not answer for the patience, which is shorter than `seconds`, and
@@ -81,9 +75,9 @@ def _own(api: Api, resource: Resource, name: str, patience: Patience, seconds: f
     end = time.monotonic() + seconds
     timeout = min(READ_SECONDS, max(patience.unreachable, OWNER_SECONDS))
 
-    def read() -> _OwnObject:
-        answer = api.send("get", resource, name, seconds=min(timeout, end - time.monotonic()))
-        return decoding.read(_OwnObject, answer)
+    def read() -> _Own:
+        own: _Own = _read_own(api.send("get", resource, name, seconds=min(timeout, end - time.monotonic())))
+        return own
 
     try:
         return patiently(read, patience, end)

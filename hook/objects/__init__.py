@@ -1,8 +1,8 @@
 """API objects, decoded into frozen values that hold what the program uses of them."""
 
 from hook.objects.claims import Claim, ClaimPod, claim_reader, read_claim_pod
-from hook.objects.daemonsets import DaemonSet, Revision, Template, read_daemonset, read_revision
-from hook.objects.decoding import Malformed, Value, entry
+from hook.objects.daemonsets import DaemonSet, Revision, read_daemonset, read_revision
+from hook.objects.decoding import Malformed, Time, Value, entry
 from hook.objects.nodes import Node, Write, node_reader, read_node
 from hook.objects.operators import Deployment, Lease, ReplicaSet, read_deployment, read_lease, read_replicaset
 from hook.objects.pods import Container, Pod, deleted_at, read_pod
@@ -25,7 +25,7 @@ __all__ = [
     "Revision",
     "Snapshot",
     "Taint",
-    "Template",
+    "Time",
     "Value",
     "Write",
     "claim_reader",

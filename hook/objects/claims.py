@@ -5,51 +5,21 @@ A cluster may have far more pods than nodes, so pods without claims and claims w
 
 from __future__ import annotations
 
+from datetime import UTC
 from sys import intern
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Final
 
-from hook.objects.decoding import Reader, Text, Time, Value, reads
-from hook.objects.parts import Identified, Namespaced  # noqa: TC001 - msgspec evaluates it
-from hook.objects.sharing import moment
+from hook.objects.decoding import Name, Reader, Text, Time, Value
+from hook.objects.parts import Identified
+from hook.objects.sharing import shared
+from hook.objects.views import At, View, at, made, reader
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from datetime import datetime
-
-
-class Claim(Value, frozen=True):
-    """An allocated claim of one of the drivers."""
-
-    namespace: str
-    name: str
-    pods: tuple[str, ...]
-    """UIDs of the pods that it is reserved for."""
-
-
-class ClaimPod(Value, frozen=True):
-    """A pod with claims that the kubelet of its node has started, and that has not ended."""
-
-    namespace: str
-    name: str
-    uid: str
-    node: str
-    started: datetime
-    """``status.startTime``, before which the kubelet prepares nothing. A container that restarts does not change it."""
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 class _Result(Value, frozen=True):
     driver: Text = ""
-
-
-class _Devices(Value, frozen=True):
-    results: tuple[_Result, ...] = ()
-
-
-class _Allocation(Value, frozen=True):
-    devices: _Devices = _Devices()
 
 
 class _Consumer(Value, frozen=True):
@@ -57,60 +27,74 @@ class _Consumer(Value, frozen=True):
     uid: Text = ""
 
 
-class _ClaimStatus(Value, frozen=True):
-    allocation: _Allocation = _Allocation()
-    reserved_for: tuple[_Consumer, ...] = ()
+def _drivers(results: tuple[_Result, ...]) -> frozenset[str]:
+    return shared(frozenset(result.driver for result in results))
 
 
-class _Claim(Value, frozen=True):
-    """A ResourceClaim. These fields are the same in ``v1``, ``v1beta2`` and ``v1beta1``."""
+def _pods(consumers: tuple[_Consumer, ...]) -> tuple[str, ...]:
+    return tuple(consumer.uid for consumer in consumers if consumer.resource == "pods")
 
-    metadata: Namespaced
-    status: _ClaimStatus = _ClaimStatus()
+
+class Claim(View, frozen=True):
+    """An allocated claim of one of the drivers. Its fields are the same in ``v1``, ``v1beta2`` and ``v1beta1``."""
+
+    namespace: Annotated[str, made(intern, At(("metadata", "namespace"), Name))]
+    name: Annotated[Name, at("metadata", "name")]
+    drivers: Annotated[
+        frozenset[str], made(_drivers, At(("status", "allocation", "devices", "results"), tuple[_Result, ...], ()))
+    ]
+    pods: Annotated[tuple[str, ...], made(_pods, At(("status", "reservedFor"), tuple[_Consumer, ...], ()))]
+    """UIDs of the pods that it is reserved for."""
 
 
 def claim_reader(drivers: Collection[str]) -> Reader[Claim | None]:
     """Return a reader that keeps only the allocated claims of these DRA drivers that are reserved for pods."""
 
-    def read(decoded: _Claim) -> Claim | None:
-        metadata, status = decoded.metadata, decoded.status
-        pods = tuple(consumer.uid for consumer in status.reserved_for if consumer.resource == "pods")
-        if pods and any(result.driver in drivers for result in status.allocation.devices.results):
-            return Claim(intern(metadata.namespace), metadata.name, pods)
-        return None
+    def keep(claim: Claim) -> Claim | None:
+        return claim if claim.pods and not claim.drivers.isdisjoint(drivers) else None
 
-    return Reader(_Claim, read)
+    return reader(Claim).keeping(keep)
+
+
+NEVER: Final = Time(9999, 12, 31, tzinfo=UTC)
 
 
 class _Present(Value, frozen=True):
     """A JSON object whose presence is all that counts."""
 
 
-class _PodSpec(Value, frozen=True):
-    node_name: Text = ""
-    resource_claims: tuple[_Present, ...] = ()
+def _holds(claims: tuple[_Present, ...], extended: _Present | None) -> bool:
+    return bool(claims) or extended is not None
 
 
-class _PodStatus(Value, frozen=True):
-    phase: Text = ""
-    start_time: Time | None = None
-    extended_resource_claim_status: _Present | None = None
-    """The claim that the scheduler made for an extended resource (KEP-5004)."""
+def _is_over(phase: str, deleted: Time | None) -> bool:
+    return phase in ("Succeeded", "Failed") or deleted is not None
 
 
-class _Pod(Value, frozen=True):
-    metadata: Identified
-    spec: _PodSpec = _PodSpec()
-    status: _PodStatus = _PodStatus()
+class ClaimPod(Identified, frozen=True):
+    """A pod with claims that the kubelet of its node has started, and that has not ended."""
+
+    node: Annotated[str, made(intern, At(("spec", "nodeName"), Text, ""))]
+    holds: Annotated[
+        bool,
+        made(
+            _holds,
+            At(("spec", "resourceClaims"), tuple[_Present, ...], ()),
+            # The claim that the scheduler made for an extended resource (KEP-5004).
+            At(("status", "extendedResourceClaimStatus"), _Present | None, None),
+        ),
+    ]
+    over: Annotated[
+        bool,
+        made(_is_over, At(("status", "phase"), Text, ""), At(("metadata", "deletionTimestamp"), Time | None, None)),
+    ]
+    started: Annotated[Time, at("status", "startTime")] = NEVER
+    """Before it the kubelet prepares nothing. A container that restarts does not change it."""
 
 
-@reads(_Pod)
-def read_claim_pod(decoded: _Pod) -> ClaimPod | None:
+def _keep(pod: ClaimPod) -> ClaimPod | None:
     """Return nothing for a pod that holds no claim, or that has not started, has ended or terminates."""
-    metadata, spec, status = decoded.metadata, decoded.spec, decoded.status
-    holds = spec.resource_claims or status.extended_resource_claim_status
-    over = metadata.deletion_timestamp is not None or status.phase in ("Succeeded", "Failed")
-    started = moment(status.start_time)
-    if not holds or over or not spec.node_name or started is None:
-        return None
-    return ClaimPod(intern(metadata.namespace), metadata.name, metadata.uid, intern(spec.node_name), started)
+    return pod if pod.holds and not pod.over and pod.node and pod.started < NEVER else None
+
+
+read_claim_pod = reader(ClaimPod).keeping(_keep)

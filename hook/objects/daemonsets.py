@@ -2,53 +2,105 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping  # noqa: TC003 - msgspec evaluates it
+from typing import TYPE_CHECKING, Annotated, Final
 
 from hook.objects import names
-from hook.objects.decoding import NOTHING, Count, Labels, MalformedObjectError, Name, Text, Time, Value, reads
-from hook.objects.parts import Identified, Labelled, Namespaced, Variable
-from hook.objects.scheduling import Affinity, Taint, Term
-from hook.objects.sharing import utc
+from hook.objects.decoding import NOTHING, Count, Labels, MalformedObjectError, Name, Text, Time, Value
+from hook.objects.parts import OWNERS, Identified, Owners, Variable, owner, owner_uid
+from hook.objects.scheduling import ANY_NODE, Affinity, Taint, Term
+from hook.objects.views import At, View, at, made, reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
+    from collections.abc import Iterator
 
     from hook.objects.nodes import Node
 
 
-class DaemonSet(Value, frozen=True):
+class _Container(Value, frozen=True):
+    name: Name
+    image: Text = ""
+    env: tuple[Variable, ...] = ()
+
+
+class _Labelled(Value, frozen=True):
+    labels: Labels = NOTHING
+
+
+class _PodSpec(Value, frozen=True):
+    containers: tuple[_Container, ...] = ()
+
+
+class _Template(Value, frozen=True):
+    metadata: _Labelled = _Labelled()
+    spec: _PodSpec = _PodSpec()
+
+
+class _Status(Value, frozen=True):
+    desired_number_scheduled: Count
+    observed_generation: Count = 0
+
+
+_Containers = tuple[_Container, ...]
+CONTAINERS: Final = At(("spec", "template", "spec", "containers"), _Containers, ())
+AFFINITY: Final = At(("spec", "template", "spec", "affinity"), Affinity, ANY_NODE)
+
+
+def _images(containers: _Containers) -> dict[str, str]:
+    return {container.name: container.image for container in containers}
+
+
+def _gates(containers: _Containers) -> tuple[str, ...]:
+    """Return the feature gates that the containers of NVIDIA's DRA driver turn on."""
+    variables = (variable for container in containers for variable in container.env)
+    lists = (variable.value for variable in variables if variable.name == names.FEATURE_GATES_VARIABLE)
+    pairs = (pair.partition("=") for gates in lists for pair in gates.split(","))
+    return tuple(sorted({name.strip() for name, _equals, value in pairs if value.strip().lower() == "true"}))
+
+
+def _owner_kind(owners: Owners) -> str:
+    return owner(owners).kind
+
+
+def _terms(affinity: Affinity) -> tuple[Term, ...]:
+    return affinity.terms
+
+
+def _rolls(strategy: str) -> bool:
+    return strategy != "OnDelete"
+
+
+class DaemonSet(Identified, frozen=True):
     """A DaemonSet of drivers, prerequisites or driver clients."""
 
-    namespace: str
-    name: str
-    uid: str
-    generation: int
-    observed_generation: int
-    desired: int
-    owner_kind: str
-    owner_uid: str
+    generation: Annotated[Count, at("metadata", "generation")]
+    owner_kind: Annotated[str, made(_owner_kind, OWNERS)]
+    owner_uid: Annotated[str, made(owner_uid, OWNERS)]
     """The controlling owner: the policy that a driver DaemonSet was rendered from."""
-    labels: Mapping[str, str]
-    """Only ``names.DAEMONSET_LABELS``."""
-    selector: tuple[tuple[str, str], ...]
-    template_labels: Mapping[str, str]
-    node_selector: Mapping[str, str]
-    images: Mapping[str, str]
-    """Main container name to image."""
-    tolerations: tuple[Taint, ...]
-    rolling: bool
-    """Update strategy is RollingUpdate."""
-    terms: tuple[Term, ...] = ()
-    """Of its required node affinity. A node must match one of them; empty if any node will do."""
-    gates: tuple[str, ...] = ()
+    images: Annotated[Mapping[str, str], made(_images, CONTAINERS)]
+    """By name of the main container."""
+    gates: Annotated[tuple[str, ...], made(_gates, CONTAINERS)]
     """Feature gates that its containers turn on."""
+    terms: Annotated[tuple[Term, ...], made(_terms, AFFINITY)]
+    """Of its required node affinity. A node must match one of them; empty if any node will do."""
+    rolling: Annotated[bool, made(_rolls, At(("spec", "updateStrategy", "type"), Text, ""))]
+    """Its controller replaces outdated pods."""
+    labels: Annotated[Labels, at("metadata", "labels")] = NOTHING
+    selector: Annotated[Labels, at("spec", "selector", "matchLabels")] = NOTHING
+    template_labels: Annotated[Labels, at("spec", "template", "metadata", "labels")] = NOTHING
+    node_selector: Annotated[Labels, at("spec", "template", "spec", "nodeSelector")] = NOTHING
+    tolerations: Annotated[tuple[Taint, ...], at("spec", "template", "spec", "tolerations")] = ()
+    status: Annotated[_Status, at("status")] = _Status(desired_number_scheduled=0)
+
+    @property
+    def desired(self) -> int:
+        """Return on how many nodes its controller wants a pod."""
+        return self.status.desired_number_scheduled
 
     @property
     def observed(self) -> bool:
         """Return whether the DaemonSet controller has seen this spec, so that its ControllerRevision exists."""
-        return self.observed_generation == self.generation
+        return self.status.observed_generation == self.generation
 
     @property
     def selected_by(self) -> Iterator[str]:
@@ -62,7 +114,7 @@ class DaemonSet(Value, frozen=True):
         The counts of its status do not show which nodes these are.
         """
         labels = node.labels
-        selected = all(labels.get(key) == value for key, value in self.node_selector.items())
+        selected = self.node_selector.items() <= labels.items()
         matched = not self.terms or any(term.matches(node.name, labels) for term in self.terms)
         return selected and matched and self.untolerated(node) is None
 
@@ -73,128 +125,14 @@ class DaemonSet(Value, frozen=True):
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Return whether a pod with these labels is one of this DaemonSet's."""
-        return bool(self.selector) and all(labels.get(key) == value for key, value in self.selector)
-
-    def __str__(self) -> str:
-        # The status of each node has it.
-        return sys.intern(f"{self.namespace}/{self.name}")
+        return bool(self.selector) and self.selector.items() <= labels.items()
 
 
-class Template(Value, frozen=True):
-    """What is read of a pod template."""
-
-    labels: frozenset[tuple[str, str]]
-    images: frozenset[tuple[str, str]]
-    """Name and image of each main container."""
-
-    @classmethod
-    def of(cls, labels: Mapping[str, str], images: Mapping[str, str]) -> Template:
-        """Return the template with these labels and images."""
-        return cls(frozenset(labels.items()), frozenset(images.items()))
-
-
-class Revision(Value, frozen=True):
-    """A ControllerRevision of a DaemonSet."""
-
-    namespace: str
-    name: str
-    owner_uid: str
-    revision: int
-    hash: str
-    """The pods that are made from it carry it as a label."""
-    created: datetime
-    template: Template | None = None
-    """The pod template that it records; None if the API server sent none."""
-
-    def records(self, daemonset: DaemonSet) -> bool:
-        """Return whether it can be the revision of the DaemonSet's current template."""
-        return self.template in (None, Template.of(daemonset.template_labels, daemonset.images))
-
-
-class _Container(Value, frozen=True):
-    name: Name
-    image: Text = ""
-    env: tuple[Variable, ...] = ()
-
-
-class _PodSpec(Value, frozen=True):
-    containers: tuple[_Container, ...] = ()
-    node_selector: Labels = NOTHING
-    tolerations: tuple[Taint, ...] = ()
-    affinity: Affinity = Affinity()
-
-    @property
-    def images(self) -> dict[str, str]:
-        """Return the image of each main container."""
-        return {container.name: container.image for container in self.containers}
-
-    @property
-    def gates(self) -> Iterator[str]:
-        """Yield the feature gates that the containers of NVIDIA's DRA driver turn on."""
-        variables = (variable for container in self.containers for variable in container.env)
-        lists = (variable.value for variable in variables if variable.name == names.FEATURE_GATES_VARIABLE)
-        pairs = (pair.partition("=") for gates in lists for pair in gates.split(","))
-        return (name.strip() for name, _equals, value in pairs if value.strip().lower() == "true")
-
-
-class _Template(Value, frozen=True):
-    metadata: Labelled = Labelled()
-    spec: _PodSpec = _PodSpec()
-
-
-class _Selector(Value, frozen=True):
-    match_labels: Labels = NOTHING
-
-
-class _Strategy(Value, frozen=True):
-    type: Text = ""
-
-
-class _Spec(Value, frozen=True):
-    selector: _Selector = _Selector()
-    template: _Template = _Template()
-    update_strategy: _Strategy = _Strategy()
-
-
-class _Status(Value, frozen=True):
-    desired_number_scheduled: Count
-    observed_generation: Count = 0
-
-
-class _Metadata(Identified, frozen=True, kw_only=True):
-    generation: Count
-
-
-class _DaemonSet(Value, frozen=True):
-    metadata: _Metadata
-    spec: _Spec = _Spec()
-    status: _Status = _Status(desired_number_scheduled=0)
-
-
-@reads(_DaemonSet)
-def read_daemonset(decoded: _DaemonSet) -> DaemonSet:
-    """Read a DaemonSet."""
-    metadata, spec, status = decoded.metadata, decoded.spec, decoded.status
-    pods = spec.template.spec
-    return DaemonSet(
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        generation=metadata.generation,
-        observed_generation=status.observed_generation,
-        desired=status.desired_number_scheduled,
-        owner_kind=metadata.owner.kind,
-        owner_uid=metadata.owner.uid,
-        labels={key: value for key, value in metadata.labels.items() if key in names.DAEMONSET_LABELS},
-        selector=tuple(sorted(spec.selector.match_labels.items())),
-        template_labels=spec.template.metadata.labels,
-        node_selector=pods.node_selector,
-        terms=pods.affinity.terms,
-        images=pods.images,
-        tolerations=pods.tolerations,
-        rolling=spec.update_strategy.type != "OnDelete",
-        gates=tuple(sorted(set(pods.gates))),
-    )
+def _revision_hash(labels: Labels) -> str:
+    found = labels.get(names.REVISION_HASH_LABEL)
+    if not found:
+        raise MalformedObjectError(f"metadata.labels: no {names.REVISION_HASH_LABEL}")
+    return found
 
 
 class _Data(Value, frozen=True):
@@ -204,30 +142,27 @@ class _Data(Value, frozen=True):
     spec: Spec = Spec()
 
 
-class _RevisionMetadata(Namespaced, frozen=True, kw_only=True):
-    creation_timestamp: Time
+def _recorded(data: _Data | None) -> tuple[Labels, Mapping[str, str]] | None:
+    template = data.spec.template if data is not None else None
+    return (template.metadata.labels, _images(template.spec.containers)) if template is not None else None
 
 
-class _Revision(Value, frozen=True):
-    metadata: _RevisionMetadata
-    revision: Count = 0
-    data: _Data | None = None
+class Revision(View, frozen=True):
+    """A ControllerRevision of a DaemonSet."""
+
+    namespace: Annotated[Name, at("metadata", "namespace")]
+    name: Annotated[Name, at("metadata", "name")]
+    owner_uid: Annotated[str, made(owner_uid, OWNERS)]
+    hash: Annotated[str, made(_revision_hash, At(("metadata", "labels"), Labels, NOTHING))]
+    """The pods that are made from it carry it as a label."""
+    created: Annotated[Time, at("metadata", "creationTimestamp")]
+    template: Annotated[tuple[Labels, Mapping[str, str]] | None, made(_recorded, At(("data",), _Data | None, None))]
+    """Labels and images of the pod template that it records; None if the API server sent none."""
+    revision: Annotated[Count, at("revision")] = 0
+
+    def records(self, daemonset: DaemonSet) -> bool:
+        """Return whether it can be the revision of the DaemonSet's current template."""
+        return self.template in (None, (daemonset.template_labels, daemonset.images))
 
 
-@reads(_Revision)
-def read_revision(decoded: _Revision) -> Revision:
-    """Read a ControllerRevision."""
-    metadata = decoded.metadata
-    revision_hash = metadata.labels.get(names.REVISION_HASH_LABEL)
-    if not revision_hash:
-        raise MalformedObjectError(f"metadata.labels: no {names.REVISION_HASH_LABEL}")
-    template = decoded.data.spec.template if decoded.data else None
-    return Revision(
-        namespace=metadata.namespace,
-        name=metadata.name,
-        owner_uid=metadata.owner.uid,
-        revision=decoded.revision,
-        hash=revision_hash,
-        created=utc(metadata.creation_timestamp),
-        template=Template.of(template.metadata.labels, template.spec.images) if template else None,
-    )
+read_daemonset, read_revision = reader(DaemonSet), reader(Revision)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from sys import intern
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -24,13 +25,16 @@ Raw = bytes | msgspec.Raw
 Key = tuple[str, str]
 """Namespace and name."""
 Shape = TypeVar("Shape")
-Read_co = TypeVar("Read_co", covariant=True)
+Kept_co = TypeVar("Kept_co", covariant=True)
+Other = TypeVar("Other")
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 LONGEST_TEXT: Final = 1024
 """Characters. No valid name, label, image or version is longer. A mebibyte instead of one would get into patterns, log
 lines and the memory of a small container."""
+LONGEST_EXCERPT: Final = 1024
+"""Characters of a message that are kept, which is as much as an Event can hold."""
 LONGEST_PROBLEM: Final = 300
 """Characters of a decoder's message, which names a type and a path."""
 
@@ -38,7 +42,6 @@ Text = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 """Never negative; Kubernetes counts in 64 bits at most."""
-Time = Annotated[datetime, msgspec.Meta(tz=True)]
 Labels = Mapping[str, Text]
 
 _DECODERS: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
@@ -54,6 +57,38 @@ class Value(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
     It holds other values, never itself, so the garbage collector need not visit it.
     """
+
+
+class Time(datetime):
+    """A time of the API, in whole seconds and UTC. Equal ones are in memory once.
+
+    Kubelets write whole seconds. A fraction in one of two times of a second would prove an order that is unknown.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    @lru_cache(maxsize=8192)
+    def of(cls, text: str) -> Time:
+        """Read a time. Raises ValueError."""
+        try:
+            time: datetime = msgspec.convert(text, Annotated[datetime, msgspec.Meta(tz=True)])
+            return cls(*time.astimezone(UTC).timetuple()[:6], tzinfo=UTC)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from error
+        except OverflowError as error:
+            raise ValueError(f"{text} is out of range") from error
+
+
+class Excerpt(str):
+    """A message, of which the beginning is kept."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, text: str) -> Excerpt:
+        """Return the beginning."""
+        return cls(text[:LONGEST_EXCERPT])
 
 
 class Malformed(Value, frozen=True):
@@ -81,41 +116,42 @@ class Event(Value, frozen=True):
     type: str = ""
 
 
+class _Versioned(Value, frozen=True):
+    class Metadata(Value, frozen=True):
+        resource_version: Text = ""
+
+    metadata: Metadata = Metadata()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Reader(Generic[Read_co]):
-    """Reads the objects of one kind: decodes the fields that are read, and reduces them to the value that is kept."""
+class Reader(Generic[Kept_co]):
+    """Reads the objects of one kind: decodes the fields that are read, and makes of them what is kept."""
 
     shape: type[Any]
-    build: Callable[[Any], Read_co]
+    make: Callable[[Any], Kept_co]
 
-    def __call__(self, source: Raw | Json) -> Read_co:
+    def __call__(self, source: Raw | Json) -> Kept_co:
         """Return the value of an object. Raises MalformedObjectError."""
-        return self.build(read(self.shape, source))
+        return self.make(read(self.shape, source))
+
+    def keeping(self, keep: Callable[[Kept_co], Other]) -> Reader[Other]:
+        """Return a reader that keeps what the function returns; an object for which it is None is left out."""
+        return Reader(self.shape, lambda decoded: keep(self.make(decoded)))
 
 
-def reads(shape: type[Shape]) -> Callable[[Callable[[Shape], Read_co]], Reader[Read_co]]:
-    """Make the function that builds a value a reader of objects of this shape."""
-    return lambda build: Reader(shape, build)
+def entry(reader: Reader[Any], kind: str, body: Raw) -> tuple[Key, Any]:
+    """Return the key and the value of an object; a malformed one is `Malformed`.
 
-
-class Entry(NamedTuple):
-    """One object of a cache."""
-
-    key: Key
-    version: str
-    view: Any
-    """The value of its kind, or Malformed."""
-
-
-def entry(reader: Reader[Any], kind: str, body: Raw) -> Entry:
-    """Read an object; a malformed one becomes `Malformed`. Raises ApiError if the text is not an object."""
+    Raises ApiError if the text is not an object.
+    """
     try:
         decoded = read(reader.shape, body)
-        return Entry(decoded.metadata.key, decoded.metadata.resource_version, reader.build(decoded))
+        metadata = decoded.metadata
+        return (intern(metadata.namespace), metadata.name), reader.make(decoded)
     except MalformedObjectError as error:
         loose = decode(body)
-        key, version = identity(loose)
-        return Entry(key, version, Malformed(kind, *key, _text(loose, "spec", "nodeName"), str(error)))
+        key = intern(_text(loose, "metadata", "namespace")), _text(loose, "metadata", "name")
+        return key, Malformed(kind, *key, _text(loose, "spec", "nodeName"), str(error))
 
 
 def read(shape: type[Shape], source: object) -> Shape:
@@ -124,7 +160,7 @@ def read(shape: type[Shape], source: object) -> Shape:
     try:
         if isinstance(source, bytes | msgspec.Raw):
             return decoder.decode(source)
-        return msgspec.convert(source, shape)
+        return msgspec.convert(source, shape, dec_hook=_of_text)
     except (ValueError, OverflowError, RecursionError) as error:
         raise MalformedObjectError(str(error)[:LONGEST_PROBLEM]) from error
 
@@ -151,8 +187,15 @@ def _decoder(shape: type[Shape]) -> msgspec.json.Decoder[Shape]:
     found = _DECODERS.get(shape)
     if found is None:
         with _PREPARING:
-            found = _DECODERS.setdefault(shape, msgspec.json.Decoder(shape))
+            found = _DECODERS.setdefault(shape, msgspec.json.Decoder(shape, dec_hook=_of_text))
     return found
+
+
+def _of_text(kind: type[Any], value: object) -> Any:  # noqa: ANN401 - of that kind
+    """Read a `Time` or an `Excerpt`. Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"Expected `str`, got `{type(value).__name__}`")  # noqa: TRY004 - as msgspec
+    return kind.of(value)
 
 
 def decode(body: Raw) -> dict[str, Any]:
@@ -160,10 +203,12 @@ def decode(body: Raw) -> dict[str, Any]:
     return answer(dict[str, Any], body)
 
 
-def identity(values: Json) -> tuple[Key, str]:
-    """Return the key and the resourceVersion of an object that may be malformed."""
-    namespace, name = _text(values, "metadata", "namespace"), _text(values, "metadata", "name")
-    return (intern(namespace), name), _text(values, "metadata", "resourceVersion")
+def version(body: Raw) -> str:
+    """Return the resourceVersion of an object; empty if it cannot be read."""
+    try:
+        return str(read(_Versioned, body).metadata.resource_version)
+    except MalformedObjectError:
+        return ""
 
 
 def section(values: Json, name: str) -> Json:

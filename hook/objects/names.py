@@ -68,8 +68,6 @@ OFED_DRIVER_LABEL: Final = "nvidia.com/ofed-driver"
 """NO ``manifests/state-ofed-driver``: with an empty value, on the DaemonSet and its pods."""
 COMPUTE_DOMAIN_LABEL: Final = "resource.nvidia.com/computeDomain"
 """DRA: label of the IMEX DaemonSets, one per ComputeDomain. They are no plugins."""
-DAEMONSET_LABELS: Final = frozenset({"app", COMPONENT_LABEL, COMPUTE_DOMAIN_LABEL, OFED_DRIVER_LABEL})
-"""The only labels of DaemonSets that this program keeps."""
 CHART_LABEL: Final = "helm.sh/chart"
 REVISION_HASH_LABEL: Final = "controller-revision-hash"
 """K8S ``apps/v1`` ``ControllerRevisionHashLabelKey``."""

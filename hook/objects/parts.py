@@ -1,4 +1,4 @@
-"""Parts that API objects of several kinds have: metadata, conditions and environment variables.
+"""Parts that API objects of several kinds have: owners, conditions and environment variables.
 
 The API server leaves out fields that are not set, so they have the default of Kubernetes. It writes null only for a
 time, a list or an object that Go does not omit: only these fields accept null.
@@ -7,15 +7,25 @@ time, a list or an object that Go does not omit: only these fields accept null.
 from __future__ import annotations
 
 from sys import intern
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
-
-from hook.objects import names
-from hook.objects.decoding import NOTHING, Count, Key, Labels, Name, Text, Time, Value
+from hook.objects.decoding import Excerpt, Name, Text, Time, Value
+from hook.objects.views import At, View, at, made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+class Identified(View, frozen=True):
+    """An object in a namespace, whose identity decides what is done to it."""
+
+    namespace: Annotated[str, made(intern, At(("metadata", "namespace"), Name))]
+    name: Annotated[Name, at("metadata", "name")]
+    uid: Annotated[Name, at("metadata", "uid")]
+
+    def __str__(self) -> str:
+        # The status of each node has it.
+        return intern(f"{self.namespace}/{self.name}")
 
 
 class Owner(Value, frozen=True):
@@ -26,50 +36,19 @@ class Owner(Value, frozen=True):
     controller: bool = False
 
 
-class Annotations(Value, frozen=True):
-    """The only annotations that are read, of any kind."""
-
-    deployment_revision: Text = msgspec.field(name=names.DEPLOYMENT_REVISION_ANNOTATION, default="")
-    safe_load: Text = msgspec.field(name=names.OFED_SAFE_LOAD_ANNOTATION, default="")
-
-
-class Metadata(Value, frozen=True, kw_only=True):
-    """The metadata of an object of any kind."""
-
-    name: Name
-    namespace: Text = ""
-    resource_version: Text = ""
-    generation: Count = 0
-    creation_timestamp: Time | None = None
-    deletion_timestamp: Time | None = None
-    labels: Labels = NOTHING
-    annotations: Annotations = Annotations()
-    owner_references: tuple[Owner, ...] = ()
-
-    @property
-    def owner(self) -> Owner:
-        """Return the controlling owner; an empty one if there is none."""
-        return next((owner for owner in self.owner_references if owner.controller), NO_OWNER)
-
-    @property
-    def key(self) -> Key:
-        """Return the namespace and the name, which are unique in a kind."""
-        return intern(self.namespace), self.name
-
-
+Owners = tuple[Owner, ...]
+OWNERS: Final = At(("metadata", "ownerReferences"), Owners, ())
 NO_OWNER: Final = Owner()
 
 
-class Namespaced(Metadata, frozen=True, kw_only=True):
-    """The metadata of an object in a namespace."""
+def owner(owners: Owners) -> Owner:
+    """Return the controlling owner; an empty one if there is none."""
+    return next((each for each in owners if each.controller), NO_OWNER)
 
-    namespace: Name
 
-
-class Identified(Namespaced, frozen=True, kw_only=True):
-    """The metadata of an object whose identity decides what is done to it."""
-
-    uid: Name
+def owner_uid(owners: Owners) -> str:
+    """Return the UID of the controlling owner, or ""."""
+    return intern(owner(owners).uid)
 
 
 class Condition(Value, frozen=True):
@@ -79,7 +58,7 @@ class Condition(Value, frozen=True):
     status: Text = ""
     last_transition_time: Time | None = None
     last_update_time: Time | None = None
-    message: str = ""
+    message: Excerpt = Excerpt()
 
     @property
     def true(self) -> bool:
@@ -87,6 +66,8 @@ class Condition(Value, frozen=True):
         return self.status == "True"
 
 
+Conditions = tuple[Condition, ...]
+CONDITIONS: Final = At(("status", "conditions"), Conditions, ())
 NO_CONDITION: Final = Condition()
 
 
@@ -100,9 +81,3 @@ class Variable(Value, frozen=True):
 
     name: Text = ""
     value: str = ""
-
-
-class Labelled(Value, frozen=True):
-    """An object of which only the labels are read."""
-
-    labels: Labels = NOTHING

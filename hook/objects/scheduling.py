@@ -105,6 +105,9 @@ class Affinity(Value, frozen=True):
         return next((values[0] for values in named if values), "")
 
 
+ANY_NODE: Final = Affinity()
+
+
 def _is_beyond(value: str, operator: str, bound: str) -> bool:
     """Return whether a number is greater (``Gt``) or less (``Lt``) than a bound. Text that is no number is neither."""
     if not (NUMBER.fullmatch(value) and NUMBER.fullmatch(bound)):

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from sys import intern
+from typing import Annotated, Final
 
 import msgspec
 
 from hook.objects import names
-from hook.objects.decoding import Count, Text, Value, reads
-from hook.objects.parts import Metadata  # noqa: TC001 - msgspec evaluates it
-from hook.objects.sharing import interned
+from hook.objects.decoding import Count, Text, Value
+from hook.objects.sharing import shared
+from hook.objects.views import At, View, at, made, reader
 
 
-class DeviceSlice(Value, frozen=True):
-    """A ResourceSlice, reduced to what verifies a plugin."""
-
-    node: str
-    devices: int
-    pool: str
-    generation: int
-    """Of its pool: the scheduler and the kubelet ignore slices of an older one (K8S ``resource/v1`` ResourcePool)."""
-    driver_versions: frozenset[str]
-    """As published, without leading zeros; empty where devices have none (MIG, VFIO)."""
-
-
-class _Attribute(Value, frozen=True):
+class _Version(Value, frozen=True):
     version: Text = ""
 
 
 class _Attributes(Value, frozen=True):
-    driver_version: _Attribute = msgspec.field(name=names.DRIVER_VERSION_ATTRIBUTE, default=_Attribute())
+    driver_version: _Version = msgspec.field(name=names.DRIVER_VERSION_ATTRIBUTE, default=_Version())
 
 
 class _Basic(Value, frozen=True):
@@ -41,38 +30,30 @@ class _Device(Value, frozen=True):
     basic: _Basic = _Basic()
     """In ``v1beta1``, the attributes are one level deeper."""
 
-    @property
-    def driver_version(self) -> str:
-        """Return the version that the device publishes, or empty."""
-        return self.attributes.driver_version.version or self.basic.attributes.driver_version.version
+
+_Devices = tuple[_Device, ...] | None
+DEVICES: Final = At(("spec", "devices"), _Devices, None)
 
 
-class _Pool(Value, frozen=True):
-    name: Text = ""
-    generation: Count = 0
+def _number(devices: _Devices) -> int:
+    return len(devices or ())
 
 
-class _Spec(Value, frozen=True):
-    node_name: Text = ""
-    pool: _Pool = _Pool()
-    devices: tuple[_Device, ...] | None = None
+def _versions(devices: _Devices) -> frozenset[str]:
+    each = ((one.attributes.driver_version, one.basic.attributes.driver_version) for one in devices or ())
+    return shared(frozenset(intern(new.version or old.version) for new, old in each) - {""})
 
 
-class _ResourceSlice(Value, frozen=True):
-    metadata: Metadata
-    spec: _Spec = _Spec()
+class DeviceSlice(View, frozen=True):
+    """A ResourceSlice, reduced to what verifies a plugin."""
+
+    node: Annotated[str, made(intern, At(("spec", "nodeName"), Text, ""))]
+    devices: Annotated[int, made(_number, DEVICES)]
+    pool: Annotated[str, made(intern, At(("spec", "pool", "name"), Text, ""))]
+    driver_versions: Annotated[frozenset[str], made(_versions, DEVICES)]
+    """As published, without leading zeros; empty where devices have none (MIG, VFIO)."""
+    generation: Annotated[Count, at("spec", "pool", "generation")] = 0
+    """Of its pool: the scheduler and the kubelet ignore slices of an older one (K8S ``resource/v1`` ResourcePool)."""
 
 
-@reads(_ResourceSlice)
-def read_slice(decoded: _ResourceSlice) -> DeviceSlice:
-    """Read a ResourceSlice."""
-    spec = decoded.spec
-    devices = spec.devices or ()
-    versions = {device.driver_version for device in devices} - {""}
-    return DeviceSlice(
-        node=intern(spec.node_name),
-        devices=len(devices),
-        pool=intern(spec.pool.name),
-        generation=spec.pool.generation,
-        driver_versions=interned(frozenset(map(intern, versions))),
-    )
+read_slice = reader(DeviceSlice)

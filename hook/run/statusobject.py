@@ -155,7 +155,7 @@ def _of_policy(snapshot: Snapshot, settings: Settings) -> dict[str, str]:
     policy = active_policy(snapshot.policies or (), stack)
     if policy is None:
         return NO_POLICY
-    versions = {source.version for source in sources_of(policy, snapshot.pools)}
+    versions = {source.driver.version for source in sources_of(policy, snapshot.pools)}
     return {
         "driverVersion": ", ".join(sorted(versions - {""})),
         "operatorChartVersion": chart_version(policy.chart, stack),

@@ -284,7 +284,7 @@ def test_reading_the_own_job_has_the_time_of_the_run(monkeypatch: pytest.MonkeyP
     with serving(Said(503)) as server, pytest.raises(ApiError):
         own_job(server.api, "gpu-operator", "post", retry.Patience(0), 60)
     assert len(server.asked) == 1
-    job = told(kind="Job", metadata={"uid": "u"}, status={"startTime": "2026-01-01T10:00:00Z"})
+    job = told(kind="Job", metadata={"name": "post", "uid": "u"}, status={"startTime": "2026-01-01T10:00:00Z"})
     with serving(job) as server:
         own = own_job(server.api, "gpu-operator", "post", retry.Patience(0), 60)
     assert own is not None

@@ -28,7 +28,7 @@ NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
 
 def found(later: float = 0, **spec: str) -> Lookup:
     """Find this Lease, so many seconds later."""
-    return Lookup(NOW + timedelta(seconds=later), leader._lease(json.dumps(lease(**spec)).encode()))
+    return Lookup(NOW + timedelta(seconds=later), leader.read_lease(json.dumps(lease(**spec)).encode()))
 
 
 def as_json(seen: Lookup) -> dict[str, Any]:

@@ -185,7 +185,7 @@ MUTANTS: Final = (
                pod, plugin, replace(node, memory=replace(node.memory, fresh={})))),
     Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", fleet._has_version,
            lambda original, image, policy, *rest: original(image, policy, *rest) and image.startswith(
-               f"{policy.repository}/{policy.image}")),
+               f"{policy.driver.repository}/{policy.driver.image}")),
     Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", fleet._has_version,
            always(True)),
     Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", end._quiet_blocker,

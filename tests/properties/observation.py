@@ -50,7 +50,7 @@ class Observation:
         """Read an object, unless it was read at this version."""
         if (read, *version) not in self._read:
             shown = show()
-            self._read[read, *version] = entry(read, shown["kind"], raw(shown)).view
+            self._read[read, *version] = entry(read, shown["kind"], raw(shown))[1]
         return self._read[read, *version]
 
     def _policies(self) -> Views | None:

@@ -109,7 +109,7 @@ class Eyes(Cache):
         """Return what the watches show, and the nodes whose objects are not those of the last call."""
         found = self._run.watch.snapshot()
         pods = (*found.driver_pods, *found.plugin_pods)
-        seen = {id(view): view for view in (*found.nodes.values(), *pods, *(found.slices or ()))}
+        seen: dict[int, Value] = {id(view): view for view in (*found.nodes.values(), *pods, *(found.slices or ()))}
         before, self._seen = self._seen, seen
         return found, {node_of((seen if key in seen else before)[key]) for key in seen.keys() ^ before.keys()}
 

@@ -174,9 +174,9 @@ def seemed_settled(seen: Snapshot, node: str) -> bool:
     kept = bool(seen.policies and seen.policies[0].manual) and not owners[0].rolling
     if pods[0].hash != newest.hash:
         return kept
-    version = f":{seen.policies[0].version}-" if seen.policies else ""
+    version = f":{seen.policies[0].driver.version}-" if seen.policies else ""
     shown = any(version in image for image in owners[0].images.values())
-    return owners[0].observed_generation == owners[0].generation and shown
+    return owners[0].observed and shown
 
 
 def _still_down(world: World, machine: Machine) -> bool:

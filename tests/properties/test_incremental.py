@@ -126,21 +126,21 @@ class Watches:
             informer = self._informer(part)
             resource = informer.list_watch.resource
             objects = [raw(each) for each in found.of(part)]
-            entries = [(entry(informer.list_watch.read, resource.kind, each), each) for each in objects]
+            entries = [(*entry(informer.list_watch.read, resource.kind, each), each) for each in objects]
             if part in found.parts and found.parts[part] is None:
                 informer._replace({}, "", absent=True)
             elif part == relisted or informer.absent:
-                views = ((entry.key, entry.view, informer._views.get(entry.key)) for entry, _each in entries)
+                views = ((key, view, informer._views.get(key)) for key, view, _each in entries)
                 listed = {key: old if old == new else new for key, new, old in views if new is not None}
                 informer._replace(listed, "9", absent=False)
             else:
-                now = {entry.key: each for entry, each in entries}
+                now = {key: each for key, _view, each in entries}
                 before = self._heard.get(part, {})
                 for key in before.keys() - now.keys():
                     informer._apply("DELETED", before[key])
                 for key in [key for key in now if now[key] != before.get(key)]:
                     informer._apply("MODIFIED" if key in before else "ADDED", now[key])
-            self._heard[part] = {entry.key: each for entry, each in entries}
+            self._heard[part] = {key: each for key, _view, each in entries}
 
     def drop(self, part: str) -> None:
         """Let nothing need the objects of a part for a moment: they are listed anew."""

@@ -184,7 +184,7 @@ def test_every_place_is_read_or_refused(kind: str) -> None:
         for path in sample(spots(good)):
             before, after = raw(put(good, path, HOLE)).split(raw(HOLE))  # Written once: some values are large.
             for value in (*hostile(value_at(good, path)), *OTHERS):
-                found = entry(read, kind, before + raw(value) + after).view
+                _key, found = entry(read, kind, before + raw(value) + after)
                 if isinstance(found, Malformed):
                     assert found.problem, (path, str(value)[:99])
                     texts = (found.name, found.namespace, found.node, found.problem)

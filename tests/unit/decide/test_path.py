@@ -19,12 +19,12 @@ MOST_MODULES: Final = 9
 
 
 def test_one_decision_about_a_stale_pod_enters_few_modules() -> None:
-    """A module counts if the decision calls a function in it."""
+    """A module counts if the decision calls a function in it, other than one that returns a name."""
     seen, entered = stale("a").seen(), set[str]()
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
         path = Path(frame.f_code.co_filename)
-        if event == "call" and path.is_relative_to(ROOT):
+        if event == "call" and frame.f_code.co_name != "__str__" and path.is_relative_to(ROOT):
             entered.add(str(path.relative_to(ROOT)))
 
     before = sys.getprofile()

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from hook.objects.claims import Claim, ClaimPod, claim_reader, read_claim_pod
+from hook.objects.claims import claim_reader, read_claim_pod
 from tests.fixtures.objects import Object, at, merged, stamp
 from tests.fixtures.workloads import claim
 from tests.fixtures.workloads import claim_pod as pod
 
 READ = claim_reader(("gpu.nvidia.com", "compute-domain.nvidia.com"))
-HOLDER = ClaimPod("team", "train", "train-uid", "gpu-0", at(5))
 
 
 def test_a_claim_of_the_drivers_keeps_the_pods_that_it_is_reserved_for() -> None:
     """Of either driver of the plugin."""
-    assert Claim("team", "train-gpu", ("train-uid", "other-uid")) == READ(claim("train-gpu", "train", "other"))
-    assert Claim("team", "channel", ("train-uid",)) == READ(claim("channel", driver="compute-domain.nvidia.com"))
+    gpu = READ(claim("train-gpu", "train", "other"))
+    channel = READ(claim("channel", driver="compute-domain.nvidia.com"))
+    assert gpu is not None
+    assert channel is not None
+    assert ("team", "train-gpu", ("train-uid", "other-uid")) == (gpu.namespace, gpu.name, gpu.pods)
+    assert ("team", "channel", ("train-uid",)) == (channel.namespace, channel.name, channel.pods)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +43,10 @@ def test_other_claims_are_left_out(patch: Object) -> None:
 def test_a_pod_with_claims_keeps_its_start() -> None:
     """By its kubelet. A claim that the scheduler made for an extended resource counts as well."""
     extended = {"spec": {"resourceClaims": None}, "status": {"extendedResourceClaimStatus": {"resourceClaimName": "x"}}}
-    assert HOLDER == read_claim_pod(pod(started=5)) == read_claim_pod(pod(started=5, patch=extended))
-    assert "team/train" == str(HOLDER)
+    holder = read_claim_pod(pod(started=5))
+    assert holder is not None
+    assert holder == read_claim_pod(pod(started=5, patch=extended))
+    assert ("team/train", "train-uid", "gpu-0", at(5)) == (str(holder), holder.uid, holder.node, holder.started)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import pytest
 
 from hook.errors import ApiError
 from hook.objects import decoding, entry, read_node
-from hook.objects.decoding import Count, Event, MalformedObjectError, Name, Page, Text, Time, read
+from hook.objects.decoding import Count, Event, Excerpt, MalformedObjectError, Name, Page, Text, Time, read
 from tests.fixtures.objects import obj, raw
 
 ROOT: Final = Path(__file__).parents[3]
@@ -60,23 +61,24 @@ def test_one_malformed_object_spoils_no_other() -> None:
     """Each object of a page is decoded by itself; a malformed one is named as far as it can be."""
     items = [obj("node"), {"metadata": 7}, obj("node", "metadata: {name: b, resourceVersion: '7', labels: []}")]
     page = decoding.answer(Page, raw({"metadata": {}, "items": items}))
-    first, nameless, named = (entry(read_node, "Node", body) for body in page.items)
-    assert read_node(obj("node")) == first.view
-    assert (("", ""), "") == (nameless.key, nameless.version)
-    assert (("", "b"), "7", "b") == (named.key, named.version, named.view.name)
-    assert "`$.metadata.labels`" in named.view.problem
+    (_key, first), (nameless, _), (named, view) = (entry(read_node, "Node", body) for body in page.items)
+    assert read_node(obj("node")) == first
+    assert ["", "", "7"] == [decoding.version(body) for body in page.items]
+    assert (("", ""), ("", "b"), "b") == (nameless, named, view.name)
+    assert "`$.metadata.labels`" in view.problem
 
 
 @pytest.mark.parametrize(
     "item",
     [
         b'{"metadata": {"name": "a"}, "status": {"images": ["\xff"], "other": 1e999}}',
-        b'{"metadata": {"name": "a", "managedFields": 7}, "spec": {"volumes": "none"}, "data": []}',
+        b'{"metadata": {"name": "a", "generateName": 7}, "spec": {"volumes": "none"}, "data": []}',
     ],
 )
 def test_what_is_not_read_may_be_anything(item: bytes) -> None:
     """Nothing that is skipped makes an object malformed."""
-    assert "a" == entry(read_node, "Node", item).view.name
+    _key, view = entry(read_node, "Node", item)
+    assert "a" == view.name
 
 
 WRONG: Final[dict[Any, tuple[object, ...]]] = {
@@ -106,6 +108,26 @@ def test_text_that_is_no_json_is_refused(body: bytes) -> None:
     """Neither is text that is no UTF-8, or that is nested without end."""
     with pytest.raises(MalformedObjectError):
         read(msgspec.defstruct("Kind", [("field", Any)]), body)
+
+
+@pytest.mark.parametrize("clock", ["10:00:00Z", "10:00:00.999999Z", "10:00:00.123456789Z", "12:00:00+02:00"])
+def test_times_are_whole_seconds_in_utc(clock: str) -> None:
+    """A fraction would prove an order that is not known. Equal times are one value."""
+    first, again = (read(Time, f"2026-01-01T{clock}") for _ in range(2))
+    assert first == datetime(2026, 1, 1, 10, 0, 0, tzinfo=UTC)
+    assert first is again
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+def test_a_time_that_utc_cannot_show_is_malformed(time: str) -> None:
+    """It is well-formed, and no clock shows it in UTC."""
+    with pytest.raises(MalformedObjectError, match="is out of range"):
+        read(Time, time)
+
+
+def test_the_beginning_of_a_message_is_kept() -> None:
+    """As much as an Event can hold."""
+    assert "x" * 1024 == read(Excerpt, "x" * 2000)
 
 
 AT_ONCE: Final = """

@@ -12,7 +12,7 @@ import pytest
 from hook.objects import policies
 from hook.objects.claims import claim_reader, read_claim_pod
 from hook.objects.daemonsets import read_daemonset, read_revision
-from hook.objects.decoding import Malformed, MalformedObjectError, Reader, entry
+from hook.objects.decoding import Malformed, MalformedObjectError, Reader, entry, version
 from hook.objects.nodes import node_reader
 from hook.objects.operators import read_deployment, read_lease, read_replicaset
 from hook.objects.pods import read_pod
@@ -24,7 +24,7 @@ READERS: Final[dict[str, Reader[Any]]] = {
     "policy": policies.cluster_policy,
     "pool/policy": policies.nvidia_driver,
     "network/policy": policies.nic_cluster_policy,
-    "node": node_reader((), ("nvidia.com/mig.config.state",)),
+    "node": node_reader(),
     "driver-daemonset": read_daemonset,
     "revision": read_revision,
     "driver-pod": read_pod,
@@ -43,6 +43,7 @@ MALFORMED: Final = (
     ("policy", "spec: null", "spec"),
     ("policy", "spec: {driver: null}", "driver"),
     ("policy", "spec: {driver: {usePrecompiled: 'no'}}", "spec.driver.usePrecompiled"),
+    ("policy", "spec: {driver: {upgradePolicy: {autoUpgrade: 'no'}}}", "upgradePolicy.autoUpgrade"),
     ("pool/policy", "spec: null", "spec"),
     ("network/policy", "spec: {ofedDriver: {version: 24.10}}", "spec.ofedDriver.version"),
     ("node", "metadata: {labels: {nvidia.com/gpu.present: true}}", "metadata.labels"),
@@ -68,7 +69,7 @@ MALFORMED: Final = (
 def test_an_object_as_a_cluster_serves_it_can_be_read(name: str) -> None:
     """Of every stack and kind."""
     found = obj(name)
-    value = entry(OF_KIND[found["kind"]], found["kind"], raw(found)).view
+    _key, value = entry(OF_KIND[found["kind"]], found["kind"], raw(found))
     assert not isinstance(value, Malformed)
 
 
@@ -78,7 +79,7 @@ def test_a_malformed_object_is_named(name: str, patch: str, problem: str) -> Non
     good, bad = obj(name), obj(name, patch)
     with pytest.raises(MalformedObjectError):
         READERS[name](bad)
-    found = entry(READERS[name], good["kind"], raw(bad)).view
+    _key, found = entry(READERS[name], good["kind"], raw(bad))
     assert isinstance(found, Malformed)
     assert (good["kind"], bad["metadata"].get("name", "")) == (found.kind, found.name)
     assert bad["metadata"].get("namespace", "") == found.namespace
@@ -94,7 +95,8 @@ def test_a_malformed_object_is_named(name: str, patch: str, problem: str) -> Non
 )
 def test_a_malformed_claim_or_pod_of_one_is_named(reader: Reader[Any], good: Object, patch: str) -> None:
     """It is never left out as if it held nothing."""
-    assert isinstance(entry(reader, good["kind"], raw(merged(good, parsed(patch)))).view, Malformed)
+    _key, found = entry(reader, good["kind"], raw(merged(good, parsed(patch))))
+    assert isinstance(found, Malformed)
 
 
 @pytest.mark.parametrize(
@@ -111,12 +113,13 @@ def test_a_malformed_object_keeps_what_can_be_read_of_its_identity(
     found: Object, expected: tuple[str, str, str]
 ) -> None:
     """Its namespace, its name and its node."""
-    malformed = entry(read_pod, "Pod", raw(found)).view
+    _key, malformed = entry(read_pod, "Pod", raw(found))
     assert isinstance(malformed, Malformed)
     assert expected == (malformed.namespace, malformed.name, malformed.node)
 
 
 def test_an_object_that_can_be_read_has_its_key_and_version() -> None:
-    """The informer keeps it by them."""
+    """The informer keeps it by the key, and continues from the version."""
     found = obj("driver-pod")
-    assert (("gpu-operator", "driver-gpu-0"), "100", read_pod(found)) == entry(read_pod, "Pod", raw(found))
+    assert (("gpu-operator", "driver-gpu-0"), read_pod(found)) == entry(read_pod, "Pod", raw(found))
+    assert version(raw(found)) == "100"

@@ -21,7 +21,7 @@ def test_a_node_of_a_gpu_cluster_is_read() -> None:
         "nvidia.com/gpu-driver-upgrade-state": "upgrade-done",
     } == node.labels
     assert ("gpu-0", True, False, False) == (node.name, node.ready, node.cordoned, node.waits_for_drain)
-    assert ((), {}, None) == (node.taints, node.written, node.gpus)
+    assert ((), None, None) == (node.taints, node.mig_state_written, node.gpus)
     assert node.ready_since is not None
     assert "2025-12-01T08:00:00+00:00" == node.ready_since.isoformat()
 
@@ -81,24 +81,24 @@ def test_the_number_of_gpus_is_a_plain_number(capacity: str, gpus: int | None) -
     assert gpus == node.gpus
 
 
-OWNED: Object = {"f:metadata": {"f:labels": {"f:mig": {}}}}
+OWNED: Object = {"f:metadata": {"f:labels": {"f:nvidia.com/mig.config.state": {}}}}
 
 
 @pytest.mark.parametrize(
     ("writes", "expected"),
     [
-        pytest.param([(5, OWNED), (7, OWNED), (6, OWNED)], {"mig": Write(at(7))}, id="the-last-of-several"),
-        pytest.param(
-            [(5, OWNED), (6, OWNED, "ancient-changes")], {"mig": Write(at(6), merged=True)}, id="merged-by-the-server"
-        ),
-        pytest.param([(9, {"f:metadata": {"f:labels": {"f:more": {}}}})], {}, id="of-another-label"),
-        pytest.param([(9, {"f:metadata": {}}), (9, {}), (9, None)], {}, id="of-no-label"),
-        pytest.param([(None, OWNED)], {}, id="without-a-time"),
-        pytest.param([], {}, id="none"),
+        pytest.param([(5, OWNED), (7, OWNED), (6, OWNED)], Write(at(7)), id="the-last-of-several"),
+        pytest.param([(5, OWNED), (6, OWNED, "ancient-changes")], Write(at(6), merged=True), id="merged-by-the-server"),
+        pytest.param([(9, {"f:metadata": {"f:labels": {"f:more": {}}}})], None, id="of-another-label"),
+        pytest.param([(9, {"f:metadata": {}}), (9, {}), (9, None)], None, id="of-no-label"),
+        pytest.param([(None, OWNED)], None, id="without-a-time"),
+        pytest.param([], None, id="none"),
     ],
 )
-def test_the_time_of_a_label_is_kept_if_it_is_wanted(writes: list[tuple[object, ...]], expected: Object) -> None:
-    """The last write of any manager of the label counts. Without a wish, large ``managedFields`` are not read."""
+def test_when_the_state_of_a_mig_reconfiguration_was_written(
+    writes: list[tuple[object, ...]], expected: Write | None
+) -> None:
+    """The last write of any manager of the label counts."""
     managed = [
         {
             "manager": manager[0] if manager else "mig-manager",
@@ -108,5 +108,4 @@ def test_the_time_of_a_label_is_kept_if_it_is_wanted(writes: list[tuple[object, 
         for seconds, fields, *manager in writes
     ]
     node = obj("node", {"metadata": {"managedFields": managed}})
-    assert expected == node_reader((), ("mig", "other"))(node).written
-    assert {} == read_node(node).written
+    assert expected == read_node(node).mig_state_written

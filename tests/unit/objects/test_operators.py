@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hook.objects.operators import Lease, ReplicaSet, read_deployment, read_lease, read_replicaset
+from hook.objects.operators import read_deployment, read_lease, read_replicaset
 from tests.fixtures.objects import at, obj
 
 
@@ -25,7 +25,8 @@ def test_pods_may_be_named_by_their_host(spec: str, by_host: bool) -> None:
 
 def test_a_replicaset_is_read() -> None:
     """Its owner, and the revision that it belongs to."""
-    assert ReplicaSet("gpu-operator-5ddc6f64ff", "operator", "2") == read_replicaset(obj("replicaset"))
+    found = read_replicaset(obj("replicaset"))
+    assert ("gpu-operator-5ddc6f64ff", "operator", "2") == (found.name, found.owner_uid, found.revision)
 
 
 def test_a_lease_is_read() -> None:
@@ -33,4 +34,5 @@ def test_a_lease_is_read() -> None:
     found = read_lease(obj("lease"))
     assert ("gpu-operator", at(-58)) == (found.namespace, found.acquired)
     assert found.holder.startswith("gpu-operator-5ddc6f64ff-dtlr4_")
-    assert Lease("gpu-operator", "", None) == read_lease(obj("lease", "spec: null"))
+    released = read_lease(obj("lease", "spec: null"))
+    assert ("", None) == (released.holder, released.acquired)

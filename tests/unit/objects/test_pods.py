@@ -37,7 +37,9 @@ def test_a_settled_driver_pod_is_read() -> None:
 )
 def test_the_answer_to_a_deletion_shows_when_it_was_accepted(metadata: Object, seconds: float | None) -> None:
     """The API server shows the end of the grace period. The rest of its answer does not matter."""
-    assert deleted_at({"kind": "Pod", "metadata": metadata}) == (None if seconds is None else at(seconds))
+    assert deleted_at({"kind": "Pod", "metadata": {"name": "a", **metadata}}) == (
+        None if seconds is None else at(seconds)
+    )
 
 
 def test_pods_of_one_revision_share_their_labels() -> None:

@@ -21,12 +21,11 @@ EACH: Final = pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
 
 @EACH
 def test_the_labels_of_a_stack_are_read(stack: Stack) -> None:
-    """They are under the prefixes of node labels, and among the labels of DaemonSets that are kept."""
+    """They are under the prefixes of node labels."""
     nodes, upgrade, prerequisites = stack.nodes, stack.upgrade, stack.prerequisites.values()
     of_nodes = [nodes.present, nodes.deploy, nodes.operands, nodes.workload, nodes.wait, nodes.pool]
     of_nodes += [upgrade.state, upgrade.skip, *(prerequisite.deploy_label for prerequisite in prerequisites)]
     assert all(label.startswith(names.NODE_LABEL_PREFIXES) for label in of_nodes if label)
-    assert {stack.driver.label.key, *(each.label.key for each in prerequisites)} <= names.DAEMONSET_LABELS
     assert nodes.safe_load in ("", names.OFED_SAFE_LOAD_ANNOTATION)
 
 

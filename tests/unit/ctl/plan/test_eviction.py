@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
-from ctl.plan.eviction import Workload, disruption_budget, protected, reader, refused_drain, refused_eviction
+from ctl.plan.eviction import Workload, disruption_budget, protected, refused_drain, refused_eviction, workload_reader
 from ctl.plan.limits import Removal
 from hook.objects.decoding import MalformedObjectError
 from tests.fixtures.objects import Object
@@ -15,8 +15,8 @@ from tests.fixtures.objects import Object
 GPU: Final[Object] = {"name": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
 MIG: Final[Object] = {"name": "mig", "resources": {"requests": {"nvidia.com/mig-1g.5gb": "1"}}}
 CPU: Final[Object] = {"name": "a", "resources": {"limits": {"cpu": "1"}}}
-READ: Final = reader(("nvidia.com/gpu", "nvidia.com/mig-"))
-WORKLOAD: Final = Workload("ml", "train", "gpu-0", "Job", local_data=False)
+READ: Final = workload_reader(("nvidia.com/gpu", "nvidia.com/mig-"))
+WORKLOAD: Final = Workload("ml", "train", "Job", local_data=False, node="gpu-0")
 ALONE: Final = replace(WORKLOAD, controller="")
 LOCAL: Final = replace(WORKLOAD, local_data=True)
 
@@ -44,12 +44,14 @@ def pod(*, owner: Object | None = None, phase: str = "Running", **spec: object) 
 )
 def test_pods_with_gpus_are_read(found: Object, controller: str, local_data: bool) -> None:
     """As the upgrade controller finds them: by requests or limits of any container."""
-    assert replace(WORKLOAD, controller=controller, local_data=local_data) == READ(found)
+    read = READ(found)
+    assert read is not None
+    assert ("ml/train", "gpu-0", controller, local_data) == (str(read), read.node, read.controller, read.local_data)
 
 
 @pytest.mark.parametrize(
     "found",
-    [pod(containers=[CPU]), pod(nodeName=None), pod(phase="Succeeded"), pod(phase="Failed")],
+    [pod(containers=[CPU]), pod(nodeName=""), pod(phase="Succeeded"), pod(phase="Failed")],
     ids=["no GPU", "on no node", "succeeded", "failed"],
 )
 def test_other_pods_are_dropped_as_they_arrive(found: Object) -> None:
@@ -61,7 +63,7 @@ def test_a_malformed_pod_is_not_taken_for_another_one() -> None:
     """It is reported. A drain reads pods without GPUs, too."""
     with pytest.raises(MalformedObjectError):
         READ(pod(containers=["x"]))
-    assert reader()(pod(containers=[CPU])) is not None
+    assert workload_reader()(pod(containers=[CPU])) is not None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.fixtures.planning import fleet, obstacles, only
 PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 EVICTED: Final[Object] = {"nodeSelector": {"nvidia.com/gpu.deploy.client": "true"}}
 NONE: Final = PassthroughClaims()
-ONE: Final = PassthroughClaims((PassthroughClaim("team/vm", "gpu-1"),))
+ONE: Final = PassthroughClaims((PassthroughClaim("team", "vm", "gpu-1"),))
 
 
 def found(gates: str, claims: PassthroughClaims = NONE, spec: Object | None = None) -> dict[Obstacle, Finding]:

@@ -147,7 +147,7 @@ def test_settings_that_stop_or_slow_the_controller_are_reported(found: Cluster, 
 
 def workload(controller: str = "Job", *, node: str = "gpu-0") -> Workload:
     """Return a pod that uses a GPU, as read."""
-    return Workload("ml", "train", node, controller, local_data=False)
+    return Workload("ml", "train", controller, local_data=False, node=node)
 
 
 def test_gpu_pods_that_would_not_be_evicted_are_found() -> None:
@@ -167,7 +167,7 @@ def test_gpu_pods_that_would_not_be_evicted_are_found() -> None:
 
 def test_pods_that_would_not_be_drained_are_found() -> None:
     """The network operator drains each node; the GPU operator one whose GPU pods could not be evicted."""
-    web = Workload("web", "cache", "gpu-0", "", local_data=False)
+    web = Workload("web", "cache", "", local_data=False, node="gpu-0")
     enabled: Object = {"drain": {"enable": True}}
     gpus, nics = (
         fleet(2, enabled),
