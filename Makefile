@@ -133,7 +133,6 @@ format: $(READY) ## Format the sources
 chart: $(READY) ## Check the Helm chart and its generated documents
 	$(HELM_DOCS) --dry-run | diff charts/gpu-operator-post/README.md -
 	$(PY) -m tools.reasons --check
-	$(PY) -m tools.examples --check
 	$(PY) -m tools.reference --check
 	$(PY) -m devcluster.bench.tables --check
 	$(PY) -m yamllint --strict -c tools/ct/lintconf.yaml charts/gpu-operator-post/Chart.yaml charts/gpu-operator-post/values.yaml charts/gpu-operator-post/ci
@@ -142,7 +141,7 @@ chart: $(READY) ## Check the Helm chart and its generated documents
 docs: $(READY) ## Write the generated documents: chart README, reasons, command line, examples, performance; and the samples of output, on a cluster (minutes)
 	$(HELM_DOCS)
 	$(PY) -m tools.reasons
-	$(PY) -m tools.examples
+	$(PY) -m tests.bundler.test_examples
 	$(PY) -m tools.reference
 	$(PY) -m devcluster.bench.tables
 	$(PY) -m tools.samples

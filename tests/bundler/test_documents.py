@@ -24,14 +24,18 @@ READ = {
 }
 
 
-def test_read(tmp_path: Path) -> None:
-    """Merged mappings, JSON, a byte order mark and an empty document are read as by Helm."""
+@pytest.mark.parametrize(("text", "expected"), READ.items())
+def test_read(tmp_path: Path, text: str, expected: object) -> None:
+    """Merged mappings, JSON and a byte order mark are read as by Helm."""
     file = tmp_path / "f.yaml"
-    for text, expected in READ.items():
-        file.write_text(text)
-        assert expected == read(file)["v"], text
-    for text in ("", "---\n", "null\n", "# nothing\n"):
-        assert {} == parse(text, "f"), text
+    file.write_text(text)
+    assert expected == read(file)["v"]
+
+
+@pytest.mark.parametrize("text", ["", "---\n", "null\n", "# nothing\n"])
+def test_an_empty_document_has_no_values(text: str) -> None:
+    """As for Helm."""
+    assert {} == parse(text, "f")
 
 
 _BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
@@ -56,13 +60,13 @@ REFUSED = {
 }
 
 
-def test_refused() -> None:
+@pytest.mark.parametrize(("text", "complaint"), REFUSED.items())
+def test_refused(text: str, complaint: str) -> None:
     """Documents without an end, values that JSON cannot hold and duplicates are refused, with their place."""
-    for text, complaint in REFUSED.items():
-        with pytest.raises(InputError) as caught:
-            parse(text, "f")
-        assert complaint in str(caught.value), text
-        assert len(str(caught.value)) < 400, text
+    with pytest.raises(InputError) as caught:
+        parse(text, "f")
+    assert complaint in str(caught.value)
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize(

@@ -40,28 +40,28 @@ def _process(target: Path, seed: str, *more: str, **environment: str) -> int:
     ).returncode
 
 
-def test_same_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tool", TOOLS)
+def test_same_bytes(tmp_path: Path, tool: str) -> None:
     """A bundle depends neither on time, process, directory, order of hashes nor environment, which forces nothing."""
     names = ("TIMEOUT=3m", "KEY=x/y", "FORCE=1", "HOOK=false", "POST_VERSION=9.9.9", "BUNDLE_FORCE=1")
     given = dict(f"GPU_OPERATOR_POST_{name}".split("=") for name in names)
-    for tool in TOOLS:
-        first, second = tmp_path / tool / "one", tmp_path / tool / "elsewhere" / "other-name"
-        second.parent.mkdir(parents=True)
-        assert _process(first, "1", f"--deployer={tool}") == 0, tool
-        assert _process(second, "2", f"--deployer={tool}", **given) == 0, tool
-        assert contents(first) == contents(second), tool
+    first, second = tmp_path / "one", tmp_path / "elsewhere" / "other-name"
+    second.parent.mkdir()
+    assert _process(first, "1", f"--deployer={tool}") == 0
+    assert _process(second, "2", f"--deployer={tool}", **given) == 0
+    assert contents(first) == contents(second)
     assert _process(second, "1", **given) == 2
 
 
-def test_force_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tool", TOOLS)
+def test_force_leaves_nothing_behind(tmp_path: Path, tool: str) -> None:
     """An existing bundle is refused and stays; with force all of it is replaced."""
-    for tool in TOOLS:
-        target = bundle("flux" if tool == "helm" else "helm", tmp_path / tool / "bundle")
-        refuse(tool, target, "not empty")
-        refuse(tool, target, "--force")
-        bundle(tool, target, "--force")
-        assert contents(bundle(tool, tmp_path / tool / "fresh")) == contents(target)
-        assert {"bundle", "fresh"} == {each.name for each in target.parent.iterdir()}
+    target = bundle("flux" if tool == "helm" else "helm", tmp_path / "bundle")
+    refuse(tool, target, "not empty")
+    refuse(tool, target, "--force")
+    bundle(tool, target, "--force")
+    assert contents(bundle(tool, tmp_path / "fresh")) == contents(target)
+    assert {"bundle", "fresh"} == {each.name for each in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize(
@@ -84,32 +84,38 @@ def test_force_is_for_bundles(name: str, nested: str, complaint: str, tmp_path: 
     assert not nested or (target / nested).is_dir()
 
 
-def test_nothing_is_written_on_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("complaint", "more"),
+    [
+        ("version", ["--recipe", "broken.yaml"]),
+        ("valuesFile: '../values.yaml' leads out of", ["--data", "data", "--recipe", "outside.yaml"]),
+        ("timeout", ["--values", f"{POST}=values.yaml"]),
+        ("trigger", ["--values", f"{POST}=trigger.yaml"]),
+        ("stack: a bundle has the release of the stack gpu alone", ["--values", f"{POST}=network.yaml"]),
+        ("cannot read", ["--values", f"{POST}=none"]),
+        ("Error: ", ["--chart", f"{POST}=."]),
+        ("timeout: '1d' is not a duration", ["--timeout=1d"]),
+        ("is not COMPONENT=", ["--values=driver=x.yaml"]),
+        ("is not COMPONENT=", ["--values=gpu-operator"]),
+        ("neither a repository", ["--chart=gpu-operator=ftp://x"]),
+        ("--git-path", ["--git-url=https://a.example/b.git", "--git-path=../outside"]),
+        ("--git-path /abs", ["--git-url=https://a.b/c", "--git-path=/abs"]),
+    ],
+)
+def test_nothing_is_written_on_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: str, more: list[str]
+) -> None:
     """What is there stays as it was when the recipe, the values, the charts or a flag are wrong, also by force."""
-    broken = changed(tmp_path / "broken.yaml", OPERATOR, version=26.7)
-    values = write(tmp_path / "values.yaml", {"timeout": 25})
-    trigger = write(tmp_path / "trigger.yaml", {"trigger": 7})
-    network = write(tmp_path / "network.yaml", {"stack": "network"})
-    outside = changed(tmp_path / "outside.yaml", OPERATOR, valuesFile="../values.yaml")
+    monkeypatch.chdir(tmp_path)
+    changed(tmp_path / "broken.yaml", OPERATOR, version=26.7)
+    changed(tmp_path / "outside.yaml", OPERATOR, valuesFile="../values.yaml")
+    write(tmp_path / "values.yaml", {"timeout": 25})
+    write(tmp_path / "trigger.yaml", {"trigger": 7})
+    write(tmp_path / "network.yaml", {"stack": "network"})
     (tmp_path / "data").mkdir()
     for tool in TOOLS:
         target = bundle(tool, tmp_path / tool / "bundle")
-        for complaint, *more in (
-            ("version", "--recipe", broken),
-            ("valuesFile: '../values.yaml' leads out of", "--data", tmp_path / "data", "--recipe", outside),
-            ("timeout", "--values", f"{POST}={values}"),
-            ("trigger", "--values", f"{POST}={trigger}"),
-            ("stack: a bundle has the release of the stack gpu alone", "--values", f"{POST}={network}"),
-            ("cannot read", "--values", f"{POST}={tmp_path / 'none'}"),
-            ("Error: ", "--chart", f"{POST}={tmp_path}"),
-            ("timeout: '1d' is not a duration", "--timeout=1d"),
-            ("is not COMPONENT=", "--values=driver=x.yaml"),
-            ("is not COMPONENT=", "--values=gpu-operator"),
-            ("neither a repository", "--chart=gpu-operator=ftp://x"),
-            ("--git-path", "--git-url=https://a.example/b.git", "--git-path=../outside"),
-            ("--git-path /abs", "--git-url=https://a.b/c", "--git-path=/abs"),
-        ):
-            refuse(tool, target, complaint, "--force", *more)
+        refuse(tool, target, complaint, "--force", *more)
         assert ["bundle"] == [each.name for each in target.parent.iterdir()]
 
 

@@ -58,6 +58,9 @@ KEPT: Final = {**STALE, "podAnnotations": {KEY: "v26.3.3", "mine": "kept"}}
 RENAMED: Final = {DRA: {"overrides": {"nameOverride": "our-dra"}}}
 OTHER_CHART: Final = {DRA: {"chart": "our-dra", "overrides": {"nameOverride": ""}}}
 OURS: Final = {"names": ["our-dra-kubelet-plugin"]}
+COPIED_POST: Final = f"--chart={POST}={LOCAL_CHARTS[POST]}"
+GIT: Final = ("--git-url=ssh://git@git.example/stack.git", "--git-revision=prod", "--git-path=clusters/one/")
+EACH: Final = pytest.mark.parametrize("tool", TOOLS)
 FROM_OPERATOR: Final = {"chartVersion": "v26.3.3", "driver": {"version": "580.105.08"}}
 
 
@@ -127,23 +130,20 @@ def _value(values: object, path: str) -> object:
     return values
 
 
-def test_every_tool_gets_the_same_values(tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests) -> None:
+@EACH
+@pytest.mark.parametrize("name", CASES)
+def test_every_tool_gets_the_same_values(tmp_path: Path, helms: dict[str, Helm], name: str, tool: str) -> None:
     """The parent chart renders the same with both Helms."""
-    for number, (name, case) in enumerate(CASES.items()):
-        place = tmp_path / str(number)
-        document = recipe()
-        for each, fields in case.recipe.items():
-            component(document, each).update(fields)
-        file, given = write(place.with_suffix(".json"), document), _given(place, case.values)
-        for tool in TOOLS:
-            with subtests.test(f"{name}: {tool}"):
-                folder = bundle(tool, place / tool, *case.flags, *given, recipe=file)
-                found = read(tool, folder, helms["helm4"])
-                for each, values in case.expected.items():
-                    for path, value in values.items():
-                        assert _value(found[each].values, path) == value, f"{each}: {path}"
-                if tool == "argocd-helm":
-                    assert read(tool, folder, helms["helm3"]) == found
+    case, document = CASES[name], recipe()
+    for each, fields in case.recipe.items():
+        component(document, each).update(fields)
+    file, given = write(tmp_path / "recipe.json", document), _given(tmp_path / "given", case.values)
+    folder = bundle(tool, tmp_path / tool, *case.flags, *given, recipe=file)
+    found = read(tool, folder, helms["helm4"])
+    for each, values in case.expected.items():
+        assert {path: _value(found[each].values, path) for path in values} == values, each
+    if tool == "argocd-helm":
+        assert read(tool, folder, helms["helm3"]) == found
 
 
 def _specification(manifests: Manifests) -> str:
@@ -157,79 +157,82 @@ def _specification(manifests: Manifests) -> str:
 
 
 @pytest.mark.parametrize(("flag", "hook"), [("--hook", HOOK_ANNOTATIONS), ("--no-hook", None)])
-def test_same_job(
-    flag: str, hook: dict[str, str] | None, tmp_path: Path, helm: Helm, subtests: pytest.Subtests
-) -> None:
+def test_same_job(flag: str, hook: dict[str, str] | None, tmp_path: Path, helm: Helm) -> None:
     """It is a hook, or a plain Job that the tool waits for."""
     specifications = set()
     for tool in TOOLS:
-        with subtests.test(f"{flag}: {tool}"):
-            target = tmp_path / flag / tool
-            found = _made(tool, target, helm, flag, "--timeout=1h10m")
-            post, manifests = found[POST], render(found[POST], target, helm)
-            specifications.add(_specification(manifests))
-            assert manifests.job["metadata"].get("annotations") == hook
-            assert (manifests.job["metadata"]["name"] == POST) == (flag == "--hook")
-            assert post.waits or flag == "--hook"
-            assert manifests.job["spec"]["activeDeadlineSeconds"] == 4200
-            assert manifests.config["expect"] == {"chartVersion": "v26.3.3", "driverVersion": "580.105.08"}
-            tracked = manifests.one("ConfigMap")
-            assert tracked["data"].keys() == {"trigger"}
-            assert post.values["trigger"].startswith("v26.3.3-")
-            assert "helm.sh/hook" not in tracked["metadata"].get("annotations", {})
-            pods = render(found[DRA], target, helm).one("DaemonSet")["spec"]["template"]
-            assert pods["metadata"]["annotations"][KEY] == "v26.3.3"
-            # Nothing that a project might forbid, or that needs a namespace which may be missing.
-            namespaces = {each["metadata"].get("namespace", post.namespace) for each in manifests.objects}
-            assert namespaces == {post.namespace}
+        target = tmp_path / flag / tool
+        found = _made(tool, target, helm, flag, "--timeout=1h10m")
+        post, manifests = found[POST], render(found[POST], target, helm)
+        specifications.add(_specification(manifests))
+        assert manifests.job["metadata"].get("annotations") == hook, tool
+        assert (manifests.job["metadata"]["name"] == POST) == (flag == "--hook"), tool
+        assert post.waits or flag == "--hook", tool
+        assert manifests.job["spec"]["activeDeadlineSeconds"] == 4200, tool
+        assert manifests.config["expect"] == {"chartVersion": "v26.3.3", "driverVersion": "580.105.08"}, tool
+        tracked = manifests.one("ConfigMap")
+        assert tracked["data"].keys() == {"trigger"}, tool
+        assert post.values["trigger"].startswith("v26.3.3-"), tool
+        pods = render(found[DRA], target, helm).one("DaemonSet")["spec"]["template"]
+        assert pods["metadata"]["annotations"][KEY] == "v26.3.3", tool
+        # Nothing that a project might forbid, or that needs a namespace which may be missing.
+        namespaces = {each["metadata"].get("namespace", post.namespace) for each in manifests.objects}
+        assert namespaces == {post.namespace}, tool
     assert len(specifications) == 1
 
 
-def test_without_one_of_the_two(tmp_path: Path, helm: Helm) -> None:
-    """Without DRA driver or operator there is nothing to refresh: the other comes alone, and there is no note."""
-    for off, gate in ((DRA, "enabled"), (DRA, "install"), (OPERATOR, "enabled")):
-        file = changed(tmp_path / f"{off}-{gate}.yaml", off, overrides={gate: False})
-        for tool in TOOLS:
-            target = tmp_path / off / gate / tool
-            done = run("bundle", "--recipe", file, "--deployer", tool, "--output", target, ours="")
-            assert done == Ended(0, f"{len(contents(target))} files in {target}\n", ""), tool
-            found = read(tool, target, helm)
-            if off == OPERATOR:
-                assert {name: each.values for name, each in found.items()} == {DRA: {"nameOverride": DRA}}, tool
-                continue
-            assert list(found) == [OPERATOR], tool
-            for name, content in contents(target).items():
-                assert KEY.encode() not in content, f"{tool}: {name}"
-                assert name == "README.md" or POST.encode() not in content, f"{tool}: {name}"
+@EACH
+@pytest.mark.parametrize("gate", ["enabled", "install"])
+def test_without_the_dra_driver_the_operator_comes_alone(tmp_path: Path, helm: Helm, gate: str, tool: str) -> None:
+    """There is nothing to refresh, and there is no note."""
+    target, file = tmp_path / tool, changed(tmp_path / "off.yaml", DRA, overrides={gate: False})
+    done = run("bundle", "--recipe", file, "--deployer", tool, "--output", target, ours="")
+    assert done == Ended(0, f"{len(contents(target))} files in {target}\n", "")
+    assert list(read(tool, target, helm)) == [OPERATOR]
+    for name, content in contents(target).items():
+        assert KEY.encode() not in content, name
+        assert name == "README.md" or POST.encode() not in content, name
 
 
-def test_tools_get_enough_time(tmp_path: Path, helm: Helm) -> None:
+@EACH
+def test_without_the_operator_the_dra_driver_comes_alone(tmp_path: Path, helm: Helm, tool: str) -> None:
+    """Its values are those of the recipe."""
+    file = changed(tmp_path / "off.yaml", OPERATOR, overrides={"enabled": False})
+    found = read(tool, bundle(tool, tmp_path / tool, recipe=file, ours=""), helm)
+    assert {name: each.values for name, each in found.items()} == {DRA: {"nameOverride": DRA}}
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("flag", "value", "timeout", "expected"),
+    [
+        ("1h58m", "2h", "1h58m", {"helm": "2h", "helmfile": "7200", "flux": "2h"}),
+        ("3h20m10s", None, "3h20m10s", {"helm": "12130s", "helmfile": "12130", "flux": "12130s"}),
+        (None, "2h", "2h", {"helm": "122m", "helmfile": "7320", "flux": "122m"}),
+    ],
+)
+def test_tools_get_enough_time(  # noqa: PLR0913, PLR0917 - two fixtures, and a row
+    tmp_path: Path, helm: Helm, flag: str | None, value: str | None, timeout: str, expected: dict[str, str], tool: str
+) -> None:
     """Each tool with a limit gets two minutes more than the run, whose timeout comes from the flag, then the values."""
-    given = _given(tmp_path / "given", {POST: {"timeout": "2h"}})
-    for timeout, more, expected in (
-        ("1h58m", (*given, "--timeout=1h58m"), {"helm": "2h", "helmfile": "7200", "flux": "2h"}),
-        ("3h20m10s", ("--timeout=3h20m10s",), {"helm": "12130s", "helmfile": "12130", "flux": "12130s"}),
-        ("2h", given, {"helm": "122m", "helmfile": "7320", "flux": "122m"}),
-    ):
-        for tool in TOOLS:
-            found = _made(tool, tmp_path / timeout / tool, helm, *more)
-            assert (found[POST].values["timeout"], found[POST].timeout) == (timeout, expected.get(tool, "")), tool
-            assert (found[OPERATOR].timeout, found[DRA].timeout) == ("", ""), tool
+    more = [f"--timeout={flag}"] if flag else []
+    if value:
+        more += _given(tmp_path / "given", {POST: {"timeout": value}})
+    found = _made(tool, tmp_path / tool, helm, *more)
+    assert (found[POST].values["timeout"], found[POST].timeout) == (timeout, expected.get(tool, ""))
+    assert (found[OPERATOR].timeout, found[DRA].timeout) == ("", "")
 
 
-def test_trigger_follows_the_operators_values(tmp_path: Path, helm: Helm) -> None:
+@EACH
+def test_trigger_follows_the_operators_values(tmp_path: Path, helm: Helm, tool: str) -> None:
     """A new driver alone changes the trigger, so that a GitOps tool syncs; nothing new leaves it as it is."""
     values = _given(tmp_path / "given", {OPERATOR: {"driver": {"version": "580.126.20"}}})
+    before, same = (_made(tool, tmp_path / name, helm)[POST].values for name in ("before", "same"))
+    assert before == same
+    after = _made(tool, tmp_path / "after", helm, *values)[POST].values
+    assert before["trigger"] != after["trigger"]
     newer = changed(tmp_path / "newer.yaml", OPERATOR, version="v26.7.0")
-    for tool in TOOLS:
-        before, same = (_made(tool, tmp_path / tool / name, helm)[POST].values for name in ("before", "same"))
-        after = _made(tool, tmp_path / tool / "after", helm, *values)[POST].values
-        assert before == same, tool
-        assert before["trigger"] != after["trigger"], tool
-        assert after["expect"]["driverVersion"] == "580.126.20", tool
-        upgraded = _made(tool, tmp_path / tool / "newer", helm, recipe=newer)
-        assert upgraded[POST].values["trigger"].startswith("v26.7.0-"), tool
-        assert upgraded[DRA].values["controller"]["podAnnotations"] == {KEY: "v26.7.0"}, tool
+    assert _made(tool, tmp_path / "newer", helm, recipe=newer)[POST].values["trigger"].startswith("v26.7.0-")
 
 
 def test_values_at_install_time(tmp_path: Path, helms: dict[str, Helm]) -> None:
@@ -253,60 +256,73 @@ def test_values_at_install_time(tmp_path: Path, helms: dict[str, Helm]) -> None:
         assert after[DRA].values["kubeletPlugin"]["podAnnotations"] == {KEY: "v26.3.3"}
 
 
-def test_an_application_waits_for_a_controller_without_a_job(tmp_path: Path, helm: Helm) -> None:
+WITHOUT_JOB: Final = {POST: {"job": {"enabled": False}, "controller": {"enabled": True}}}
+AT_INSTALL: Final = ("--set", f"{POST}.job.enabled=false,{POST}.controller.enabled=true")
+BOTH: Final = "operation-and-health"
+
+
+@pytest.mark.parametrize(
+    ("tool", "values", "flags", "sets", "by", "has_script"),
+    [
+        ("argocd", {}, (), (), "operation", False),
+        ("argocd", WITHOUT_JOB, (), (), BOTH, True),
+        ("argocd", {}, ("--no-hook",), (), BOTH, False),
+        ("argocd-helm", {}, (), (), "operation", True),
+        ("argocd-helm", WITHOUT_JOB, (), (), BOTH, True),
+        ("argocd-helm", {}, ("--no-hook",), (), BOTH, True),
+        ("argocd-helm", {}, (), AT_INSTALL, BOTH, True),
+    ],
+)
+def test_an_application_waits_for_a_controller_without_a_job(  # noqa: PLR0913, PLR0917 - two fixtures, and a row
+    tmp_path: Path,
+    helm: Helm,
+    tool: str,
+    values: dict[str, Any],
+    flags: tuple[str, ...],
+    sets: tuple[str, ...],
+    by: str,
+    *,
+    has_script: bool,
+) -> None:
     """Argo CD then evaluates the status object in addition to the operation, with the script of the examples."""
     status = "resource.customizations.health.ConfigMap"
     script = load(ROOT / "examples" / "gates" / "argocd-cm.patch.yaml")["data"][status]
-    given = _given(tmp_path / "given", {POST: {"job": {"enabled": False}, "controller": {"enabled": True}}})
-    both, at_install = "operation-and-health", ("--set", f"{POST}.job.enabled=false,{POST}.controller.enabled=true")
-    for number, (tool, flags, sets, by, has_script) in enumerate(
-        (
-            ("argocd", (), (), "operation", False),
-            ("argocd", given, (), both, True),
-            ("argocd", ("--no-hook",), (), both, False),
-            ("argocd-helm", (), (), "operation", True),
-            ("argocd-helm", given, (), both, True),
-            ("argocd-helm", ("--no-hook",), (), both, True),
-            ("argocd-helm", (), at_install, both, True),
-        )
-    ):
-        folder = bundle(tool, tmp_path / str(number), *COPIED, *flags)
-        found = read(tool, folder, helm, *sets)
-        assert ["operation", by, "operation"] == [each.complete_by for each in found.values()], (tool, flags, sets)
-        assert (script if has_script else None) == load(folder / "argocd-cm.patch.yaml")["data"].get(status), tool
+    folder = bundle(tool, tmp_path / "bundle", *COPIED, *flags, *_given(tmp_path / "given", values))
+    assert ["operation", by, "operation"] == [each.complete_by for each in read(tool, folder, helm, *sets).values()]
+    assert (script if has_script else None) == load(folder / "argocd-cm.patch.yaml")["data"].get(status)
 
 
-def test_charts_of_the_recipe(tmp_path: Path, helm: Helm) -> None:
+@EACH
+def test_charts_of_the_recipe(tmp_path: Path, helm: Helm, tool: str) -> None:
     """Charts come from where the recipe or a flag says, in that version, in the form that the tool reads."""
     flags = (f"--chart={POST}=http://charts.example/ours/", "--post-version=9.9.9", f"--chart={OPERATOR}={SOURCE}")
     ngc = "https://helm.ngc.nvidia.com/nvidia"
     dra = "oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu"
-    for tool in TOOLS:
-        found = read(tool, bundle(tool, tmp_path / tool / "bundle", recipe=OLD_RECIPE), helm)
-        charts = [f"{ngc} gpu-operator", f"{SOURCE}/{POST}", f"{ngc} nvidia-dra-driver-gpu"]
-        assert [found[name].chart for name in (OPERATOR, POST, DRA)] == charts, tool
-        assert [release.version for release in found.values()] == ["v25.10.1", "0.1.0", "25.12.0"], tool
-        other = read(tool, bundle(tool, tmp_path / tool / "other", *flags), helm)
-        charts = [f"{SOURCE}/gpu-operator", "http://charts.example/ours gpu-operator-post", dra]
-        assert [other[name].chart for name in (OPERATOR, POST, DRA)] == charts, tool
-        assert other[POST].version == "9.9.9", tool
+    found = read(tool, bundle(tool, tmp_path / "bundle", recipe=OLD_RECIPE), helm)
+    charts = [f"{ngc} gpu-operator", f"{SOURCE}/{POST}", f"{ngc} nvidia-dra-driver-gpu"]
+    assert [found[name].chart for name in (OPERATOR, POST, DRA)] == charts
+    assert [release.version for release in found.values()] == ["v25.10.1", "0.1.0", "25.12.0"]
+    other = read(tool, bundle(tool, tmp_path / "other", *flags), helm)
+    charts = [f"{SOURCE}/gpu-operator", "http://charts.example/ours gpu-operator-post", dra]
+    assert [other[name].chart for name in (OPERATOR, POST, DRA)] == charts
+    assert other[POST].version == "9.9.9"
 
 
-def test_recipe_that_names_our_chart(tmp_path: Path, helm: Helm) -> None:
+@EACH
+def test_recipe_that_names_our_chart(tmp_path: Path, helm: Helm, tool: str) -> None:
     """A recipe may contain our release as a component, or switch it off."""
     ours = {"name": POST, "source": "https://charts.example", "version": "2.0.0", "namespace": "elsewhere"}
-    for tool in TOOLS:
-        for enabled, expected in ((True, [OPERATOR, POST, DRA]), (False, [OPERATOR, DRA])):
-            document = recipe()
-            overrides = {"maxParallelRestarts": 3, "enabled": enabled}
-            document["componentRefs"].append({**ours, "overrides": overrides})
-            file = write(tmp_path / f"{enabled}.yaml", document)
-            found = read(tool, bundle(tool, tmp_path / tool / str(enabled), recipe=file, ours=""), helm)
-            assert list(found) == expected, tool
-            if enabled:
-                post = found[POST]
-                shown = (post.chart, post.version, post.namespace, post.values["maxParallelRestarts"])
-                assert shown == (f"https://charts.example {POST}", "2.0.0", "elsewhere", 3), tool
+    found = {}
+    for enabled in (True, False):
+        document = recipe()
+        document["componentRefs"].append({**ours, "overrides": {"maxParallelRestarts": 3, "enabled": enabled}})
+        file = write(tmp_path / f"{enabled}.yaml", document)
+        found[enabled] = read(tool, bundle(tool, tmp_path / str(enabled), recipe=file, ours=""), helm)
+    assert list(found[False]) == [OPERATOR, DRA]
+    assert list(found[True]) == [OPERATOR, POST, DRA]
+    post = found[True][POST]
+    shown = (post.chart, post.version, post.namespace, post.values["maxParallelRestarts"])
+    assert shown == (f"https://charts.example {POST}", "2.0.0", "elsewhere", 3)
 
 
 @pytest.mark.parametrize("tool", [*TOOLS, "manifests"])
@@ -316,16 +332,19 @@ def test_our_chart_has_no_default_source(tool: str, tmp_path: Path) -> None:
     assert not (tmp_path / "bundle").exists()
 
 
-def test_copied_charts_come_from_git(tmp_path: Path, helm: Helm) -> None:
+@pytest.mark.parametrize("tool", ["flux", "argocd", "argocd-helm"])
+def test_copied_charts_come_from_git(tmp_path: Path, helm: Helm, tool: str) -> None:
     """A GitOps tool reads a copied chart from where the bundle is committed; without that it is refused."""
-    chart = f"--chart={POST}={LOCAL_CHARTS[POST]}"
-    git = ("--git-url=ssh://git@git.example/stack.git", "--git-revision=prod", "--git-path=clusters/one/")
-    for tool in ("flux", "argocd", "argocd-helm"):
-        folder = bundle(tool, tmp_path / tool, chart, *git)
-        assert read(tool, folder, helm)[POST].chart == f"clusters/one/002-{POST}/chart", tool
-        for text in (b"ssh://git@git.example/stack.git", b"prod"):
-            assert any(text in content for content in contents(folder).values()), tool
-        refuse(tool, tmp_path / "refused", "--git-url", chart)
+    folder = bundle(tool, tmp_path / tool, COPIED_POST, *GIT)
+    assert read(tool, folder, helm)[POST].chart == f"clusters/one/002-{POST}/chart"
+    for text in (b"ssh://git@git.example/stack.git", b"prod"):
+        assert any(text in content for content in contents(folder).values())
+    refuse(tool, tmp_path / "refused", "--git-url", COPIED_POST)
+
+
+def test_a_copied_chart_makes_an_application_of_applications(tmp_path: Path) -> None:
+    """It is read from where the bundle is committed."""
+    bundle("argocd", tmp_path / "argocd", COPIED_POST, *GIT)
     parent = load(tmp_path / "argocd" / "app-of-apps.yaml")["spec"]["source"]
     assert (parent["path"], parent["directory"]) == ("clusters/one", {"recurse": True, "include": "*/application.yaml"})
     assert not (bundle("argocd", tmp_path / "alone") / "app-of-apps.yaml").exists()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.bundler.program import DRA, OPERATOR, Document, bundle, changed, component, recipe, refuse, run, write
 
 REPLACED = "AICR installs the manifestFiles of gpu-operator as a release called gpu-operator-post"
@@ -31,7 +33,7 @@ HEADERS: Final[tuple[tuple[Document, str], ...]] = (
     ({"componentRefs": None}, "missing required field `componentRefs`"),
     ({"componentRefs": [{"name": 1}]}, "r.yaml: componentRefs[0].name: Expected `str`"),
 )
-COMPONENTS: Final[tuple[tuple[Document, str | None], ...]] = (
+COMPONENTS: Final[tuple[tuple[Document, str], ...]] = (
     ({"version": None}, "componentRefs[0].version: it is missing or empty (gpu-operator)"),
     ({"version": 26.7}, "componentRefs[0].version: Expected `str`, got `float`: quote it"),
     ({"version": "latest"}, "componentRefs[0].version: Expected `str` matching regex"),
@@ -40,7 +42,6 @@ COMPONENTS: Final[tuple[tuple[Document, str | None], ...]] = (
     ({"source": "https://a.b/$(id)"}, "componentRefs[0].source"),
     ({"type": "Kustomize"}, "componentRefs[0].type: Expected `str` matching regex"),
     ({"version": "v1\n"}, "componentRefs[0].version: Expected"),
-    ({"type": "HELM", "path": 7, "enabled": "yes"}, None),
     ({"overrides": {"enabled": "false"}}, "componentRefs[0].overrides.enabled: Expected `bool`"),
 )
 VALUES: Final[tuple[tuple[Document, str], ...]] = (
@@ -49,37 +50,57 @@ VALUES: Final[tuple[tuple[Document, str], ...]] = (
 )
 
 
-def test_wrong_shapes(tmp_path: Path) -> None:
-    """What is no resolved recipe, or has another shape, is refused with its place; unused fields may be wrong."""
-    for fields, complaint in HEADERS:
-        document = {key: value for key, value in {**recipe(), **fields}.items() if value is not None}
-        assert complaint in _refused(tmp_path, document), fields
-    for fields, expected in COMPONENTS:
-        document = recipe()
-        ref = component(document, OPERATOR) | fields
-        document["componentRefs"][0] = {key: value for key, value in ref.items() if value is not None}
-        if expected is None:
-            assert run("trigger", "derive", "--recipe", write(tmp_path / "r.yaml", document)).code == 0, fields
-        else:
-            assert expected in _refused(tmp_path, document), fields
+def _without_none(document: Document) -> Document:
+    return {key: value for key, value in document.items() if value is not None}
+
+
+@pytest.mark.parametrize(("fields", "complaint"), HEADERS)
+def test_what_is_no_resolved_recipe_is_refused(tmp_path: Path, fields: Document, complaint: str) -> None:
+    """With its place."""
+    assert complaint in _refused(tmp_path, _without_none({**recipe(), **fields}))
+
+
+@pytest.mark.parametrize(("fields", "complaint"), COMPONENTS)
+def test_a_component_of_another_shape_is_refused(tmp_path: Path, fields: Document, complaint: str) -> None:
+    """With its place."""
+    document = recipe()
+    document["componentRefs"][0] = _without_none(component(document, OPERATOR) | fields)
+    assert complaint in _refused(tmp_path, document)
+
+
+def test_unused_fields_may_be_wrong(tmp_path: Path) -> None:
+    """What the program does not read says nothing about the rest."""
+    unused = changed(tmp_path / "r.yaml", OPERATOR, type="HELM", path=7, enabled="yes")
+    assert run("trigger", "derive", "--recipe", unused).code == 0
+
+
+def test_a_component_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    """It is not known which of both counts."""
     document = recipe()
     document["componentRefs"].append(component(document, DRA))
     assert "componentRefs[2].name: duplicate component nvidia-dra-driver-gpu" in _refused(tmp_path, document)
 
 
-def test_needed_for_a_bundle(tmp_path: Path) -> None:
-    """A bundle needs fields that the trigger does not, one of both components, and values of the operator's shape."""
-    target = tmp_path / "bundle"
-    for field in ("namespace", "source"):
-        file = changed(tmp_path / "r.yaml", DRA, **{field: None})
-        assert run("trigger", "derive", "--recipe", file).code == 0, field
-        complaint = f"componentRefs[1].{field}: it is missing or empty (nvidia-dra-driver-gpu)"
-        refuse("helm", target, complaint, recipe=file)
+@pytest.mark.parametrize("field", ["namespace", "source"])
+def test_a_bundle_needs_fields_that_the_trigger_does_not(tmp_path: Path, field: str) -> None:
+    """They say where a release is installed, and from where."""
+    file = changed(tmp_path / "r.yaml", DRA, **{field: None})
+    assert run("trigger", "derive", "--recipe", file).code == 0
+    complaint = f"componentRefs[1].{field}: it is missing or empty (nvidia-dra-driver-gpu)"
+    refuse("helm", tmp_path / "bundle", complaint, recipe=file)
+
+
+def test_a_bundle_needs_one_of_both_components(tmp_path: Path) -> None:
+    """Without both there is nothing to install."""
     file = write(tmp_path / "r.yaml", {**recipe(), "componentRefs": []})
-    refuse("helm", target, "neither gpu-operator nor nvidia-dra-driver-gpu is enabled", recipe=file)
-    for overrides, complaint in VALUES:
-        file = changed(tmp_path / "r.yaml", OPERATOR, overrides=overrides)
-        refuse("helm", target, f"values of gpu-operator: {complaint}", recipe=file)
+    refuse("helm", tmp_path / "bundle", "neither gpu-operator nor nvidia-dra-driver-gpu is enabled", recipe=file)
+
+
+@pytest.mark.parametrize(("overrides", "complaint"), VALUES)
+def test_values_of_another_shape_are_refused(tmp_path: Path, overrides: Document, complaint: str) -> None:
+    """Those that the program derives from."""
+    file = changed(tmp_path / "r.yaml", OPERATOR, overrides=overrides)
+    refuse("helm", tmp_path / "bundle", f"values of gpu-operator: {complaint}", recipe=file)
 
 
 def test_other_components_are_not_judged(tmp_path: Path) -> None:
