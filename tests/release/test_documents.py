@@ -131,18 +131,6 @@ def test_each_promise_is_stated_and_tested() -> None:
         assert [name for name in re.findall(r"`([\w.]+)", promise) if name not in stated] == [], promise
 
 
-def test_unit_tests_mirror_the_program() -> None:
-    """The page names the modules of tests that are about no module of the program, and the pure ones without tests."""
-    page = TESTING.read_text().partition("## What to run")[0]
-    folders = (ROOT / "hook", ROOT / "tests" / "unit")
-    program, tests = ({path.relative_to(each).as_posix() for path in each.rglob("*.py")} for each in folders)
-    program |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "ctl").rglob("*.py")}
-    mirrored = {path.replace("test_", "") for path in tests if "test_" in path}
-    pure = {path for path in program if path.startswith(("decide/", "objects/", "ctl/plan/")) and "__" not in path}
-    assert {f"test_{Path(path).name}" for path in mirrored - program} == set(re.findall(r"`(test_\w+\.py)`", page))
-    assert pure - mirrored == set(re.findall(r"`((?:decide|objects|ctl/plan)/\w+\.py)`", page))
-
-
 def test_commands_can_be_copied() -> None:
     """A command with arguments stands in a block of its own: nothing copies it from a cell of a table."""
     rows = [(path.name, row) for path in documents() for row in ROW.findall(FENCE.sub("", path.read_text()))]
