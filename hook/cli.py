@@ -43,6 +43,7 @@ from hook.flags import (
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
 from hook.kube.own import own_job
+from hook.kube.taints import Release
 from hook.log import complain, configure, end_on_signals, ignore_signals, settle, write
 from hook.objects.names import OWN_NAME
 from hook.objects.stacks import STACKS
@@ -50,6 +51,7 @@ from hook.run import report, workloads
 from hook.run.clock import Clock
 from hook.run.job import EXIT_FAILED, Outcome, Runner
 from hook.run.statusobject import StatusObject
+from hook.run.taints import TaintKeeper
 from hook.settings import LogFormat
 
 if TYPE_CHECKING:
@@ -188,11 +190,13 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     cache = Cache(api, settings, patience)
     runner: Runner | None = None
     stopped = False
+    namespace = _own_namespace(values)
+    taints = TaintKeeper(api, settings, Release(namespace, values["release_name"], "job"))
     try:
-        namespace = _own_namespace(values)
         job = own_job(api, namespace, values["job_name"], patience, ours.total_seconds())
         recorder = events.EventRecorder(api, job.reference.uid if job else "", silent=settings.dry_run)
-        runner = Runner(api, cache, settings, recorder, job, _status_object(api, settings, values), clock)
+        status = _status_object(api, settings, values)
+        runner = Runner(api, cache, settings, recorder, job, status, clock, taints)
         outcome = runner.run()
     except (HookError, TerminatedError) as error:
         outcome = _outcome_of(error, runner.last if runner else None)
@@ -203,6 +207,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     restarted = runner.restarted if runner else 0
     # First, because the process may be killed meanwhile.
     _show_result(outcome, restarted, settings, values)
+    taints.remove()
     if runner is not None:
         runner.show_end(outcome)
         if stopped:
@@ -228,7 +233,7 @@ def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
 
     identity = values["identity"] or own_identity()
     election = LeaderElectionConfig(_own_namespace(values), values["lease_name"], identity, stack=settings.stack)
-    who = Identity(election, values["workload_name"], values["status_name"])
+    who = Identity(election, values["workload_name"], values["status_name"], values["release_name"])
     started: Controller | None = None
     try:
         started = begin(api, settings, who, values["listen"])

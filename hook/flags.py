@@ -108,6 +108,13 @@ POD: Final = (
         default="",
         help="Namespace of the objects that these flags name; default: the ServiceAccount's.",
     ),
+    click.option(
+        "--release-name",
+        default=OWN_NAME,
+        show_default=True,
+        help="Name of the release's objects. Its device taint rules carry it, and belong to its ClusterRole "
+        "NAMESPACE:NAME:device-taints.",
+    ),
     click.option("--status-name", default="", help="ConfigMap to write the state to."),
     click.option(
         "--termination-log",

@@ -101,6 +101,12 @@ class AffectedWorkloads(Section, frozen=True):
     enabled: bool = True
 
 
+class DeviceTaints(Section, frozen=True):
+    """Whether new claims are kept away from devices while their node is not verified."""
+
+    enabled: bool = False
+
+
 class ControllerLimits(Section, frozen=True):
     """Limits of the controller."""
 
@@ -153,6 +159,7 @@ class Settings(Section, frozen=True):
     log_format: LogFormat = LogFormat.TEXT
     log_level: LogLevel = LogLevel.INFO
     affected_workloads: AffectedWorkloads = AffectedWorkloads()
+    device_taints: DeviceTaints = DeviceTaints()
     controller: ControllerLimits = ControllerLimits()
     advanced: Advanced = Advanced()
 

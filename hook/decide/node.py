@@ -52,7 +52,8 @@ UNPUBLISHED: Final = "by start and readiness: no devices are published"
 def evaluate_node(view: NodeView, context: Context, memory: Memory, now: datetime) -> tuple[NodeStatus, ...]:
     """Return one status for each plugin on the node, or a single one if the node is excluded or not settled."""
     if blocker := _blocker(view, context):
-        return (_upgrade_failed(_without_joined(_status(view, blocker), view, context, memory), view, context),)
+        status = replace(_status(view, blocker), exposed=_exposed(view, context, memory))
+        return (_upgrade_failed(_without_joined(status, view, context, memory), view, context),)
     node = SettledNode.of(view, context, memory)
     statuses = [evaluate_plugin(daemonset, node, now) for daemonset in context.plugins.named]
     if not statuses:
@@ -87,6 +88,23 @@ def _status(view: NodeView, blocker: Condition) -> NodeStatus:
         patience=blocker.patience,
         subject=str(pods[0]) if pods else "",
     )
+
+
+def _exposed(view: NodeView, context: Context, memory: Memory) -> Reason | None:
+    """Return why a new claim could meet an old driver on a node that is not evaluated further.
+
+    Whatever the labels say: only the driver pod and the plugins count. On a silent node, R stays as it was.
+    """
+    live = live_pods(view.driver_pods)
+    if len(live) != 1:
+        return Reason.SEVERAL_DRIVER_PODS if live else Reason.DRIVER_MISSING
+    if freshness.ready_since(live[0], context.stack.driver.container) is None:
+        return Reason.DRIVER_NOT_READY
+    node = SettledNode.of(view, context, memory)
+    preparing = (plugin for plugin in context.plugins.named if context.plugins.is_plugin(plugin.uid))
+    pods = ((pod, plugin) for plugin in preparing for pod in live_pods(view.plugins.get(plugin.uid, ())))
+    stale = any(_evidence(pod, plugin, node).freshness is Freshness.STALE for pod, plugin in pods)
+    return Reason.PLUGIN_STALE if stale else None
 
 
 def _live_first(pods: Iterable[Pod]) -> list[Pod]:
@@ -467,9 +485,12 @@ def is_up(pod: Pod) -> bool:
 def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, node: SettledNode) -> NodeStatus:
     """Return the status of a stale pod. If its node has a taint that the plugin does not tolerate, none replaces it."""
     message = f"{_title(plugin, pod, node)} is stale: {evidence.because}"
+    # Other driver clients prepare no claims.
+    exposed = Reason.PLUGIN_STALE if node.context.plugins.is_plugin(plugin.uid) else None
     if taint := untolerated(node.view, plugin):
         message = f"{message}; once deleted it would not come back: it does not tolerate the taint {taint}"
-        return _of_plugin(plugin, node, Condition(NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, message), pod)
+        found = Condition(NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, message)
+        return replace(_of_plugin(plugin, node, found, pod), exposed=exposed)
     stale_pod = StalePod(
         namespace=pod.namespace,
         name=pod.name,
@@ -484,7 +505,7 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
         orphan=not pod.owner_uid,
     )
     status = _of_plugin(plugin, node, Condition(NodeState.STALE, Reason.PLUGIN_STALE, message), pod)
-    return replace(status, stale_pod=stale_pod)
+    return replace(status, stale_pod=stale_pod, exposed=exposed)
 
 
 def _verified(plugin: DaemonSet, pod: Pod, node: SettledNode) -> Condition:

@@ -81,6 +81,8 @@ class NodeStatus:
     """The stale pod of the node, if there is one."""
     fresh: tuple[tuple[str, str], ...] = ()
     """UIDs of pods that are proven fresh, each with its load."""
+    exposed: Reason | None = None
+    """Why a new claim could meet an old driver here: the driver is unsettled, or a plugin is stale."""
 
     def failed(self, reason: Reason | None = None, message: str = "") -> NodeStatus:
         """Return the status as failed: manual action is required."""

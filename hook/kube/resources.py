@@ -78,6 +78,11 @@ RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "Re
 RESOURCE_CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", _DRA)
 
 
+DEVICE_TAINT_RULES: Final = Resource("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule")
+"""Kubernetes 1.37."""
+CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole")
+
+
 def policies_of(kind: PolicyKind) -> Resource:
     """Return the resource of a policy or pool kind."""
     return Resource(kind.group, kind.version, kind.plural, kind.kind)

@@ -91,5 +91,8 @@ DRIVER_VERSION_ATTRIBUTE: Final = "driverVersion"
 OWN_NAME: Final = "gpu-operator-post"
 OWN_LABELS: Final = {"app.kubernetes.io/name": OWN_NAME}
 """Labels of the chart's objects, and of the controller's Lease, which the program creates."""
+RELEASE_NAMESPACE_LABEL: Final = f"{OWN_NAME}/namespace"
+RELEASE_LABEL: Final = f"{OWN_NAME}/release"
+"""Labels of device taint rules: the release that they belong to."""
 OWN_STACK_LABEL: Final = f"{OWN_NAME}/stack"
 """Label of the Lease: the driver stack whose plugins its holder restarts."""

@@ -22,12 +22,15 @@ from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.election import LeaderElector
 from hook.kube.own import own_deployment
+from hook.kube.taints import Release
+from hook.objects.names import OWN_NAME
 from hook.objects.stacks import STACKS
 from hook.run import report, workloads
 from hook.run.clock import Clock
 from hook.run.loop import NOT_READ, TICK_SECONDS, ReconcileLoop
 from hook.run.report import ProgressReporter
 from hook.run.statusobject import StatusObject
+from hook.run.taints import TaintKeeper
 from hook.run.telemetry import ControllerState, Telemetry, serve
 from hook.run.workloads import WorkloadObserver
 
@@ -63,6 +66,8 @@ class Identity:
     workload: str = ""
     status_name: str = ""
     """Name of the status object; empty without one."""
+    release_name: str = OWN_NAME
+    """Name of the release's objects."""
 
 
 def own_identity() -> str:
@@ -155,10 +160,13 @@ class Leader:
         self._reporter = StateReporter(progress, STACKS[settings.stack])
         self.loop = ReconcileLoop(api, self.cache, settings, progress, self._clock)
         self.workloads = WorkloadObserver(self.cache, settings)
+        release = Release(identity.election.namespace, identity.release_name, "controller")
+        self._taints = TaintKeeper(api, settings, release)
 
     def run(self) -> NoReturn:
         """Reconcile until an error ends the process. Raises HookError."""
         self.cache.start()
+        self._taints.start()
         while True:
             self._lease.check()
             snapshot = self.loop.observe()
@@ -174,11 +182,14 @@ class Leader:
     def _reconcile(self, snapshot: Snapshot) -> None:
         decision = self.loop.decide(snapshot)
         self._lease.check()
+        self._taints.reconcile(decision, self.loop.fleet)
         # All writes must end before another replica can take the Lease over.
         results = self.loop.act(decision, self._lease.remaining)
         affected = self.workloads.observe(snapshot)
         restarted = self.loop.restarter.restarted
-        state = ControllerState(decision, self._clock.now(), affected, self.cache.out_of_sync, restarted)
+        state = ControllerState(
+            decision, self._clock.now(), affected, self.cache.out_of_sync, restarted, self._taints.oldest
+        )
         self._publish(state, snapshot)
         busy = results or decision.actions or decision.phase is Phase.WAIT
         self.loop.rest(TICK_SECONDS if busy else QUIET_SECONDS)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hook.kube.events import EventRecorder
     from hook.kube.own import Job
     from hook.run.statusobject import StatusObject
+    from hook.run.taints import TaintKeeper
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -63,9 +64,10 @@ class Runner:
         job: Job | None,
         status_object: StatusObject | None = None,
         clock: Clock | None = None,
+        taints: TaintKeeper | None = None,
     ) -> None:
         self._cache, self._settings, self._recorder, self._job = cache, settings, recorder, job
-        self._status_object, self._clock = status_object, clock or Clock()
+        self._status_object, self._clock, self._taints = status_object, clock or Clock(), taints
         if job is not None and job.started is not None:
             self._clock.count_from(job.started)
         self._reporter = ProgressReporter(recorder, job.reference if job else None)
@@ -88,6 +90,8 @@ class Runner:
         decision = self._late()
         if decision is None:
             self._cache.start()
+            if self._taints is not None:
+                self._taints.start()
             try:
                 decision = self._reconcile()
             except ApiError as error:
@@ -126,6 +130,8 @@ class Runner:
                 self._status_object.show(decision, affected, snapshot, self._settings)
             if ends:
                 return decision
+            if self._taints is not None:
+                self._taints.reconcile(decision, self._loop.fleet)
             self._loop.act(decision, self._left)
             self._loop.rest()
 

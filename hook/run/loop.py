@@ -16,6 +16,7 @@ from hook.run.restarts import Restarter
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from hook.decide.fleet import Fleet
     from hook.kube.cache import Cache
     from hook.kube.client import Api
     from hook.objects import Snapshot
@@ -75,6 +76,11 @@ class ReconcileLoop:
         self.last, self.memory = decide(snapshot, self.memory, self._settings, self._clock.now(), self._changed)
         self._reporter.report_sync(self._cache.out_of_sync)
         return self.last
+
+    @property
+    def fleet(self) -> Fleet | None:
+        """Return the fleet that the last decision is about."""
+        return self.memory.evaluation.fleet if self.memory.evaluation is not None else None
 
     def decide_in_full(self, snapshot: Snapshot) -> Decision:
         """Evaluate all nodes of a second read. The views of the last decision are freed first: a fleet has many."""

@@ -17,7 +17,8 @@ from hook.format import as_text, printable, some, timestamp
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.leader import find_controller
-from hook.run import report, workloads
+from hook.kube.taints import find_rules
+from hook.run import report, taints, workloads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     from hook.decide.fleet import Fleet
     from hook.decide.result import Decision, NodeStatus
     from hook.decide.workloads import Affected
+    from hook.errors import ApiError
     from hook.kube.client import Api
     from hook.kube.leader import Lookup
     from hook.objects.stacks import Stack
+    from hook.objects.taints import TaintRule
     from hook.settings import Settings
 
 PATIENCE_SECONDS: Final = 10.0
@@ -55,6 +58,8 @@ class View:
     found: Lookup
     problem: str = ""
     """What cannot be read now. The view is of the time before."""
+    taints: Sequence[TaintRule] | ApiError = ()
+    """Device taint rules of all releases, or why they are not known."""
 
     @property
     def wrong(self) -> bool:
@@ -66,7 +71,8 @@ class View:
         ending = report.ending(self.decision, advice(self.decision, self.found, self.fleet.stack))
         unknown = f"affected workloads are not known: {self.affected.unknown}" if self.affected.unknown else ""
         lines = (report.table(self.decision), *ending, *workloads.as_lines(self.affected), unknown)
-        return list(filter(None, (*lines, *controller_lines(self.found), self.problem and f"WARNING {self.problem}")))
+        lines = (*lines, *taints.as_lines(self.taints, self.now), *controller_lines(self.found))
+        return list(filter(None, (*lines, self.problem and f"WARNING {self.problem}")))
 
     def shown(self, output: str) -> str:
         """Return the text for an output: `table` or `json`."""
@@ -75,7 +81,7 @@ class View:
     def as_json(self) -> dict[str, Any]:
         """Return everything, for programs."""
         parts = {"affectedWorkloads": workloads.as_json(self.affected), "controller": controller_json(self.found)}
-        return {**report.as_json(self.decision), **parts}
+        return {**report.as_json(self.decision), **parts, "deviceTaints": taints.as_json(self.taints)}
 
 
 class Viewer:
@@ -93,7 +99,8 @@ class Viewer:
         decision, _memory = decide(snapshot, Memory(started=now), self._settings, now)
         affected = workloads.evaluate(self._cache, self._settings, snapshot)
         problem = str(lost) if lost is not None and lost.seconds >= report.LOST_SECONDS else ""
-        return View(now, index(snapshot, self._settings), decision, affected, found, problem)
+        fleet = index(snapshot, self._settings)
+        return View(now, fleet, decision, affected, found, problem, find_rules(self._api))
 
     def wait(self) -> None:
         """Wait until something has changed, at most for some seconds."""

@@ -49,6 +49,8 @@ class ControllerState:
     """Why the cache is out of sync."""
     restarted: int = 0
     """Plugins that this leader has restarted."""
+    oldest_taint: datetime | None = None
+    """When the oldest device taint rule of the release was created."""
 
 
 # Health.
@@ -230,6 +232,9 @@ class Telemetry(Collector):
         yield _gauge("oldest_stale_timestamp_seconds", oldest, since.timestamp() if since is not None else None)
         affected = "Pods that may hold files of an old driver; absent while unknown"
         yield _gauge("affected_pods", affected, _known(state.affected if state is not None else None))
+        taint = state.oldest_taint if state is not None else None
+        created = "Time at which the oldest device taint rule of the release was created; absent without rules"
+        yield _gauge("oldest_device_taint_timestamp_seconds", created, taint.timestamp() if taint is not None else None)
         yield _counter("restarts", "Restarts of stale plugins", ("plugin", "result"), restarts)
         yield _counter("api_errors", "Requests that failed", ("code", "verb", "resource"), self._counters.errors)
 

@@ -99,6 +99,23 @@ def test_a_dry_run_may_only_read(helm: Helm, stack: StackName, where: Values) ->
     assert _granted(rendered, RELEASE) == {"": _reads(stack), NAMESPACE: {Right("batch", "jobs", "get")}}
 
 
+TAINTS: Final[Values] = {"deviceTaints.enabled": True}
+
+
+def test_device_taint_rules_are_written_only_where_the_values_ask(helm: Helm) -> None:
+    """Both accounts may write rules, and read the ClusterRole that owns them; no network stack and no dry run may."""
+    rules = {Right("resource.k8s.io", "devicetaintrules", verb) for verb in (*READ, "create", "delete")}
+    owner = Right("rbac.authorization.k8s.io", "clusterroles", "get")
+    without, having = helm.render(BOTH), helm.render({**BOTH, **TAINTS})
+    for account in (RELEASE, CONTROLLER):
+        assert _granted(having, account)[""] - _granted(without, account)[""] == {*rules, owner}
+    (role,) = [each for each in having.all("ClusterRole") if "devicetaintrules" in str(each)]
+    (named,) = [rule["resourceNames"] for rule in role["rules"] if rule["resources"] == ["clusterroles"]]
+    assert named == [role["metadata"]["name"]]
+    for values in ({**BOTH, "stack": "network"}, {"dryRun": True}, {**BOTH, "rbac.create": False}):
+        assert "devicetaintrules" not in str(helm.render({**values, **TAINTS}).objects)
+
+
 def test_claims_are_read_for_a_report_only(helm: Helm) -> None:
     """Without the report of affected workloads, no account reads claims."""
     rendered = helm.render({"affectedWorkloads.enabled": False, **BOTH})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -98,5 +99,5 @@ def exposition() -> str:
     counters.failed(ApiError(0, "gone"), "watch", "pods")
     telemetry = Telemetry(counters)
     telemetry.leading(leading=True)
-    telemetry.reconciled(state(stale()))
+    telemetry.reconciled(replace(state(stale()), oldest_taint=NOW))
     return generate_latest(telemetry.registry).decode()

@@ -157,7 +157,7 @@ def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
     """Its Job, or a kind of object: refused credentials are tried again for some time, but not beyond the deadline."""
     monkeypatch.setattr(cli, "ignore_signals", lambda: None)
     values = {"service_account_dir": str(tmp_path), "release_namespace": "gpu-operator", "log_format": "json"}
-    values |= {"status_name": ""}
+    values |= {"status_name": "", "release_name": "post"}
     for part, said in (*product(("",), (refused(401), Said(503), SILENT)), (SLICES, refused(401))):
         message = tmp_path / "message"
         message.touch()

@@ -137,6 +137,15 @@ true
 {{- end -}}
 
 {{/*
+Whether the release writes device taint rules: a network plugin prepares no claims, and a dry run writes nothing.
+*/}}
+{{- define "gpu-operator-post.deviceTaints" -}}
+{{- if and .Values.enabled .Values.rbac.create .Values.deviceTaints.enabled (eq .Values.stack "gpu") (not .Values.dryRun) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/*
 The address of the documents, for links from alerts and from the dashboard: a folder that the values name, or the one of the
 repository from which the chart was released. A chart from the sources has none.
 */}}

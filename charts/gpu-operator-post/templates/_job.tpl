@@ -41,6 +41,7 @@ template:
           - run
           - --job-name={{ .jobName }}
           - --release-namespace={{ .Release.Namespace }}
+          - --release-name={{ include "gpu-operator-post.fullname" . }}
           - --status-name={{ include "gpu-operator-post.statusName" . }}
         env:
           - name: GPU_OPERATOR_POST_CONFIG

@@ -61,7 +61,7 @@ def grant(cluster: Cluster, accounts: Iterable[Account], **verbs: list[str]) -> 
     names = [account.name for account in accounts]
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"more-{names[0]}"}
     common = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": role["name"]}}
-    groups = ["", "coordination.k8s.io"]
+    groups = ["", "coordination.k8s.io", "resource.k8s.io"]
     rules = [{"apiGroups": groups, "resources": [key.replace("_", "/")], "verbs": verbs[key]} for key in verbs]
     subjects = [{"kind": "ServiceAccount", "name": name, "namespace": HOME} for name in names]
     binding = {**common, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": subjects}
@@ -137,9 +137,9 @@ def pod_of(cluster: Cluster, name: str) -> Object:
     return found
 
 
-def assert_no_warnings(cluster: Cluster, accounts: Iterable[Account]) -> None:
+def assert_no_warnings(cluster: Cluster, accounts: Iterable[Account], *more: str) -> None:
     """Wait until the API server has checked the types of every expression, and accept no warning."""
-    wanted = {f"{HOME}.{account.name}.{part}" for account in accounts for part in ("pods", "events", "own")}
+    wanted = {f"{HOME}.{account.name}.{part}" for account in accounts for part in ("pods", "events", "own", *more)}
 
     def statuses() -> list[Object]:
         return [item.get("status", {}) for item in cluster.list(POLICIES) if item["metadata"]["name"] in wanted]

@@ -12,6 +12,8 @@ import pytest
 
 from devcluster.boot.cluster import Cluster
 from hook.kube.events import COMPONENT
+from hook.kube.taints import Release
+from hook.objects.taints import Place, spec_of
 from tests.chart.cluster.scene import (
     ALONE,
     DRA,
@@ -30,6 +32,7 @@ from tests.chart.cluster.scene import (
     wait_for_pods,
 )  # fmt: skip
 from tests.client.server import until
+from tests.fixtures.objects import merged
 
 pytestmark = pytest.mark.e2e
 
@@ -277,3 +280,80 @@ def test_a_controller_may_delete_what_a_job_may(leaders: dict[str, Account]) -> 
     assert accepted(leaders["controller"].try_to(_delete(DRA, "plugin")))
     assert denied(leaders["controller"].try_to(_delete(DRA, "innocent")))
     assert denied(leaders["controller"].try_to(_delete(DRA, "plugin", "--force", "--grace-period=0")))
+
+
+TAINTS: Final = {"controller.enabled": True, "deviceTaints.enabled": True}
+PLACE: Final = Place("gpu.nvidia.com", "gpu-0")
+
+
+def _rule(release: str, place: Place = PLACE, owner: str = "", **taint: str) -> dict[str, Any]:
+    """Describe a rule as the program writes it, for a release or with another owner or taint."""
+    mine = Release(HOME, release, "job")
+    spec = spec_of(place, "DriverMissing")
+    reference = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": owner or mine.role}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {
+            "name": f"new-{release}",
+            "labels": mine.labels,
+            "ownerReferences": [{**reference, "uid": "any"}],
+        },
+        "spec": {**spec, "taint": {**spec["taint"], **taint}},
+    }
+
+
+WRONG_RULES: Final = {
+    "of another release": _rule("other"),
+    "with another key": _rule("tainting", key="mine"),
+    "that evicts": _rule("tainting", effect="NoExecute"),
+    "for another driver": _rule("tainting", Place("dra.example", "gpu-0")),
+    "for all pools": merged(_rule("tainting"), {"spec": {"deviceSelector": {"pool": None}}}),
+    "that would stay": _rule("tainting", owner="cluster-admin"),
+    "without an owner": merged(_rule("tainting"), {"metadata": {"ownerReferences": None}}),
+}
+
+
+@pytest.fixture(scope="module")
+def tainting(cluster: Cluster) -> Account:
+    """Return an account that may write any rule by another role; there is one of it and one of a user."""
+    account = install(cluster, "tainting", TAINTS)
+    grant(cluster, [account], devicetaintrules=[*ALL, "deletecollection"])
+    until(lambda: denied(account.try_to("create -f -", _rule("other"))), "the policy for rules is in effect")
+    users = {**_rule("tainting"), "metadata": {"name": "users"}}
+    owned = _rule("tainting")
+    (role,) = (each for each in cluster.list("/apis/rbac.authorization.k8s.io/v1/clusterroles") if _owns(each, owned))
+    owned["metadata"]["ownerReferences"][0]["uid"] = role["metadata"]["uid"]
+    owned["metadata"]["name"] = "own"
+    apply(cluster, [users, owned])
+    return account
+
+
+def _owns(role: dict[str, Any], rule: dict[str, Any]) -> bool:
+    return bool(role["metadata"]["name"] == rule["metadata"]["ownerReferences"][0]["name"])
+
+
+def test_it_may_write_its_own_rules(cluster: Cluster, tainting: Account) -> None:
+    """It may create and delete them, in a collection, too. The API server warns about no expression."""
+    assert accepted(tainting.try_to("create -f -", _rule("tainting")))
+    assert accepted(tainting.try_to("delete devicetaintrule own"))
+    assert_no_warnings(cluster, [tainting], "device-taints")
+
+
+@pytest.mark.parametrize("rule", WRONG_RULES.values(), ids=WRONG_RULES.keys())
+def test_which_rules_it_may_not_create(tainting: Account, rule: dict[str, Any]) -> None:
+    """RBAC cannot tell one rule from another."""
+    assert denied(tainting.try_to("create -f -", rule))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "delete devicetaintrule users",
+        """patch devicetaintrule own --type=merge -p '{"spec": {"taint": {"effect": "NoExecute"}}}'""",
+    ],
+    ids=["delete a user's", "change its own"],
+)
+def test_which_rules_it_may_not_change(tainting: Account, command: str) -> None:
+    """A user's own rules stay, and a rule stays as it was created."""
+    assert denied(tainting.try_to(command))

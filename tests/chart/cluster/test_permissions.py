@@ -106,11 +106,11 @@ REPEATED: Final = Right("", "events", "patch")
 def test_each_right_to_write_is_used(lab: Lab, subtests: pytest.Subtests) -> None:
     """The Job refreshes the plugin after one reload, and the controller after the next; nothing is refused."""
     _reload(lab, NEWER)
-    lab.deploy()
-    lab.deploy(controller__enabled=True, job__enabled=False)
+    lab.deploy(deviceTaints__enabled=True)
+    lab.deploy(controller__enabled=True, job__enabled=False, deviceTaints__enabled=True)
     _reload(lab, OLD)
     lab.until(lambda: lab.serving_on() == {"gpu-0"}, "the plugin is fresh again")
-    rendered = Helm(lab.cluster.binary("helm4")).render({"controller.enabled": True})
+    rendered = Helm(lab.cluster.binary("helm4")).render({"controller.enabled": True, "deviceTaints.enabled": True})
     for account in (RELEASE, f"{RELEASE}-controller"):
         granted = rights(rule for role in rendered.roles_of(account) for rule in role["rules"])
         writing = {right for right in granted if right.verb not in {"get", "list", "watch"}} - {REPEATED}

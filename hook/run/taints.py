@@ -1,0 +1,166 @@
+"""Keep new claims away from nodes that are not verified, by device taint rules (Kubernetes 1.37).
+
+Rules change nothing else: a rule that cannot be written is reported, and is tried again while the run continues.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from hook.decide.taints import wanted
+from hook.errors import ApiError
+from hook.format import aligned, as_text, printable, some, timestamp
+from hook.kube.taints import TaintRules
+from hook.objects.stacks import STACKS
+from hook.run.restarts import SIDE_BY_SIDE, at_once
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from hook.decide.fleet import Fleet
+    from hook.decide.reasons import Reason
+    from hook.decide.result import Decision
+    from hook.kube.client import Api
+    from hook.kube.taints import Release
+    from hook.objects.taints import Place, TaintRule
+    from hook.settings import Settings
+
+log = logging.getLogger(__name__)
+
+RECONCILE_SECONDS: Final = 2.0
+"""Time after which no further write of a decision begins, so that restarts wait no longer."""
+AGAIN_SECONDS: Final = 5.0
+"""Pause after a write that failed."""
+REMOVE_SECONDS: Final = 4.0
+"""Time to delete the rules at the end of a run, which may end because its pod is deleted."""
+SILENT_SECONDS: Final = 5.0
+"""A shorter time out of sync is not logged."""
+NOT_SERVED: Final = (
+    "deviceTaints.enabled has no effect: the API server has no DeviceTaintRules, which Kubernetes 1.37 brings"
+)
+HEADINGS: Final = ("POOL", "DRIVER", "REASON", "AGE", "RULE")
+
+
+class TaintKeeper:
+    """Keeps the device taint rules of this process as decisions want them. It does nothing unless the settings ask."""
+
+    def __init__(self, api: Api, settings: Settings, release: Release) -> None:
+        asked = settings.device_taints.enabled and not settings.dry_run
+        self._rules: TaintRules | None = None
+        if asked and STACKS[settings.stack].plugin.claim_drivers:
+            self._rules = TaintRules(api, release)
+        self._not_before = 0.0
+        self._reported = ""
+
+    def start(self) -> None:
+        """Read the rules that a process before this one left."""
+        if self._rules is not None:
+            self._rules.start()
+
+    @property
+    def oldest(self) -> datetime | None:
+        """Return when the oldest rule of the release was created, or None without rules."""
+        listed = self._rules.listed() if self._rules is not None else []
+        return min((rule.created for rule in listed if rule.created is not None), default=None)
+
+    def reconcile(self, decision: Decision, fleet: Fleet | None) -> None:
+        """Create the rules that a decision wants and that do not exist, and delete the others of this process."""
+        rules = self._rules
+        if rules is None or fleet is None or not self._is_readable(rules) or time.monotonic() < self._not_before:
+            return
+        existing = {rule.place: rule for rule in rules.own(rules.listed())}
+        places = wanted(decision, fleet, existing)
+        new = {place: reason for place, reason in places.items() if place not in existing}
+        superfluous = [rule for place, rule in existing.items() if place not in places]
+        try:
+            self._write(rules, new, superfluous, time.monotonic() + RECONCILE_SECONDS)
+        except ApiError as error:
+            self._not_before = time.monotonic() + max(AGAIN_SECONDS, error.retry_after)
+            self._warn(f"cannot write device taint rules, trying again: {error}")
+        else:
+            if new or superfluous:
+                self._reported = ""
+
+    def remove(self, seconds: float = REMOVE_SECONDS) -> None:
+        """Delete all rules of this process at the end of a run."""
+        rules = self._rules
+        if rules is None:
+            return
+        end = time.monotonic() + min(seconds, REMOVE_SECONDS)
+        try:
+            found = rules.own(rules.read_again(end))
+            self._write(rules, {}, found, end)
+        except ApiError as error:
+            self._warn(f"cannot delete device taint rules: {error}. The next run or the uninstallation deletes them")
+        rules.stop()
+
+    def _is_readable(self, rules: TaintRules) -> bool:
+        """Return whether the rules are known. Report once why they are not."""
+        problem = rules.problem
+        if isinstance(problem, ApiError) or (problem is not None and problem.seconds >= SILENT_SECONDS):
+            self._warn(f"device taint rules are not known, so none is written: {problem}")
+        elif rules.synced and not rules.served:
+            self._warn(NOT_SERVED)
+        return problem is None and rules.synced and rules.served
+
+    def _write(
+        self, rules: TaintRules, new: Mapping[Place, Reason], superfluous: Sequence[TaintRule], end: float
+    ) -> None:
+        """Create and delete rules until a time. Raises the first error."""
+        owner = rules.owner() if new else {}
+        steps: list[Callable[[], None]] = [partial(rules.create, place, why, owner) for place, why in new.items()]
+        steps += [partial(rules.delete, rule) for rule in superfluous]
+        for first in range(0, len(steps), SIDE_BY_SIDE):
+            if time.monotonic() > end:
+                return
+            for answer in at_once(lambda step: step(), steps[first : first + SIDE_BY_SIDE]):
+                if isinstance(answer, Exception):
+                    raise answer
+        if new:
+            log.info("new claims are kept away from %s", some([f"{place}: {why}" for place, why in new.items()]))
+        if superfluous:
+            log.info("new claims are admitted again to %s", some([str(rule.place) for rule in superfluous]))
+
+    def _warn(self, problem: str) -> None:
+        """Log a problem, once in a row."""
+        kind = problem.partition(": ")[0]
+        if kind != self._reported:
+            self._reported = kind
+            log.warning("%s", problem)
+
+
+# What ``status`` shows.
+
+
+def as_lines(rules: Sequence[TaintRule] | ApiError, now: datetime) -> list[str]:
+    """Return the table of rules, or why they are not known; nothing without them."""
+    if isinstance(rules, ApiError):
+        return [printable(f"device taint rules are not known: {rules}")]
+    rows = [(rule.place.pool, rule.place.driver, rule.reason, _age(rule, now), rule.name) for rule in rules]
+    title = "device taint rules keep new claims away:"
+    return [printable(line) for line in (title, *aligned([HEADINGS, *rows]))] if rows else []
+
+
+def as_json(rules: Sequence[TaintRule] | ApiError) -> list[dict[str, Any]] | None:
+    """Return the same for programs; null if the rules are not known."""
+    if isinstance(rules, ApiError):
+        return None
+    return [
+        {
+            "rule": rule.name,
+            "pool": rule.place.pool,
+            "driver": rule.place.driver,
+            "reason": rule.reason,
+            "createdAt": timestamp(rule.created) if rule.created is not None else None,
+        }
+        for rule in rules
+    ]
+
+
+def _age(rule: TaintRule, now: datetime) -> str:
+    return as_text(max(now - rule.created, timedelta())) if rule.created is not None else "?"
