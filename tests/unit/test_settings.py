@@ -34,6 +34,7 @@ READ: Final = Settings(
     log_format=settings.LogFormat.JSON,
     log_level=settings.LogLevel.DEBUG,
     affected_workloads=settings.AffectedWorkloads(enabled=False),
+    device_taints=settings.DeviceTaints(enabled=True),
     controller=settings.ControllerLimits(Bound(3)),
     advanced=settings.Advanced(*SECONDS),
 )
