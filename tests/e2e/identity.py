@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from devcluster.boot.certificates import write_private
 from devcluster.boot.cluster import Cluster
 from devcluster.client import path
 from tests.chart.rendering import Helm
@@ -66,7 +67,7 @@ def kubeconfig_of(cluster: Cluster, name: str, token: str) -> Path:
     for user in config["users"]:
         user["user"] = {"token": token}
     file = cluster.state / f"{name}.kubeconfig"
-    file.write_text(yaml.safe_dump(config))
+    write_private(file, yaml.safe_dump(config))
     return file
 
 

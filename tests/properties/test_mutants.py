@@ -55,14 +55,6 @@ def test_a_broken_rule_breaks_its_promise(family: str, subtests: pytest.Subtests
                 assert is_noticed(mutant), f"no history of {family} breaks a promise while {mutant.name}"
 
 
-def test_a_mutant_that_changes_nothing_is_not_noticed() -> None:
-    """It would fail the test above, as would one whose function nothing calls any more."""
-    mutant = next(one for one in MUTANTS if one.name == "generation-is-ignored")
-    assert is_noticed(mutant, 20)
-    same = Mutant("same", mutant.breaks, mutant.family, mutant.target, lambda original, *args: original(*args))
-    assert not is_noticed(same, 20)
-
-
 def test_every_family_and_every_mutant_is_documented() -> None:
     """Users read there what was tried."""
     page = PAGE.read_text(encoding="utf-8")
