@@ -1,4 +1,4 @@
-"""The cluster's first objects: GPU nodes as Node Feature Discovery labels them, and the outage switch."""
+"""The cluster's first objects: GPU nodes as Node Feature Discovery labels them."""
 
 from __future__ import annotations
 
@@ -48,48 +48,8 @@ CAPACITY = {
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 """Keeps all but the GPU operator's and the driver's consumers' pods off: they land where pods really run."""
 
-OUTAGE = "devcluster/outage"
-"""Annotation "true" on a node: its kubelet falls silent."""
-
 _POLICIES = path("admissionregistration.k8s.io/v1", "mutatingadmissionpolicies")
 _BINDINGS = path("admissionregistration.k8s.io/v1", "mutatingadmissionpolicybindings")
-
-_ANNOTATED = f'has(object.metadata.annotations) && "{OUTAGE}" in object.metadata.annotations'
-_LABELLED = f'has(object.metadata.labels) && "{OUTAGE}" in object.metadata.labels'
-_LABEL = f'"/metadata/labels/" + jsonpatch.escapeKey("{OUTAGE}")'
-
-OUTAGE_POLICY: Object = {
-    "metadata": {"name": "devcluster-outage"},
-    "spec": {
-        "failurePolicy": "Fail",
-        "reinvocationPolicy": "Never",
-        "matchConstraints": {
-            "resourceRules": [
-                {
-                    "apiGroups": [""],
-                    "apiVersions": ["v1"],
-                    "resources": ["nodes"],
-                    "operations": ["CREATE", "UPDATE"],
-                }
-            ]
-        },
-        # Without this, every write to a node pays for a mutation that changes nothing.
-        "matchConditions": [{"name": "concerned", "expression": f"{_ANNOTATED} || {_LABELLED}"}],
-        "mutations": [
-            {
-                "patchType": "JSONPatch",
-                "jsonPatch": {
-                    "expression": f"""{_ANNOTATED}
-                        ? [JSONPatch{{op: "add", path: {_LABEL}, value: object.metadata.annotations["{OUTAGE}"]}}]
-                        : [JSONPatch{{op: "remove", path: {_LABEL}}}]"""
-                },
-            }
-        ],
-    },
-}
-"""Mirrors the annotation into a label, in the same write. KWOK selects its nodes by label on the server,
-so that a node in an outage leaves its sight and its lease is not renewed; an annotation it would only see
-once, when the node is added."""
 
 
 def gpu_node(name: str, *, nic: bool = False) -> Object:
@@ -126,8 +86,7 @@ def gpu_node_names(count: int) -> list[str]:
 
 
 async def prepare(api: Api) -> None:
-    """Create what the cluster needs before its nodes: the outage switch and the simulator's namespace."""
-    await create_policy(api, OUTAGE_POLICY)
+    """Create what the cluster needs before its nodes: the simulator's namespace."""
     await create_missing(api, path("v1", "namespaces"), {"metadata": {"name": "devcluster"}})
 
 

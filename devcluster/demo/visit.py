@@ -1,7 +1,6 @@
 """The simulated fleet on a cluster of yours, such as kind: GPU nodes and their operator.
 
-Pods of anything but the simulated operator run where that cluster runs pods. Nodes cannot be silenced there: the
-admission policy which that takes exists in new API servers only.
+Pods of anything but the simulated operator run where that cluster runs pods.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ another one, the DRA plugin waiting for a driver, holding on to it and publishin
 the same for the network card's driver and its device plugins. KWOK plays all other pods.
 
     settings.py      how long things take
-    faults.py        the annotations that cause a fault on a node
+    faults.py        the annotations and the label that cause a fault on a node
     status.py        a pod's status as a kubelet writes it
     stack.py         one kind of driver on a node: what is loaded, and the truth about it
     node.py          one node: its drivers, and what the API says of it

@@ -1,4 +1,4 @@
-"""Annotations that cause a fault on a node."""
+"""What causes a fault on a node: annotations, and one label."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NETWORK_DRIVER_FAULT = "devcluster/network-driver-fault"
 RESTART_NETWORK_DRIVER_CONTAINER = "devcluster/restart-network-driver-container"
 """Node annotation: as `RESTART_DRIVER_CONTAINER`, for the network card's driver."""
 OUTAGE = "devcluster/outage"
-"""Node annotation: while ``true``, the node's kubelet is silent. Nothing on it restarts."""
+"""Node label: while ``true``, the node's kubelet is silent, for KWOK does not see nodes with it. Nothing restarts."""
 
 TIME_JUMP = "devcluster/time-jump"
 """Node annotation: seconds by which every time in the statuses of the node's driver pods is later than it was, for as

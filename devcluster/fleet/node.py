@@ -62,7 +62,7 @@ class Node:
         self.labels = node["metadata"].get("labels", {})
         self._load_inbox_driver()
         self._note_status(node)
-        outage = self.fault(faults.OUTAGE) == "true"
+        outage = self.labels.get(faults.OUTAGE) == "true"
         if outage and not self.lost:
             self.lost = True
             self.journal.write("node-outage", self.name)

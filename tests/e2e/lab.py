@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from devcluster import patience
 from devcluster.boot.cluster import Cluster
+from devcluster.fleet.faults import OUTAGE
 from devcluster.truth import Truth
 from tests.pool import SETTINGS
 from tests.process.program import CTL, Ended, Logged, as_pod, start
@@ -154,6 +155,11 @@ class Lab:
     def annotate(self, node: str, key: str, value: str | None) -> None:
         """Inject a fault or an action (`devcluster/<key>`) into a node."""
         self.cluster.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {f"devcluster/{key}": value}}})
+
+    def outage(self, node: str, value: bool) -> None:
+        """Begin or end an outage of a node."""
+        labels = {OUTAGE: "true" if value else None}
+        self.cluster.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
 
     def settings(self, **settings: float) -> None:
         """Set the durations of the simulation, in seconds."""

@@ -32,7 +32,7 @@ PUBLISHED: Final[dict[str, tuple[dict[str, object], str, dict[str, Any], str]]] 
 
 def _lose(lab: Lab, node: str) -> None:
     """Cut a node off, and wait until the control plane has noticed."""
-    lab.annotate(node, "outage", "true")
+    lab.outage(node, True)
     lab.until(lambda: not acts.is_ready(lab, node), f"{node} is lost", acts.PATIENCE)
 
 
@@ -61,7 +61,7 @@ def test_a_mixed_fleet(boot: Boot) -> None:
     assert lab.restarts() == ["gpu-0", "gpu-3"]
     assert lab.truth.stale_now() == ("gpu-2",)
 
-    lab.annotate("gpu-2", "outage", None)
+    lab.outage("gpu-2", False)
     acts.set_labels(lab, "gpu-1", {SKIP: None})
     lab.until(lambda: acts.upgraded(lab, 5), "the skipped one is upgraded too", acts.PATIENCE)
     again = acts.refresh(lab, ["gpu-0", "gpu-1", "gpu-2", "gpu-3"])
@@ -121,7 +121,7 @@ def test_nodes_that_change_during_an_upgrade(boot: Boot) -> None:
     lab.until(lambda: bool(lab.cluster.list(acts.NODES, **present)), "the operator took its labels away", acts.PATIENCE)
     lab.until(lambda: "gpu-0" in lab.restarts(), "another one is refreshed meanwhile", acts.PATIENCE)
     assert not hook.over
-    lab.annotate("gpu-1", "outage", None)
+    lab.outage("gpu-1", False)
     acts.set_labels(lab, "gpu-2", {GPU: "true"})
     told = hook.told()
     assert told.code == 0, told.said

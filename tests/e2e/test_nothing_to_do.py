@@ -82,9 +82,9 @@ def test_an_outage_without_a_reload(boot: Boot) -> None:
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.deploy()
     lab.assert_clean(STALE)
-    lab.annotate("gpu-0", "outage", "true")
+    lab.outage("gpu-0", True)
     lab.until(lambda: not is_ready(lab, "gpu-0"), "the node is lost")
-    lab.annotate("gpu-0", "outage", None)
+    lab.outage("gpu-0", False)
     lab.until(lambda: is_ready(lab, "gpu-0") and lab.serving() == 2, "the node is back, with its pods Ready")
     lab.deploy()
     assert lab.story()["reason"] == "NothingStale"

@@ -15,6 +15,7 @@ from devcluster.client import Object
 from devcluster.fleet.claims import ClaimLife
 from devcluster.fleet.clients import DriverClientLife, NetworkClientLife, PluginLife
 from devcluster.fleet.driver import DriverLife
+from devcluster.fleet.faults import OUTAGE
 from devcluster.fleet.kubelet import Fleet
 from devcluster.fleet.life import Life
 from devcluster.fleet.networkdriver import NetworkDriverLife
@@ -331,10 +332,10 @@ async def an_outage(ground: Ground) -> None:
     """Begin and end an outage once: it ends when the node is Ready again."""
     ready = status(ready=True)
     before = ground.api.change({}) | ready
-    await ground.change(annotations={"devcluster/outage": "true"})
+    await ground.change(labels={OUTAGE: "true"})
     await ground.change(labels={"any": "change"})
     ground.node.update(before)
-    await ground.change(annotations={"devcluster/outage": ""})
+    await ground.change(labels={OUTAGE: ""})
     assert ground.told() == ["node-outage"]
     ground.node.update(ground.api.change({}) | status(ready=False))
     for _ in range(2):

@@ -13,6 +13,7 @@ from devcluster.boot.cluster import Cluster
 from devcluster.boot.components import POD_STAGES
 from devcluster.client import path
 from devcluster.fleet import clients, driver, operands
+from devcluster.fleet.faults import OUTAGE
 from devcluster.networkoperator.render import DRIVER_CONTAINER
 from tests.pool import Pool
 
@@ -58,7 +59,7 @@ def test_a_pod_is_ready_and_then_gone(pool: Pool) -> None:
 
 def outage(cluster: Cluster, value: str | None) -> None:
     """Begin or end an outage of the node."""
-    cluster.patch(f"{path('v1', 'nodes')}/{NODE}", {"metadata": {"annotations": {"devcluster/outage": value}}})
+    cluster.patch(f"{path('v1', 'nodes')}/{NODE}", {"metadata": {"labels": {OUTAGE: value}}})
 
 
 def is_ready(cluster: Cluster) -> bool:
