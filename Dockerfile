@@ -12,22 +12,25 @@ FROM docker.io/library/python:3.13.16-slim-trixie@sha256:bf44cdfcb76cd3b41e879bc
 
 FROM ${BUILD_IMAGE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore PYTHONDONTWRITEBYTECODE=1
-COPY requirements/runtime.txt tools/image/trim.py /tmp/
+COPY requirements/runtime.txt /tmp/
 # Only what is listed, and only as it was when it was listed. Behind a company's package mirror pass its
 # configuration and authority as build secrets (pip-conf, pip-ca): they leave no trace in the image.
 RUN --mount=type=secret,id=pip-conf --mount=type=secret,id=pip-ca \
     conf=/run/secrets/pip-conf; test ! -s $conf || export PIP_CONFIG_FILE=$conf; \
     ca=/run/secrets/pip-ca; test ! -s $ca || export PIP_CERT=$ca; \
-    python3 -m venv /opt/gpu-operator-post \
- && /opt/gpu-operator-post/bin/python -m pip install --require-hashes --no-deps --no-compile --only-binary=:all: \
-        -r /tmp/runtime.txt
+    python3 -m venv --without-pip /opt/gpu-operator-post \
+ && python3 -m venv /tmp/installer \
+ && /tmp/installer/bin/pip --python /opt/gpu-operator-post/bin/python install --require-hashes --no-deps --no-compile \
+        --only-binary=:all: -r /tmp/runtime.txt
 COPY hook /tmp/hook
+# PyYAML's C parser is for megabytes of text, and scripts of libraries are for people: neither is used here.
 # Without bytecode every start compiles everything: it was measured at more than twice the memory (132 MB, over the
 # pod's limit) and a second and a half longer. The file system is read-only in the cluster, so this is the only
 # chance. "unchecked-hash" does not compare file times, which layers, rebuilds and reproducible builds all change;
 # nothing can edit a source in a read-only image, so there is nothing to check either.
 RUN site=$(/opt/gpu-operator-post/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
- && python3 /tmp/trim.py "$site" \
+ && rm -f "$site"/yaml/*.so \
+ && for script in /opt/gpu-operator-post/bin/*; do case $script in */python*) ;; *) rm "$script" ;; esac; done \
  && cp -r /tmp/hook "$site/hook" \
  && printf '#!%s\nfrom hook.cli import main\nmain()\n' /opt/gpu-operator-post/bin/python \
         > /opt/gpu-operator-post/bin/gpu-operator-post \

@@ -39,7 +39,6 @@ SHARING: Final = (
     "tests/e2e/faults/",
     "tests/e2e/controller/",
     "tests/image/test_contents.py",
-    "tests/image/test_trimmed.py",
 )
 """Modules, or folders of modules, that each make one thing for all of their tests: mostly a cluster."""
 

@@ -38,4 +38,4 @@ def test_wheel_writes_bundles(tmp_path: Path) -> None:
 def test_image_does_not_contain_it() -> None:
     """The image copies the program's package and nothing else of the sources."""
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert {"requirements/runtime.txt", "tools/image/trim.py", "hook", "LICENSE"} == set(" ".join(copied).split())
+    assert {"requirements/runtime.txt", "hook", "LICENSE"} == set(" ".join(copied).split())
