@@ -43,7 +43,7 @@ STYLE: Final = """
 body{font:14px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem;color:#1f2933;background:#fff}
 table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:.3rem .6rem}
 tr{border-bottom:1px solid #dde2e8}th{background:#f1f4f7}pre{white-space:pre-wrap;background:#f1f4f7;padding:.8rem}
-td,pre{overflow-wrap:anywhere}
+td,pre{overflow-wrap:anywhere}td:nth-child(2){white-space:nowrap}
 .grid{display:flex;flex-wrap:wrap;gap:4px;margin:1rem 0}
 .grid a,.state{color:#fff;border-radius:3px;text-decoration:none}
 .grid a{width:22px;height:22px;text-align:center;font-size:12px;line-height:22px}.state{padding:1px 6px}
