@@ -67,68 +67,105 @@ def fresh_install() -> Cluster:
     return found.drop("daemonset", DRIVER).change("policy", "status: null")
 
 
-def test_a_run_with_nothing_to_protect_is_skipped() -> None:
+NOWHERE = without_nodes().drop("deployment").drop("revision").drop("daemonset", DRIVER)
+
+
+@pytest.mark.parametrize(
+    ("found", "settings", "expected"),
+    [
+        pytest.param(without_plugin(), Settings(), Reason.NO_PLUGIN, id="no plugin"),
+        pytest.param(
+            cluster(), Settings(plugin=Plugin(namespace="x")), Reason.NO_PLUGIN, id="no plugin in its namespace"
+        ),
+        pytest.param(without_plugin(), EXPECTING, Reason.NO_PLUGIN, id="no plugin, whatever is expected"),
+        pytest.param(
+            without_plugin(obj("plugin-daemonset", MANAGED)),
+            Settings(),
+            Reason.OPERATOR_MANAGED,
+            id="plugin of the operator",
+        ),
+        pytest.param(without_operator(cluster()), Settings(), Reason.NO_POLICY, id="no policy"),
+        pytest.param(
+            without_operator(cluster()).unserved("policy"), Settings(), Reason.NO_POLICY, id="no kind of policy"
+        ),
+        pytest.param(
+            without_drivers(stale()).change("policy", DISABLED),
+            Settings(),
+            Reason.DRIVER_DISABLED,
+            id="driver disabled",
+        ),
+        pytest.param(without_nodes(), Settings(), Reason.NO_ELIGIBLE_NODE, id="no GPU node"),
+        pytest.param(
+            stale().change("node", labelled(deploy_driver="false")),
+            Settings(),
+            Reason.NO_ELIGIBLE_NODE,
+            id="no driver deployed",
+        ),
+        pytest.param(NOWHERE, Settings(), Reason.NO_ELIGIBLE_NODE, id="no operator, node or pod"),
+        pytest.param(
+            fresh_install().change("policy", "status: {state: ready}"),
+            Settings(),
+            Reason.NO_ELIGIBLE_NODE,
+            id="plugins on nodes without a GPU",
+        ),
+    ],
+)
+def test_a_run_with_nothing_to_protect_is_skipped(found: Cluster, settings: Settings, expected: Reason) -> None:
     """The deployment tool sees success with the reason, and nothing is restarted."""
-    nowhere = without_nodes().drop("deployment").drop("revision").drop("daemonset", DRIVER)
-    for name, found, settings, expected in (
-        ("no plugin", without_plugin(), Settings(), Reason.NO_PLUGIN),
-        ("no plugin in its namespace", cluster(), Settings(plugin=Plugin(namespace="x")), Reason.NO_PLUGIN),
-        ("no plugin, whatever is expected", without_plugin(), EXPECTING, Reason.NO_PLUGIN),
-        ("plugin of the operator", without_plugin(obj("plugin-daemonset", MANAGED)), Settings(),
-         Reason.OPERATOR_MANAGED),
-        ("no policy", without_operator(cluster()), Settings(), Reason.NO_POLICY),
-        ("no kind of policy", without_operator(cluster()).unserved("policy"), Settings(), Reason.NO_POLICY),
-        ("driver disabled", without_drivers(stale()).change("policy", DISABLED), Settings(), Reason.DRIVER_DISABLED),
-        ("no GPU node", without_nodes(), Settings(), Reason.NO_ELIGIBLE_NODE),
-        ("no driver deployed", stale().change("node", labelled(deploy_driver="false")), Settings(),
-         Reason.NO_ELIGIBLE_NODE),
-        ("no operator, node or pod", nowhere, Settings(), Reason.NO_ELIGIBLE_NODE),
-        ("plugins on nodes without a GPU", fresh_install().change("policy", "status: {state: ready}"), Settings(),
-         Reason.NO_ELIGIBLE_NODE),
-    ):  # fmt: skip
-        decision, _memory = found.decide(settings)
-        assert (Phase.SKIP, expected, ()) == (decision.phase, decision.reason, decision.actions), name
+    decision, _memory = found.decide(settings)
+    assert (Phase.SKIP, expected, ()) == (decision.phase, decision.reason, decision.actions)
 
 
-def test_what_is_not_known_is_never_a_reason_to_skip() -> None:
-    """Unmet expectations, malformed objects and missing labels hold the run instead."""
-    unreadable = without_plugin(obj("plugin-daemonset", "status: {desiredNumberScheduled: x}"))
-    pending = without_nodes().put("driver-pod", obj("driver-pod", "spec: {nodeName: null}"))
-    rolling = without_nodes().put("plugin-pod", plugin_pod()).change("deployment", "status: {replicas: 2}")
-    malformed = Reason.MALFORMED_OBJECT
-    rendered: Object = {"metadata": {"creationTimestamp": (LATER - timedelta(seconds=10)).isoformat()}}
-    for found, settings, expected in (
+UNREADABLE = without_plugin(obj("plugin-daemonset", "status: {desiredNumberScheduled: x}"))
+PENDING = without_nodes().put("driver-pod", obj("driver-pod", "spec: {nodeName: null}"))
+PLUGIN_ALONE = without_nodes().put("plugin-pod", plugin_pod()).change("deployment", "status: {replicas: 2}")
+MALFORMED = Reason.MALFORMED_OBJECT
+
+
+@pytest.mark.parametrize(
+    ("found", "settings", "expected"),
+    [
         (cluster().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
         (cluster().unserved("policy"), EXPECTING, Reason.POLICY_EXPECTED),
         (cluster().change("policy", DISABLED), EXPECTING, Reason.EXPECTATION_UNMET),
         (without_nodes(), EXPECTING, Reason.EXPECTATION_UNMET),
         (without_nodes().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
-        (cluster().only("policy", obj("policy", "metadata: {uid: 7}")), Settings(), malformed),
-        (unreadable, Settings(), malformed),
-        (without_nodes().put("node", obj("node", "metadata: {labels: []}")), Settings(), malformed),
-        (cluster().put("slice", obj("slice", "metadata: {name: ''}")), Settings(), malformed),
+        (cluster().only("policy", obj("policy", "metadata: {uid: 7}")), Settings(), MALFORMED),
+        (UNREADABLE, Settings(), MALFORMED),
+        (without_nodes().put("node", obj("node", "metadata: {labels: []}")), Settings(), MALFORMED),
+        (cluster().put("slice", obj("slice", "metadata: {name: ''}")), Settings(), MALFORMED),
         (cluster().drop("node"), Settings(), Reason.NODES_PENDING),  # their pods run
         (cluster().change("node", labelled(present="false")), Settings(), Reason.NODES_PENDING),
         (cluster().drop("daemonset", DRIVER).drop("driver-pod"), Settings(), Reason.NOT_RENDERED),
-        (pending, Settings(), Reason.OPERATOR_SETTLING),
+        (PENDING, Settings(), Reason.OPERATOR_SETTLING),
         (fresh_install(), Settings(), Reason.POLICY_NOT_READY),
-        (rolling, Settings(), Reason.NODES_PENDING),
-    ):
-        decision, _memory = found.change("revision", rendered).decide(settings)
-        assert (Phase.WAIT, expected) == (decision.phase, decision.reason), found
-    # One plugin pod on one of the nodes is enough: the operator may not have labelled them yet.
+        (PLUGIN_ALONE, Settings(), Reason.NODES_PENDING),
+    ],
+)
+def test_what_is_not_known_is_never_a_reason_to_skip(found: Cluster, settings: Settings, expected: Reason) -> None:
+    """Unmet expectations, malformed objects and missing labels hold the run instead."""
+    rendered: Object = {"metadata": {"creationTimestamp": (LATER - timedelta(seconds=10)).isoformat()}}
+    decision, _memory = found.change("revision", rendered).decide(settings)
+    assert (Phase.WAIT, expected) == (decision.phase, decision.reason)
+
+
+def test_one_plugin_pod_on_one_of_the_nodes_is_enough_to_wait() -> None:
+    """The operator may not have labelled them yet."""
     bare = cluster("gpu-0", "gpu-1").drop("driver-pod").drop("plugin-pod").change("policy", "status: {state: null}")
     bare.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}})
     assert Phase.SKIP is bare.decide()[0].phase
     assert Phase.SKIP is not bare.put("plugin-pod", plugin_pod("gpu-1")).decide()[0].phase
 
 
-def test_a_plugin_under_another_name_fails() -> None:
+@pytest.mark.parametrize("found", [cluster(), cluster().drop("driver-pod"), without_nodes()])
+def test_a_plugin_under_another_name_fails(found: Cluster) -> None:
     """The run neither skips nor restarts half of the plugins, with exit code 3."""
-    for found in (cluster(), cluster().drop("driver-pod"), without_nodes()):
-        decision, _memory = found.change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN).decide()
-        assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
-    # One that the operator manages does not speak for a named one next to it.
+    decision, _memory = found.change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN).decide()
+    assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
+
+
+def test_a_plugin_that_the_operator_manages_does_not_speak_for_a_named_one() -> None:
+    """The named one is restarted."""
     both = stale().put("daemonset", obj("plugin-daemonset", MANAGED))
     assert 1 == len(both.decide()[0].actions)
     both.drop("daemonset", PLUGIN).drop("plugin-pod")
@@ -180,17 +217,22 @@ def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:
     assert (Phase.WAIT, Reason.NO_POLICY) == (decision.phase, decision.reason)
 
 
-def test_a_skip_that_is_certain_is_reported_at_once() -> None:
+NO_FLEET = without_nodes().put("node", obj("node", "metadata: {labels: []}"))
+LABELLED_NONE = fresh_install().change("policy", "status: {state: ready}")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        (fresh_install(), LABELLED_NONE, Reason.NO_ELIGIBLE_NODE),
+        (NO_FLEET, without_nodes(), Reason.NO_ELIGIBLE_NODE),
+    ],
+)
+def test_a_skip_that_is_certain_is_reported_at_once(first: Cluster, second: Cluster, reason: Reason) -> None:
     """The run waited for something, but there was no fleet that could vanish, and no driver that could reload."""
-    no_fleet = without_nodes().put("node", obj("node", "metadata: {labels: []}"))
-    labelled_none = fresh_install().change("policy", "status: {state: ready}")
-    for first, second, reason in (
-        (fresh_install(), labelled_none, Reason.NO_ELIGIBLE_NODE),
-        (no_fleet, without_nodes(), Reason.NO_ELIGIBLE_NODE),
-    ):
-        decisions = timeline((0, first), (90, second))
-        assert [Phase.WAIT, Phase.SKIP] == [decision.phase for decision in decisions]
-        assert reason is decisions[1].reason
+    decisions = timeline((0, first), (90, second))
+    assert [Phase.WAIT, Phase.SKIP] == [decision.phase for decision in decisions]
+    assert reason is decisions[1].reason
 
 
 # Every node is verified.
@@ -215,38 +257,65 @@ def test_done_needs_every_eligible_node_verified_and_quiet() -> None:
     })  # fmt: skip
 
 
-def test_a_policy_that_is_not_ready_delays_done_for_two_minutes() -> None:
+POLICY_WAITS = Reason.POLICY_NOT_READY
+
+
+@pytest.mark.parametrize("state", ["notReady", None, "ignored"])
+def test_a_policy_that_is_not_ready_delays_done_for_two_minutes(state: str | None) -> None:
     """No longer: a skipped node or an unrelated operand keeps it so for good. The time begins when all else is done."""
-    waits = Reason.POLICY_NOT_READY
-    for state in ("notReady", None, "ignored"):
-        found = cluster().change("policy", {"status": {"state": state}})
-        decisions = timeline(*((seconds, found) for seconds in (0, 119, 120)))
-        assert [(waits, 0), (waits, 0), (DONE, 1)] == [(one.reason, len(one.warnings)) for one in decisions], state
-        assert f"is {state or 'empty'}, not ready" in decisions[0].message
+    found = cluster().change("policy", {"status": {"state": state}})
+    decisions = timeline(*((seconds, found) for seconds in (0, 119, 120)))
+    assert [(POLICY_WAITS, 0), (POLICY_WAITS, 0), (DONE, 1)] == [(one.reason, len(one.warnings)) for one in decisions]
+    assert f"is {state or 'empty'}, not ready" in decisions[0].message
+
+
+def test_pools_that_are_not_ready_are_compared_in_any_order() -> None:
+    """The time does not begin anew."""
     listed = [pooled(*pools).change("policy", NOT_READY) for pools in ((A, B), (B, A), (A, B))]
-    assert [waits, waits, DONE] == reasons_over(*zip((0, 60, 120), listed, strict=True)), "in any order"
+    assert [POLICY_WAITS, POLICY_WAITS, DONE] == reasons_over(*zip((0, 60, 120), listed, strict=True)), "in any order"
+
+
+def test_the_grace_of_a_policy_is_a_setting() -> None:
+    """Without it, the state delays nothing."""
     off, not_ready = Settings(advanced=Advanced(policy_grace=Duration())), cluster().change("policy", NOT_READY)
     assert Phase.DONE is not_ready.decide(off)[0].phase
-    assert waits is reasons_over((0, stale().change("policy", NOT_READY)), (600, not_ready))[1]
-    assert [waits, DONE, waits] == reasons_over((0, not_ready), (60, cluster()), (130, not_ready)), "it was ready"
 
 
-def test_done_counts_the_accepted_restarts_of_this_run() -> None:
-    """By what the API server accepted. Excluded nodes are not called fresh."""
-    for asked, refused, reason, message in (
+def test_the_grace_of_a_policy_begins_when_all_else_is_done() -> None:
+    """While a plugin is stale, it does not run."""
+    not_ready = cluster().change("policy", NOT_READY)
+    assert POLICY_WAITS is reasons_over((0, stale().change("policy", NOT_READY)), (600, not_ready))[1]
+
+
+def test_the_grace_of_a_policy_begins_anew_once_it_was_ready() -> None:
+    """What came before had another cause."""
+    not_ready = cluster().change("policy", NOT_READY)
+    assert [POLICY_WAITS, DONE, POLICY_WAITS] == reasons_over((0, not_ready), (60, cluster()), (130, not_ready))
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused", "reason", "message"),
+    [
         ("", "", DONE, "no plugin needed a restart, 3 run"),
         ("ab", "", Reason.REFRESHED, "2 plugins were restarted, 3 run"),
         ("ab", "a", Reason.REFRESHED, "1 plugins were restarted, 3 run"),
         ("a", "a", DONE, "no plugin needed a restart, 3 run"),
-    ):
-        memory = Memory(started=LATER)
-        for status in stale("a", "b", "c").decide()[0].statuses:
-            assert status.stale_pod is not None
-            if status.node in asked:
-                no = "no" if status.node in refused else ""
-                memory = memory.asked(status.node, status.stale_pod, LATER, refused=no)
-        decision, _memory = cluster("a", "b", "c").decide(memory=memory)
-        assert (reason, True) == (decision.reason, decision.message.startswith(message)), (asked, refused)
+    ],
+)
+def test_done_counts_the_accepted_restarts_of_this_run(asked: str, refused: str, reason: Reason, message: str) -> None:
+    """By what the API server accepted. Excluded nodes are not called fresh."""
+    memory = Memory(started=LATER)
+    for status in stale("a", "b", "c").decide()[0].statuses:
+        assert status.stale_pod is not None
+        if status.node in asked:
+            no = "no" if status.node in refused else ""
+            memory = memory.asked(status.node, status.stale_pod, LATER, refused=no)
+    decision, _memory = cluster("a", "b", "c").decide(memory=memory)
+    assert (reason, True) == (decision.reason, decision.message.startswith(message))
+
+
+def test_excluded_nodes_are_not_called_fresh() -> None:
+    """The message counts them apart."""
     found = stale("a", "b", "c").change("node", not_ready_since(0)).change("node", labelled("a", skip="true"), "a")
     decision = timeline((0, found), (300, found))[1]
     assert (Phase.DONE, True) == (decision.phase, "0 run on the loaded driver; 3 nodes are" in decision.message)

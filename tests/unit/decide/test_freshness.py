@@ -51,83 +51,120 @@ def half_running(first: float, waited: float = -99) -> Object:
     return with_status(plugin_pod(waited=min(waited, first), ready=None), main=statuses)
 
 
-def test_fresh_only_with_a_proof() -> None:
+WAITED = plugin_pod(waited=30, started=31)
+CRASHED_IN_PLACE = driver_pod(unloaded=-2, ended_before=-1, restarts=1)
+REBOOTED = driver_pod(unloaded=-2, ended_before=-60, restarts=1)
+NO_UNLOADER: Object = {"spec": {"initContainers": []}, "status": {"initContainerStatuses": []}}
+# After an outage of the node, the node controller has moved Ready, but not ContainersReady.
+NODE_OUTAGE = merged(DRIVER, {"status": {"conditions": [conditions(5000)[0], conditions(R)[1]]}})
+
+
+@pytest.mark.parametrize(
+    ("plugin", "driver", "expected"),
+    [
+        pytest.param(plugin_pod(waited=-90, started=-88), DRIVER, STALE, id="started on the old driver"),
+        pytest.param(WAITED, DRIVER, FRESH, id="waited for it, and started before it was ready"),
+        pytest.param(plugin_pod(waited=0, started=1), DRIVER, STALE, id="waiter ended in the second of the start"),
+        pytest.param(plugin_pod(waited=1, started=1), DRIVER, FRESH, id="waiter ended a second later"),
+        pytest.param(plugin_pod(waited=-5, started=-4), DRIVER, STALE, id="waiter saw the old driver"),
+        pytest.param(
+            with_status(WAITED, init=[finished("init-container", 5, exit_code=1)]), DRIVER, STALE, id="waiter failed"
+        ),
+        pytest.param(
+            with_status(WAITED, init=[untimed("init-container")]), DRIVER, STALE, id="waiter ended at no time"
+        ),
+        pytest.param(WAITED, CRASHED_IN_PLACE, STALE, id="restarted in place, old root mounted"),
+        pytest.param(
+            plugin_pod(waited=80, started=81), CRASHED_IN_PLACE, FRESH, id="in place, but started after ready"
+        ),
+        pytest.param(WAITED, REBOOTED, FRESH, id="reboot, unloader ran again"),
+        pytest.param(
+            WAITED, driver_pod(unloaded=-60, ended_before=-60, restarts=1), STALE, id="unloader ended with the crash"
+        ),
+        pytest.param(
+            WAITED, driver_pod(unloaded=-59, ended_before=-60, restarts=1), FRESH, id="unloader ended a second later"
+        ),
+        pytest.param(WAITED, driver_pod(restarts=1), STALE, id="restarted, but its past is unknown"),
+        pytest.param(WAITED, merged(DRIVER, NO_UNLOADER), STALE, id="no unloader"),
+        pytest.param(WAITED, with_status(DRIVER, init=[finished(UNLOADER, -2, 1)]), STALE, id="unloader failed"),
+        pytest.param(WAITED, with_status(DRIVER, init=[running(UNLOADER, -2)]), STALE, id="unloader still runs"),
+        pytest.param(WAITED, with_status(REBOOTED, init=[untimed(UNLOADER)]), STALE, id="unloader ended at no time"),
+        pytest.param(WAITED, OTHER_CONTAINER, STALE, id="unknown driver container"),
+        pytest.param(
+            plugin_pod(waited=80, started=81), OTHER_CONTAINER, FRESH, id="unknown driver container, but later"
+        ),
+        pytest.param(WAITED, NOT_STARTED, STALE, id="driver container not running"),
+        pytest.param(plugin_pod(waited=-5, started=99), NEVER_READY, STALE, id="driver never ready"),
+        pytest.param(plugin_pod(waited=None, started=R + 1), DRIVER, FRESH, id="no waiter, started after ready"),
+        pytest.param(plugin_pod(waited=None, started=R), DRIVER, STALE, id="no waiter, same second as ready"),
+        pytest.param(plugin_pod(waited=None, started=R - 1), DRIVER, STALE, id="no waiter, started before ready"),
+        pytest.param(main_containers(R + 9, R - 1), DRIVER, STALE, id="one of several containers is older"),
+        pytest.param(main_containers(R + 6, 5), DRIVER, STALE, id="one of several started while the driver loaded"),
+        pytest.param(main_containers(-5, R + 6), DRIVER, STALE, id="one of several started before the driver"),
+        pytest.param(main_containers(R + 9, R + 1), DRIVER, FRESH, id="all containers are newer"),
+        pytest.param(plugin_pod(), NODE_OUTAGE, FRESH, id="a node outage moves only Ready"),
+        pytest.param(main_containers(R + 9, R + 9), NODE_OUTAGE, FRESH, id="a node outage, no waiter"),
+        pytest.param(half_running(-90), DRIVER, STALE, id="half of it since before the driver"),
+        pytest.param(half_running(0), DRIVER, STALE, id="half of it since the second of the start"),
+        pytest.param(half_running(1), DRIVER, STARTING, id="half of it since after the start"),
+        pytest.param(half_running(-90), NOT_STARTED, STARTING, id="half of it, and no driver to compare with"),
+        pytest.param(half_running(1, waited=5), DRIVER, STARTING, id="half of it, after it waited"),
+    ],
+)
+def test_fresh_only_with_a_proof(plugin: Object, driver: Object, expected: Freshness) -> None:
     """A plugin is fresh if its start-up or its start time proves it; equal times and doubt are stale."""
-    waited = plugin_pod(waited=30, started=31)
-    crashed_in_place = driver_pod(unloaded=-2, ended_before=-1, restarts=1)
-    rebooted = driver_pod(unloaded=-2, ended_before=-60, restarts=1)
-    no_unloader: Object = {"spec": {"initContainers": []}, "status": {"initContainerStatuses": []}}
-    # After an outage of the node, the node controller has moved Ready, but not ContainersReady.
-    node_outage = merged(DRIVER, {"status": {"conditions": [conditions(5000)[0], conditions(R)[1]]}})
-    for name, plugin, driver, expected in (
-        ("started on the old driver", plugin_pod(waited=-90, started=-88), DRIVER, STALE),
-        ("waited for it, and started before it was ready", waited, DRIVER, FRESH),
-        ("waiter ended in the second of the start", plugin_pod(waited=0, started=1), DRIVER, STALE),
-        ("waiter ended a second later", plugin_pod(waited=1, started=1), DRIVER, FRESH),
-        ("waiter saw the old driver", plugin_pod(waited=-5, started=-4), DRIVER, STALE),
-        ("waiter failed", with_status(waited, init=[finished("init-container", 5, exit_code=1)]), DRIVER, STALE),
-        ("waiter ended at no time", with_status(waited, init=[untimed("init-container")]), DRIVER, STALE),
-        ("restarted in place, old root mounted", waited, crashed_in_place, STALE),
-        ("in place, but started after ready", plugin_pod(waited=80, started=81), crashed_in_place, FRESH),
-        ("reboot, unloader ran again", waited, rebooted, FRESH),
-        ("unloader ended with the crash", waited, driver_pod(unloaded=-60, ended_before=-60, restarts=1), STALE),
-        ("unloader ended a second later", waited, driver_pod(unloaded=-59, ended_before=-60, restarts=1), FRESH),
-        ("restarted, but its past is unknown", waited, driver_pod(restarts=1), STALE),
-        ("no unloader", waited, merged(DRIVER, no_unloader), STALE),
-        ("unloader failed", waited, with_status(DRIVER, init=[finished(UNLOADER, -2, 1)]), STALE),
-        ("unloader still runs", waited, with_status(DRIVER, init=[running(UNLOADER, -2)]), STALE),
-        ("unloader ended at no time", waited, with_status(rebooted, init=[untimed(UNLOADER)]), STALE),
-        ("unknown driver container", waited, OTHER_CONTAINER, STALE),
-        ("unknown driver container, but later", plugin_pod(waited=80, started=81), OTHER_CONTAINER, FRESH),
-        ("driver container not running", waited, NOT_STARTED, STALE),
-        ("driver never ready", plugin_pod(waited=-5, started=99), NEVER_READY, STALE),
-        ("no waiter, started after ready", plugin_pod(waited=None, started=R + 1), DRIVER, FRESH),
-        ("no waiter, same second as ready", plugin_pod(waited=None, started=R), DRIVER, STALE),
-        ("no waiter, started before ready", plugin_pod(waited=None, started=R - 1), DRIVER, STALE),
-        ("one of several containers is older", main_containers(R + 9, R - 1), DRIVER, STALE),
-        ("one of several started while the driver loaded", main_containers(R + 6, 5), DRIVER, STALE),
-        ("one of several started before the driver", main_containers(-5, R + 6), DRIVER, STALE),
-        ("all containers are newer", main_containers(R + 9, R + 1), DRIVER, FRESH),
-        ("a node outage moves only Ready", plugin_pod(), node_outage, FRESH),
-        ("a node outage, no waiter", main_containers(R + 9, R + 9), node_outage, FRESH),
-        ("half of it since before the driver", half_running(-90), DRIVER, STALE),
-        ("half of it since the second of the start", half_running(0), DRIVER, STALE),
-        ("half of it since after the start", half_running(1), DRIVER, STARTING),
-        ("half of it, and no driver to compare with", half_running(-90), NOT_STARTED, STARTING),
-        ("half of it, after it waited", half_running(1, waited=5), DRIVER, STARTING),
-    ):  # fmt: skip
-        assert expected is evidence(plugin, driver).freshness, name
+    assert expected is evidence(plugin, driver).freshness
+
+
+def test_without_a_ready_time_the_plugin_is_explained_so() -> None:
+    """There is nothing to compare with."""
     without_time = evidence(plugin_pod(waited=None), NEVER_READY).because
     assert "its node's driver has no ready time to compare with" == without_time
 
 
-def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot() -> None:
-    """A reboot runs the pod's init containers again, a crash of the container does not; one crash may be bad luck."""
+def _crashing(restarts: int, ended_before: float = -1, init: list[Object] | None = None) -> Object:
+    return with_status(driver_pod(unloaded=-60, ended_before=ended_before, restarts=restarts), init)
 
-    def crashing(restarts: int, ended_before: float = -1, init: list[Object] | None = None) -> Object:
-        return with_status(driver_pod(unloaded=-60, ended_before=ended_before, restarts=restarts), init)
 
-    for name, driver, expected in (
-        ("first run", DRIVER, False),
-        ("crashed once", crashing(1), False),
-        ("crashed twice", crashing(2), True),
-        ("ended in the second in which it was set up", crashing(2, ended_before=-60), True),
-        ("rebooted twice", crashing(2, ended_before=-61), False),
-        ("restarted, but its past is unknown", driver_pod(restarts=2), False),
-        ("no unloader that shows a reboot", crashing(2, init=[]), False),
-        ("one init container failed", crashing(2, init=[finished(UNLOADER, -60), finished("mesh", 9, 1)]), True),
-        (
-            "one init container ran again, the other one not yet",
-            crashing(2, ended_before=-30, init=[finished("mesh", -60), finished(UNLOADER, -2)]),
-            False,
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [
+        pytest.param(DRIVER, False, id="first run"),
+        pytest.param(_crashing(1), False, id="crashed once"),
+        pytest.param(_crashing(2), True, id="crashed twice"),
+        pytest.param(_crashing(2, ended_before=-60), True, id="ended in the second in which it was set up"),
+        pytest.param(_crashing(2, ended_before=-61), False, id="rebooted twice"),
+        pytest.param(driver_pod(restarts=2), False, id="restarted, but its past is unknown"),
+        pytest.param(_crashing(2, init=[]), False, id="no unloader that shows a reboot"),
+        pytest.param(
+            _crashing(2, init=[finished(UNLOADER, -60), finished("mesh", 9, 1)]), True, id="one init container failed"
         ),
-        ("one init container ended at no time", crashing(9, init=[untimed("mesh"), finished(UNLOADER, -60)]), True),
-        ("no such container", OTHER_CONTAINER, False),
-    ):
-        assert expected is freshness.keeps_crashing(read_pod(driver), GPU_OPERATOR), name
-    # D is the start of the driver container's current run, if there is one.
-    for driver, started in ((DRIVER, at(0)), (NOT_STARTED, None), (OTHER_CONTAINER, None)):
-        assert started == freshness.driver_started(read_pod(driver), GPU_OPERATOR)
+        pytest.param(
+            _crashing(2, ended_before=-30, init=[finished("mesh", -60), finished(UNLOADER, -2)]),
+            False,
+            id="one init container ran again, the other one not yet",
+        ),
+        pytest.param(
+            _crashing(9, init=[untimed("mesh"), finished(UNLOADER, -60)]),
+            True,
+            id="one init container ended at no time",
+        ),
+        pytest.param(OTHER_CONTAINER, False, id="no such container"),
+    ],
+)
+def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot(driver: Object, *, expected: bool) -> None:
+    """A reboot runs the pod's init containers again, a crash of the container does not; one crash may be bad luck."""
+    assert expected is freshness.keeps_crashing(read_pod(driver), GPU_OPERATOR)
+
+
+@pytest.mark.parametrize(("driver", "started"), [(DRIVER, at(0)), (NOT_STARTED, None), (OTHER_CONTAINER, None)])
+def test_a_driver_begins_with_the_current_run_of_its_container(driver: Object, started: datetime | None) -> None:
+    """If there is one."""
+    assert started == freshness.driver_started(read_pod(driver), GPU_OPERATOR)
+
+
+def test_a_driver_may_be_ready_in_the_second_of_its_start() -> None:
+    """Kubernetes writes whole seconds."""
     assert at(0) == freshness.ready_since(read_pod(driver_pod(started=0, ready=0)), "nvidia-driver-ctr")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 
 from hook.decide.reasons import Reason
@@ -26,36 +27,68 @@ def labelled(found: Cluster, **labels: str | None) -> Cluster:
     return found.change("node", {"metadata": {"labels": {keys[key]: value for key, value in labels.items()}}})
 
 
-def test_a_plugin_must_have_started_after_the_toolkit() -> None:
+UNREADY, PLUGIN_STARTED = Reason.PREREQUISITE_NOT_READY, R + 6
+NOT_DEPLOYED: Object = {"metadata": {"labels": {"nvidia.com/gpu.deploy.container-toolkit": "false"}}}
+RAN_AGAIN: Object = {"status": {"containerStatuses": [running("nvidia-container-toolkit-ctr", 1000, restarts=1)]}}
+
+
+def _toolkit(ready: float | None = R + 2) -> Cluster:
+    return with_toolkit(cluster(), ready)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(_toolkit(), Reason.VERIFIED, id="ready before the plugin started"),
+        pytest.param(_toolkit(PLUGIN_STARTED), Reason.PLUGIN_STALE, id="in the same second"),
+        pytest.param(_toolkit(900), Reason.PLUGIN_STALE, id="replaced under the plugin"),
+        pytest.param(
+            _toolkit().change("provider-pod", RAN_AGAIN), Reason.PLUGIN_STALE, id="restarted, and still Ready"
+        ),
+        pytest.param(
+            _toolkit()
+            .change("provider-pod", RAN_AGAIN)
+            .put("plugin-pod", plugin_pod(waited=1001, started=1002, ready=1006)),
+            Reason.VERIFIED,
+            id="that, and the plugin after it",
+        ),
+        pytest.param(_toolkit(None), UNREADY, id="not ready"),
+        pytest.param(_toolkit().drop("provider-pod"), UNREADY, id="no pod"),
+        pytest.param(_toolkit().change("provider-pod", patches.DELETING), UNREADY, id="terminating"),
+        pytest.param(
+            _toolkit().put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b, ownerReferences: []}")),
+            Reason.VERIFIED,
+            id="another owner's pod, too",
+        ),
+        pytest.param(
+            _toolkit().put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b}")), UNREADY, id="two pods"
+        ),
+        pytest.param(_toolkit().change("provider-pod", patches.OUTDATED), UNREADY, id="about to be replaced"),
+        pytest.param(
+            _toolkit()
+            .change("provider-pod", patches.OUTDATED)
+            .change("daemonset", patches.ON_DELETE, TOOLKIT_DAEMONSET),
+            Reason.VERIFIED,
+            id="outdated, and not replaced",
+        ),
+        pytest.param(
+            _toolkit().change("provider-pod", "metadata: {ownerReferences: []}"), UNREADY, id="a pod of another owner"
+        ),
+        pytest.param(
+            _toolkit(900).change("node", NOT_DEPLOYED).drop("provider-pod"),
+            Reason.VERIFIED,
+            id="none wanted on this node",
+        ),
+    ],
+)
+def test_a_plugin_must_have_started_after_the_toolkit(found: Cluster, expected: Reason) -> None:
     """Driver and toolkit of its node must both be settled; either may be the later one."""
-    unready, started = Reason.PREREQUISITE_NOT_READY, R + 6
-    deploy: Object = {"metadata": {"labels": {"nvidia.com/gpu.deploy.container-toolkit": "false"}}}
-    ran: Object = {"status": {"containerStatuses": [running("nvidia-container-toolkit-ctr", 1000, restarts=1)]}}
+    assert expected is found.judge(TOOLKIT).reason
 
-    def toolkit(ready: float | None = R + 2) -> Cluster:
-        return with_toolkit(cluster(), ready)
 
-    for name, found, expected in (
-        ("ready before the plugin started", toolkit(), Reason.VERIFIED),
-        ("in the same second", toolkit(started), Reason.PLUGIN_STALE),
-        ("replaced under the plugin", toolkit(900), Reason.PLUGIN_STALE),
-        ("restarted, and still Ready", toolkit().change("provider-pod", ran), Reason.PLUGIN_STALE),
-        ("that, and the plugin after it", toolkit().change("provider-pod", ran)
-         .put("plugin-pod", plugin_pod(waited=1001, started=1002, ready=1006)), Reason.VERIFIED),
-        ("not ready", toolkit(None), unready),
-        ("no pod", toolkit().drop("provider-pod"), unready),
-        ("terminating", toolkit().change("provider-pod", patches.DELETING), unready),
-        ("another owner's pod, too", toolkit()
-         .put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b, ownerReferences: []}")), Reason.VERIFIED),
-        ("two pods", toolkit().put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b}")), unready),
-        ("about to be replaced", toolkit().change("provider-pod", patches.OUTDATED), unready),
-        ("outdated, and not replaced", toolkit().change("provider-pod", patches.OUTDATED)
-         .change("daemonset", patches.ON_DELETE, TOOLKIT_DAEMONSET), Reason.VERIFIED),
-        ("a pod of another owner", toolkit().change("provider-pod", "metadata: {ownerReferences: []}"), unready),
-        ("none wanted on this node", toolkit(900).change("node", deploy).drop("provider-pod"), Reason.VERIFIED),
-    ):  # fmt: skip
-        assert expected is found.judge(TOOLKIT).reason, name
-    assert Reason.VERIFIED is toolkit(None).drop("provider-pod").judge().reason
+def test_the_toolkit_counts_on_request_alone() -> None:
+    """Without it, its pod is not looked for."""
+    assert Reason.VERIFIED is _toolkit(None).drop("provider-pod").judge().reason
 
 
 def test_a_missing_toolkit_fails_after_a_grace() -> None:
@@ -70,30 +103,45 @@ def test_a_missing_toolkit_fails_after_a_grace() -> None:
     assert ["Verified", "PrerequisiteNotReady"] == reasons(one_missing.look(late).statuses)
 
 
-def test_a_plugin_must_have_started_after_the_reconfiguration() -> None:
+WAITS, STALE, FRESH = Reason.PREREQUISITE_NOT_READY, Reason.PLUGIN_STALE, Reason.VERIFIED
+WITHOUT_TIMES: Object = {"metadata": {"managedFields": None}}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(with_mig(cluster(), written=STARTED - 1), FRESH, id="before the plugin started"),
+        pytest.param(with_mig(cluster(), written=STARTED), STALE, id="in the same second"),
+        pytest.param(with_mig(cluster(), written=900), STALE, id="under the plugin"),
+        pytest.param(with_mig(cluster(), "failed", 900), STALE, id="failed under the plugin"),
+        pytest.param(with_mig(cluster(), "failed"), FRESH, id="failed before"),
+        pytest.param(with_mig(cluster(), written=None), STALE, id="at an unknown time"),
+        pytest.param(
+            with_mig(cluster(), written=STARTED - 1, manager=MERGED_MANAGER),
+            FRESH,
+            id="before the plugin, at the latest",
+        ),
+        pytest.param(with_mig(cluster(), written=900, manager=MERGED_MANAGER), STALE, id="perhaps under the plugin"),
+        pytest.param(with_mig(cluster()).change("node", WITHOUT_TIMES), STALE, id="without any times"),
+        pytest.param(with_mig(cluster(), "pending"), WAITS, id="in progress"),
+        pytest.param(with_mig(cluster(), "rebooting"), WAITS, id="before a reboot"),
+        pytest.param(with_mig(cluster(), "draining"), WAITS, id="in a state of a later version"),
+        pytest.param(labelled(with_mig(cluster(), written=900), state=None), FRESH, id="never"),
+        pytest.param(labelled(with_mig(cluster(), "pending", 900), deploy="false"), FRESH, id="without a MIG manager"),
+        pytest.param(with_mig(cluster()).drop("provider-pod"), WAITS, id="before the pod of the MIG manager"),
+        pytest.param(
+            with_mig(cluster(), written=900).drop("driver-pod"), Reason.DRIVER_MISSING, id="without a reloaded driver"
+        ),
+    ],
+)
+def test_a_plugin_must_have_started_after_the_reconfiguration(found: Cluster, expected: Reason) -> None:
     """The node waits while that is in progress. A failed one may have changed devices, so it counts as well."""
-    waits, stale, fresh = Reason.PREREQUISITE_NOT_READY, Reason.PLUGIN_STALE, Reason.VERIFIED
-    bare: Object = {"metadata": {"managedFields": None}}
-    for name, found, expected in (
-        ("before the plugin started", with_mig(cluster(), written=STARTED - 1), fresh),
-        ("in the same second", with_mig(cluster(), written=STARTED), stale),
-        ("under the plugin", with_mig(cluster(), written=900), stale),
-        ("failed under the plugin", with_mig(cluster(), "failed", 900), stale),
-        ("failed before", with_mig(cluster(), "failed"), fresh),
-        ("at an unknown time", with_mig(cluster(), written=None), stale),
-        ("before the plugin, at the latest", with_mig(cluster(), written=STARTED - 1, manager=MERGED_MANAGER), fresh),
-        ("perhaps under the plugin", with_mig(cluster(), written=900, manager=MERGED_MANAGER), stale),
-        ("without any times", with_mig(cluster()).change("node", bare), stale),
-        ("in progress", with_mig(cluster(), "pending"), waits),
-        ("before a reboot", with_mig(cluster(), "rebooting"), waits),
-        ("in a state of a later version", with_mig(cluster(), "draining"), waits),
-        ("never", labelled(with_mig(cluster(), written=900), state=None), fresh),
-        ("without a MIG manager", labelled(with_mig(cluster(), "pending", 900), deploy="false"), fresh),
-        ("before the pod of the MIG manager", with_mig(cluster()).drop("provider-pod"), waits),
-        ("without a reloaded driver", with_mig(cluster(), written=900).drop("driver-pod"), Reason.DRIVER_MISSING),
-    ):
-        assert expected is found.judge(MIG).reason, name
-        assert found.judge().reason in (fresh, Reason.DRIVER_MISSING), name
+    assert expected is found.judge(MIG).reason
+    assert found.judge().reason in (FRESH, Reason.DRIVER_MISSING)
+
+
+def test_a_plugin_from_before_the_reconfiguration_is_stale_with_that_reason() -> None:
+    """The message names it."""
     status = with_mig(cluster(), written=900).judge(MIG)
     assert status.stale_pod is not None
     assert "did not start after the MIG reconfiguration of its node ended" in status.message

@@ -130,6 +130,11 @@ def test_each_condition_of_a_node_has_its_reason(side: Side) -> None:
         assert (expected, True) == (status["b"].reason, bool(status["b"].message)), name
         assert (Reason.PLUGIN_STALE, Phase.WAIT) == (status["a"].reason, decision.phase), name
         assert "a" in deleted(decision), name
+
+
+@pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
+def test_no_driver_of_a_recreated_daemonset_is_settled(side: Side) -> None:
+    """Its pods are the former one's, on every node."""
     recreated = side.cluster().change("daemonset", {"metadata": {"uid": "recreated"}}, side.driver_daemonset)
     assert {"DriverOrphaned"} == set(reasons(recreated.decide()[0].statuses))
 
@@ -180,45 +185,78 @@ def test_a_fleet_that_changes_during_the_run_is_waited_for() -> None:
     assert ["LabelsMissing"] == reasons(decision.statuses)
 
 
-def test_a_node_is_eligible_or_excluded_with_a_reason() -> None:
+def _second(*, pods: bool = True, workload: str | None = None, **labels: str | None) -> Cluster:
+    found = stale("gpu-0", "gpu-1").change("node", labelled("gpu-1", **labels), "gpu-1")
+    found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.workload.config": workload}}}, "gpu-1")
+    return found if pods else found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1")
+
+
+NOT_DEPLOYED, MISSING = Reason.DRIVER_NOT_DEPLOYED, Reason.LABELS_MISSING
+VIRTUAL = Reason.VIRTUAL_MACHINE_NODE
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "reason"),
+    [
+        pytest.param(_second(deploy_driver="pre-installed"), EXCLUDED, Reason.HOST_DRIVER, id="pre-installed driver"),
+        pytest.param(_second(deploy_driver=None, workload="vm-passthrough"), EXCLUDED, VIRTUAL, id="passed through"),
+        pytest.param(_second(deploy_driver=None, workload="vm-vgpu", pods=False), EXCLUDED, VIRTUAL, id="vGPU, no pod"),
+        pytest.param(
+            _second(deploy_driver=None, workload="container", pods=False), EXCLUDED, NOT_DEPLOYED, id="containers"
+        ),
+        pytest.param(_second(deploy_driver="false"), EXCLUDED, NOT_DEPLOYED, id="driver not deployed"),
+        pytest.param(_second(deploy_operands="false"), EXCLUDED, NOT_DEPLOYED, id="operands disabled"),
+        pytest.param(_second(deploy_driver=None), WAITING, MISSING, id="driver label vanished, driver runs"),
+        pytest.param(_second(deploy_driver="TRUE"), WAITING, MISSING, id="driver label of no known value, driver runs"),
+        pytest.param(
+            _second(deploy_driver="TRUE", pods=False),
+            EXCLUDED,
+            NOT_DEPLOYED,
+            id="driver label of no known value, no pod",
+        ),
+        pytest.param(
+            _second(present=None).drop("driver-pod", "driver-gpu-1"),
+            WAITING,
+            MISSING,
+            id="GPU label vanished, plugin runs",
+        ),
+        pytest.param(
+            _second(present=None).drop("plugin-pod", "plugin-gpu-1"),
+            WAITING,
+            MISSING,
+            id="GPU label vanished, driver alone",
+        ),
+    ],
+)
+def test_a_node_is_eligible_or_excluded_with_a_reason(found: Cluster, state: NodeState, reason: Reason) -> None:
     """A node is never left out without a reason, and vanished labels are waited for while pods run."""
+    status = found.decide()[0].statuses[1]
+    assert (state, reason) == (status.state, status.reason)
 
-    def second(*, pods: bool = True, workload: str | None = None, **labels: str | None) -> Cluster:
-        found = stale("gpu-0", "gpu-1").change("node", labelled("gpu-1", **labels), "gpu-1")
-        found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.workload.config": workload}}}, "gpu-1")
-        return found if pods else found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1")
 
-    not_deployed, missing = Reason.DRIVER_NOT_DEPLOYED, Reason.LABELS_MISSING
-    virtual = Reason.VIRTUAL_MACHINE_NODE
-    for name, found, state, reason in (
-        ("pre-installed driver", second(deploy_driver="pre-installed"), EXCLUDED, Reason.HOST_DRIVER),
-        ("passed through", second(deploy_driver=None, workload="vm-passthrough"), EXCLUDED, virtual),
-        ("vGPU, no pod", second(deploy_driver=None, workload="vm-vgpu", pods=False), EXCLUDED, virtual),
-        ("containers", second(deploy_driver=None, workload="container", pods=False), EXCLUDED, not_deployed),
-        ("driver not deployed", second(deploy_driver="false"), EXCLUDED, not_deployed),
-        ("operands disabled", second(deploy_operands="false"), EXCLUDED, not_deployed),
-        ("driver label vanished, driver runs", second(deploy_driver=None), WAITING, missing),
-        ("driver label of no known value, driver runs", second(deploy_driver="TRUE"), WAITING, missing),
-        ("driver label of no known value, no pod", second(deploy_driver="TRUE", pods=False), EXCLUDED, not_deployed),
-        ("GPU label vanished, plugin runs", second(present=None).drop("driver-pod", "driver-gpu-1"), WAITING, missing),
-        ("GPU label vanished, driver alone", second(present=None).drop("plugin-pod", "plugin-gpu-1"), WAITING, missing),
-    ):  # fmt: skip
-        status = found.decide()[0].statuses[1]
-        assert (state, reason) == (status.state, status.reason), name
-    # The plugin's DaemonSet also selects nodes by CPU vendor; without a GPU its init container never ends.
+def test_a_node_whose_plugin_never_starts_is_excluded() -> None:
+    """The plugin's DaemonSet also selects nodes by CPU vendor; without a GPU its init container never ends."""
     waits: Object = {"conditions": conditions(None), "containerStatuses": [],
                      "initContainerStatuses": [waiting("init-container", "PodInitializing")]}  # fmt: skip
     found = cluster("gpu-0").put("plugin-pod", merged(plugin_pod("b"), {"status": waits}))
     decision, _memory = found.decide()
     assert (Phase.DONE, ["DriverNotDeployed", "Verified"]) == (decision.phase, reasons(decision.statuses))
-    # The reason is one that waiting does not change: a skip label counts on every node.
-    for first, then, expected in (
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "expected"),
+    [
         (PRE_INSTALLED, lost(1), Reason.HOST_DRIVER),
         (PRE_INSTALLED, labelled(skip="true"), Reason.NODE_SKIPPED),
         (labelled(skip="true", state="upgrade-failed"), lost(1), Reason.NODE_SKIPPED),
-    ):
-        status = cluster().change("node", first).change("node", then).judge()
-        assert (EXCLUDED, expected) == (status.state, status.reason)
+    ],
+)
+def test_an_excluded_node_has_the_reason_that_waiting_does_not_change(
+    first: Object, then: Object, expected: Reason
+) -> None:
+    """A skip label counts on every node."""
+    status = cluster().change("node", first).change("node", then).judge()
+    assert (EXCLUDED, expected) == (status.state, status.reason)
 
 
 def outdated(driver: Object | None = None) -> Cluster:
@@ -256,19 +294,28 @@ def test_an_outdated_driver_that_crashed_in_place_leaves_a_stale_plugin() -> Non
     assert (Phase.DONE, ["ManualUpgrade"]) == (done.phase, reasons(done.statuses))
 
 
-def test_a_rolling_update_is_no_manual_upgrade() -> None:
+OLD_DEVICES: Object = {"spec": {"devices": [{"name": "g", "attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
+ROLLING: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
+
+
+@pytest.mark.parametrize(
+    ("found", "phase", "expected"),
+    [
+        pytest.param(outdated().change("daemonset", ROLLING, DRIVER), Phase.WAIT, "DriverOutdated", id="RollingUpdate"),
+        pytest.param(outdated(driver_pod(ready=None)), Phase.WAIT, "DriverNotReady", id="not ready yet"),
+        pytest.param(
+            outdated().change("slice", OLD_DEVICES), Phase.DONE, "ManualUpgrade", id="slices show the loaded version"
+        ),
+        pytest.param(
+            outdated().change("node", labelled(state="upgrade-required")), Phase.DONE, "ManualUpgrade", id="old state"
+        ),
+        pytest.param(stale().change("policy", patches.BY_HAND), Phase.WAIT, "PluginStale", id="a current pod"),
+    ],
+)
+def test_a_rolling_update_is_no_manual_upgrade(found: Cluster, phase: Phase, expected: str) -> None:
     """The DaemonSet controller replaces outdated driver pods, also with autoUpgrade off."""
-    published: Object = {"spec": {"devices": [{"name": "g", "attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
-    rolling: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
-    for name, found, phase, expected in (
-        ("RollingUpdate", outdated().change("daemonset", rolling, DRIVER), Phase.WAIT, "DriverOutdated"),
-        ("not ready yet", outdated(driver_pod(ready=None)), Phase.WAIT, "DriverNotReady"),
-        ("slices show the loaded version", outdated().change("slice", published), Phase.DONE, "ManualUpgrade"),
-        ("old state", outdated().change("node", labelled(state="upgrade-required")), Phase.DONE, "ManualUpgrade"),
-        ("a current pod", stale().change("policy", patches.BY_HAND), Phase.WAIT, "PluginStale"),
-    ):
-        decision, _memory = found.decide()
-        assert (phase, [expected]) == (decision.phase, reasons(decision.statuses)), name
+    decision, _memory = found.decide()
+    assert (phase, [expected]) == (decision.phase, reasons(decision.statuses))
 
 
 def test_a_remedy_names_a_live_pod_if_there_is_one() -> None:
@@ -282,96 +329,161 @@ def test_a_remedy_names_a_live_pod_if_there_is_one() -> None:
     assert "nvidia-dra-driver-gpu/plugin-gpu-0" == found.judge().subject
 
 
-def test_a_node_with_a_malformed_object_is_not_touched() -> None:
-    """A malformed object is not ready, not fresh and not absent: nothing is known of it."""
-    for part, patch in (
+# A malformed BROKEN may decide whether there is a driver, so it counts unless the Node object alone excludes its node.
+BROKEN = "metadata: {uid: 7}"
+
+
+@pytest.mark.parametrize(
+    ("part", "patch"),
+    [
         ("driver-pod", "metadata: {uid: 7}"),
         ("plugin-pod", "status: {containerStatuses: no}"),
         ("node", "status: {conditions: no}"),
         ("slice", "spec: {devices: 8}"),
-    ):
-        decision, _memory = stale().change(part, patch).decide()
-        assert (Phase.WAIT, ["MalformedObject"], ()) == (decision.phase, reasons(decision.statuses), decision.actions)
-    # A pod of an unknown node may be a second driver pod on any of them.
+    ],
+)
+def test_a_node_with_a_malformed_object_is_not_touched(part: str, patch: str) -> None:
+    """A malformed object is not ready, not fresh and not absent: nothing is known of it."""
+    decision, _memory = stale().change(part, patch).decide()
+    assert (Phase.WAIT, ["MalformedObject"], ()) == (decision.phase, reasons(decision.statuses), decision.actions)
+
+
+def test_a_malformed_pod_of_an_unknown_node_stops_all_restarts() -> None:
+    """It may be a second driver pod on any node."""
     unknown = obj("driver-pod", "{metadata: {name: x}, spec: {nodeName: [1]}}")
     decision, _memory = stale("gpu-0", "gpu-1").put("driver-pod", unknown).decide()
     assert (Phase.WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
+
+
+def test_a_malformed_pod_of_another_node_stops_nothing_here() -> None:
+    """The run waits for it."""
     elsewhere = driver_pod("gpu-9")
     elsewhere["spec"]["containers"] = "broken"
     decision, _memory = stale().put("driver-pod", elsewhere).decide()
     assert (Reason.MALFORMED_OBJECT, ["gpu-0"]) == (decision.reason, deleted(decision))
-    # A malformed pod may decide whether there is a driver, so it counts unless the Node object alone excludes its node.
-    pod = "metadata: {uid: 7}"
-    for node, part, name, expected, phase in (
+
+
+@pytest.mark.parametrize(
+    ("node", "part", "name", "expected", "phase"),
+    [
         (labelled("b", skip="true"), "plugin-pod", "plugin-b", "NodeSkipped", Phase.DONE),
         (not_ready_since(0), "driver-pod", "driver-b", "NodeNotReadyBriefly", Phase.WAIT),
         (labelled("b", skip="true"), "slice", "0-gpu.nvidia.com-b", "NodeSkipped", Phase.DONE),
         (labelled("b", deploy_driver=None), "driver-pod", "driver-b", "MalformedObject", Phase.WAIT),
-    ):
-        found = cluster("a", "b").change("node", node, "b")
-        decision, _memory = found.change(part, "spec: {devices: 8}" if part == "slice" else pod, name).decide()
-        assert (phase, ["Verified", expected]) == (decision.phase, reasons(decision.statuses)), name
+    ],
+)
+def test_a_malformed_pod_counts_unless_its_node_is_excluded_without_it(
+    node: Object, part: str, name: str, expected: str, phase: Phase
+) -> None:
+    """It may decide whether there is a driver."""
+    found = cluster("a", "b").change("node", node, "b")
+    decision, _memory = found.change(part, "spec: {devices: 8}" if part == "slice" else BROKEN, name).decide()
+    assert (phase, ["Verified", expected]) == (decision.phase, reasons(decision.statuses))
 
 
-def test_nothing_is_restarted_while_the_desired_spec_is_malformed() -> None:
+UNREADABLE = "{metadata: {uid: 7, creationTimestamp: 7}}"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        stale().change("policy", UNREADABLE, "cluster-policy"),
+        stale().change("daemonset", UNREADABLE, DRIVER),
+        stale().change("revision", UNREADABLE, "nvidia-driver-daemonset-new"),
+    ],
+)
+def test_nothing_is_restarted_while_the_desired_spec_is_malformed(found: Cluster) -> None:
     """A node that is not settled could look settled."""
-    broken = "{metadata: {uid: 7, creationTimestamp: 7}}"
-    for found in (
-        stale().change("policy", broken, "cluster-policy"),
-        stale().change("daemonset", broken, DRIVER),
-        stale().change("revision", broken, "nvidia-driver-daemonset-new"),
-    ):
-        decision, _memory = found.decide()
-        assert (Phase.WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
+    decision, _memory = found.decide()
+    assert (Phase.WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
 
 
-def test_upgrade_labels_veto_before_the_restart_of_the_driver_alone() -> None:
-    """They trail by up to two minutes: after the restart they delay the end of the run, not a plugin."""
+def test_upgrade_labels_veto_before_the_restart_of_the_driver() -> None:
+    """The old driver is in use, or being unloaded."""
     for state in names.STATES_BEFORE_RESTART:
         assert Reason.UPGRADE_IN_PROGRESS is stale().change("node", labelled(state=state)).judge().reason, state
-    for state in ("drain-requested", "Upgrade-Done", "true"):
-        assert Reason.UPGRADE_STATE_UNKNOWN is stale().change("node", labelled(state=state)).judge().reason, state
-    for value in (*names.STATES_AFTER_RESTART, "upgrade-failed", "upgrade-done", None):
-        decision, _memory = stale().change("node", labelled(state=value)).decide()
-        assert (["PluginStale"], ["gpu-0"]) == (reasons(decision.statuses), deleted(decision)), value
-        assert (value not in ("upgrade-done", None)) is decision.statuses[0].label_pending, value
+
+
+@pytest.mark.parametrize("state", ["drain-requested", "Upgrade-Done", "true"])
+def test_a_state_that_is_not_known_vetoes(state: str) -> None:
+    """A later version of the operator may mean anything by it."""
+    assert Reason.UPGRADE_STATE_UNKNOWN is stale().change("node", labelled(state=state)).judge().reason
+
+
+@pytest.mark.parametrize("value", [*names.STATES_AFTER_RESTART, "upgrade-failed", "upgrade-done", None])
+def test_upgrade_labels_veto_before_the_restart_of_the_driver_alone(value: str | None) -> None:
+    """They trail by up to two minutes: after the restart they delay the end of the run, not a plugin."""
+    decision, _memory = stale().change("node", labelled(state=value)).decide()
+    assert (["PluginStale"], ["gpu-0"]) == (reasons(decision.statuses), deleted(decision))
+    assert (value not in ("upgrade-done", None)) is decision.statuses[0].label_pending
+
+
+def test_a_label_after_the_restart_delays_the_end_of_the_run() -> None:
+    """The operator has not finished with the node."""
     for state in names.STATES_AFTER_RESTART:
         decision, _memory = cluster("a", "b").change("node", labelled("b", state=state), "b").decide()
         assert (Phase.WAIT, Reason.UPGRADE_LABELS_PENDING) == (decision.phase, decision.reason), state
         assert [False, True] == [one.label_pending for one in decision.statuses], state
 
 
-def test_paused_operands_and_a_failed_upgrade_veto() -> None:
+DEPLOY, PAUSED = "nvidia.com/gpu.deploy.", "paused-for-driver-upgrade"
+
+
+@pytest.mark.parametrize(
+    ("found", "label", "value", "expected"),
+    [
+        (stale(), f"{DEPLOY}device-plugin", PAUSED, Reason.OPERANDS_PAUSED),
+        (stale(), f"{DEPLOY}dcgm", f"custom_{PAUSED}", Reason.OPERANDS_PAUSED),
+        (stale(), f"{DEPLOY}device-plugin", "", Reason.PLUGIN_STALE),
+        (cluster(), "network.nvidia.com/operator.x", PAUSED, Reason.VERIFIED),
+        (network(), f"{DEPLOY}dcgm", PAUSED, Reason.VERIFIED),
+    ],
+)
+def test_paused_operands_veto(found: Cluster, label: str, value: str, expected: Reason) -> None:
     """While the driver manager has paused any operand of its stack, the old driver is being unloaded."""
-    gpu, paused = "nvidia.com/gpu.deploy.", "paused-for-driver-upgrade"
-    for found, label, value, expected in (
-        (stale(), f"{gpu}device-plugin", paused, Reason.OPERANDS_PAUSED),
-        (stale(), f"{gpu}dcgm", f"custom_{paused}", Reason.OPERANDS_PAUSED),
-        (stale(), f"{gpu}device-plugin", "", Reason.PLUGIN_STALE),
-        (cluster(), "network.nvidia.com/operator.x", paused, Reason.VERIFIED),
-        (network(), f"{gpu}dcgm", paused, Reason.VERIFIED),
-    ):
-        found.change("node", {"metadata": {"labels": {label: value}}})
-        assert expected is found.judge().reason, (label, value)
-    # A failed upgrade is the reason of every node that waits or is verified.
-    for found in (cluster(), cluster().drop("driver-pod")):
-        failed = found.change("node", labelled(state="upgrade-failed")).judge()
-        assert (WAITING, Reason.UPGRADE_FAILED) == (failed.state, failed.reason)
+    found.change("node", {"metadata": {"labels": {label: value}}})
+    assert expected is found.judge().reason
 
 
-def test_a_node_waits_for_what_must_happen_first() -> None:
+@pytest.mark.parametrize("found", [cluster(), cluster().drop("driver-pod")])
+def test_a_failed_upgrade_is_the_reason_of_its_node(found: Cluster) -> None:
+    """Whether it waits or is verified."""
+    failed = found.change("node", labelled(state="upgrade-failed")).judge()
+    assert (WAITING, Reason.UPGRADE_FAILED) == (failed.state, failed.reason)
+
+
+DRAIN, CRASHING = labelled(state="drain-required"), failing()
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(
+            cluster().change("node", DRAIN).put("driver-pod", CRASHING),
+            Reason.DRIVER_FAILING,
+            id="driver pod before label",
+        ),
+        pytest.param(
+            with_toolkit(cluster(), ready=None).put("driver-pod", CRASHING),
+            Reason.DRIVER_FAILING,
+            id="driver before toolkit",
+        ),
+        pytest.param(
+            stale().change("driver-pod", patches.OUTDATED).change("policy", "spec: {driver: {version: 590.1.2}}"),
+            Reason.NOT_RENDERED,
+            id="the DaemonSet before its pods",
+        ),
+        pytest.param(
+            cluster().change("driver-pod", "metadata: {ownerReferences: []}").change("node", DRAIN),
+            Reason.DRIVER_ORPHANED,
+            id="an orphan before its label",
+        ),
+    ],
+)
+def test_a_node_waits_for_what_must_happen_first(found: Cluster, expected: Reason) -> None:
     """The reason names the cause, not what follows from it: graces and remedies depend on the reason."""
-    drain, broken = labelled(state="drain-required"), failing()
-    for name, found, expected in (
-        ("driver pod before label", cluster().change("node", drain).put("driver-pod", broken), Reason.DRIVER_FAILING),
-        ("driver before toolkit", with_toolkit(cluster(), ready=None).put("driver-pod", broken), Reason.DRIVER_FAILING),
-        ("the DaemonSet before its pods", stale().change("driver-pod", patches.OUTDATED)
-         .change("policy", "spec: {driver: {version: 590.1.2}}"), Reason.NOT_RENDERED),
-        ("an orphan before its label", cluster().change("driver-pod", "metadata: {ownerReferences: []}")
-         .change("node", drain), Reason.DRIVER_ORPHANED),
-    ):  # fmt: skip
-        status = found.judge(TOOLKIT)
-        assert (WAITING, expected) == (status.state, status.reason), name
+    status = found.judge(TOOLKIT)
+    assert (WAITING, expected) == (status.state, status.reason)
 
 
 def test_a_container_that_cannot_start_fails_its_driver() -> None:

@@ -53,23 +53,27 @@ def in_doubt() -> Cluster:
     return found.only("plugin-pod", named(plugin_pod(waited=-50, started=R, ready=R + 3), "old"))
 
 
-def test_a_status_names_the_plugin_and_its_pod() -> None:
+POD, NAMED_PLUGIN = "nvidia-dra-driver-gpu/plugin-gpu-0", f"nvidia-dra-driver-gpu/{PLUGIN}"
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "subject"),
+    [
+        (cluster(), Reason.VERIFIED, POD),
+        (stale(), Reason.PLUGIN_STALE, POD),
+        (stale().change("node", patches.TAINT), Reason.TAINT_NOT_TOLERATED, POD),
+        (cluster().change("node", patches.TAINT), Reason.VERIFIED, POD),
+        (cluster().change("plugin-pod", patches.DELETING), Reason.PLUGIN_RESTARTING, POD),
+        (cluster().change("plugin-pod", STARTING), Reason.PLUGIN_STARTING, POD),
+        (cluster().change("plugin-pod", patches.NOT_READY), Reason.PLUGIN_NOT_READY, POD),
+        (cluster().drop("plugin-pod"), Reason.PLUGIN_MISSING, NAMED_PLUGIN),
+        (cluster().drop("plugin-pod").change("daemonset", avoiding("gpu-0")), Reason.NOTHING_TO_REFRESH, ""),
+    ],
+)
+def test_a_status_names_the_plugin_and_its_pod(found: Cluster, reason: Reason, subject: str) -> None:
     """Remedies, reports and graces are by plugin; without a pod, its DaemonSet is the subject."""
-    pod, plugin = "nvidia-dra-driver-gpu/plugin-gpu-0", f"nvidia-dra-driver-gpu/{PLUGIN}"
-    for found, reason, subject in (
-        (cluster(), Reason.VERIFIED, pod),
-        (stale(), Reason.PLUGIN_STALE, pod),
-        (stale().change("node", patches.TAINT), Reason.TAINT_NOT_TOLERATED, pod),
-        (cluster().change("node", patches.TAINT), Reason.VERIFIED, pod),
-        (cluster().change("plugin-pod", patches.DELETING), Reason.PLUGIN_RESTARTING, pod),
-        (cluster().change("plugin-pod", STARTING), Reason.PLUGIN_STARTING, pod),
-        (cluster().change("plugin-pod", patches.NOT_READY), Reason.PLUGIN_NOT_READY, pod),
-        (cluster().drop("plugin-pod"), Reason.PLUGIN_MISSING, plugin),
-        (cluster().drop("plugin-pod").change("daemonset", avoiding("gpu-0")),
-         Reason.NOTHING_TO_REFRESH, ""),
-    ):  # fmt: skip
-        status = found.judge()
-        assert (reason, plugin, subject) == (status.reason, status.plugin, status.subject)
+    status = found.judge()
+    assert (reason, NAMED_PLUGIN, subject) == (status.reason, status.plugin, status.subject)
 
 
 def test_a_stale_pod_has_all_that_a_restart_needs() -> None:
@@ -82,40 +86,65 @@ def test_a_stale_pod_has_all_that_a_restart_needs() -> None:
     assert pod.because
 
 
-def test_a_load_has_no_clock_in_it() -> None:
+MOVED, RESTARTED = driver_pod(started=900, ready=960), driver_pod(started=0, ready=R, restarts=1)
+ASIDE = flapped(driver_pod(), R - 5)
+OTHER_UID: Object = {"metadata": {"uid": "other"}}
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [
+        (MOVED, "driver-gpu-0-uid/0"),
+        (ASIDE, "driver-gpu-0-uid/0"),
+        (RESTARTED, "driver-gpu-0-uid/1"),
+        (merged(driver_pod(), OTHER_UID), "other/0"),
+    ],
+)
+def test_a_load_has_no_clock_in_it(driver: Object, expected: str) -> None:
     """It is the driver pod and the restarts of its driver container. Side containers and times do not count."""
-    moved, again = driver_pod(started=900, ready=960), driver_pod(started=0, ready=R, restarts=1)
-    aside = flapped(driver_pod(), R - 5)
-    other: Object = {"metadata": {"uid": "other"}}
-    for driver, expected in (
-        (moved, "driver-gpu-0-uid/0"),
-        (aside, "driver-gpu-0-uid/0"),
-        (again, "driver-gpu-0-uid/1"),
-        (merged(driver_pod(), other), "other/0"),
-    ):
-        assert expected == stale_pod(stale().only("driver-pod", driver)).load
+    assert expected == stale_pod(stale().only("driver-pod", driver)).load
 
 
-def test_the_least_proven_pod_decides() -> None:
+STARTS = named(merged(plugin_pod(), merged(STARTING, INIT_RUNS)), "a")
+HALF = merged(stale_plugin(), {"status": {"containerStatuses": [
+    running("compute-domains", -499), waiting("gpus", "CrashLoopBackOff")]}})  # fmt: skip
+LEAVING = merged(stale_plugin(), patches.DELETING)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param([STARTS], Reason.PLUGIN_STARTING, id="starting"),
+        pytest.param([STARTS, stale_plugin()], Reason.PLUGIN_STALE, id="a stale one behind a starting one"),
+        pytest.param(
+            [plugin_pod(), named(STARTS, "b")], Reason.PLUGIN_STARTING, id="a starting one behind a fresh one"
+        ),
+        pytest.param(
+            [plugin_pod(), named(plugin_pod(ready=None), "b")],
+            Reason.PLUGIN_NOT_READY,
+            id="a fresh one that is not ready",
+        ),
+        pytest.param([LEAVING, named(STARTS, "b")], Reason.PLUGIN_STARTING, id="the stale one terminates"),
+        pytest.param([LEAVING], Reason.PLUGIN_RESTARTING, id="only one, terminating"),
+        pytest.param(
+            [merged(plugin_pod(), {"status": {"phase": "Failed"}})], Reason.PLUGIN_RESTARTING, id="only one, evicted"
+        ),
+        pytest.param([HALF], Reason.PLUGIN_STALE, id="half of it runs on the old driver"),
+    ],
+)
+def test_the_least_proven_pod_decides(given: list[Object], expected: Reason) -> None:
     """There may be two pods for a moment, as with maxSurge; a stale one is restarted whatever the other one does."""
-    starting = named(merged(plugin_pod(), merged(STARTING, INIT_RUNS)), "a")
-    half = merged(stale_plugin(), {"status": {"containerStatuses": [
-        running("compute-domains", -499), waiting("gpus", "CrashLoopBackOff")]}})  # fmt: skip
-    leaving = merged(stale_plugin(), patches.DELETING)
-    for name, given, expected in (
-        ("starting", [starting], Reason.PLUGIN_STARTING),
-        ("a stale one behind a starting one", [starting, stale_plugin()], Reason.PLUGIN_STALE),
-        ("a starting one behind a fresh one", [plugin_pod(), named(starting, "b")], Reason.PLUGIN_STARTING),
-        ("a fresh one that is not ready", [plugin_pod(), named(plugin_pod(ready=None), "b")], Reason.PLUGIN_NOT_READY),
-        ("the stale one terminates", [leaving, named(starting, "b")], Reason.PLUGIN_STARTING),
-        ("only one, terminating", [leaving], Reason.PLUGIN_RESTARTING),
-        ("only one, evicted", [merged(plugin_pod(), {"status": {"phase": "Failed"}})], Reason.PLUGIN_RESTARTING),
-        ("half of it runs on the old driver", [half], Reason.PLUGIN_STALE),
-    ):
-        assert expected is cluster().only("plugin-pod", *given).judge().reason, name
+    assert expected is cluster().only("plugin-pod", *given).judge().reason
+
+
+def test_a_stale_pod_next_to_a_new_one_is_restarted() -> None:
+    """As with maxSurge."""
     surge = stale().put("plugin-pod", named(plugin_pod(waited=None, started=900, ready=None), "new"))
     assert ["plugin-gpu-0"] == pods(surge.decide()[0])
-    # Sidecars do not count: one runs from before the driver, or crashes. A debug container does not count either.
+
+
+def test_sidecars_and_debug_containers_prove_nothing() -> None:
+    """One runs from before the driver, or crashes."""
     driver, plugin = driver_pod(), plugin_pod()
     driver["status"]["initContainerStatuses"].append(running("side", 300, restarts=3, ended_before=299))
     plugin["status"]["initContainerStatuses"].append(running("side", -500))
@@ -139,56 +168,82 @@ def without_gpus() -> Cluster:
     return found.change("daemonset", {"spec": {"template": {"spec": spec}}}, PLUGIN)
 
 
-def test_without_published_devices_messages_name_what_verified_rests_on() -> None:
-    """The message of the node, and that of the run, which the status object has."""
-    exporter = Settings(driver_clients=(EXPORTER,))
-    for found, settings, unpublished in (
+CLIENT = Settings(driver_clients=(EXPORTER,))
+
+
+@pytest.mark.parametrize(
+    ("found", "settings", "unpublished"),
+    [
         (cluster(), None, False),
         (without_gpus(), None, True),
         (network(), None, False),  # its plugin publishes none in any mode
-        (with_exporter(without_gpus().drop("daemonset", PLUGIN).drop("plugin-pod")), exporter, False),
-    ):
-        decision, _memory = found.decide(settings)
-        for message in (decision.message, decision.statuses[0].message):
-            assert ("loaded driver (by start and readiness: no devices are published)" in message) is unpublished
+        (with_exporter(without_gpus().drop("daemonset", PLUGIN).drop("plugin-pod")), CLIENT, False),
+    ],
+)
+def test_without_published_devices_messages_name_what_verified_rests_on(
+    found: Cluster, settings: Settings | None, *, unpublished: bool
+) -> None:
+    """The message of the node, and that of the run, which the status object has."""
+    decision, _memory = found.decide(settings)
+    for message in (decision.message, decision.statuses[0].message):
+        assert ("loaded driver (by start and readiness: no devices are published)" in message) is unpublished
 
 
-def test_a_fresh_plugin_is_verified_by_readiness_and_resource_slices() -> None:
+MIG_DEVICES = "spec: {devices: [{name: gpu-0-mig-1g.10gb-0, attributes: {type: {string: mig}}}]}"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(cluster().change("slice", "spec: {devices: []}"), Reason.SLICE_MISSING, id="empty slice"),
+        pytest.param(
+            cluster().change("slice", "spec: {nodeName: gpu-9}"), Reason.SLICE_MISSING, id="slice of another node"
+        ),
+        pytest.param(publishing("570.124.6"), Reason.SLICE_OUTDATED, id="old slice"),
+        pytest.param(
+            cluster().put("slice", named(publishing("570.124.6").of("slice")[0], "b")),
+            Reason.SLICE_OUTDATED,
+            id="one of two is old",
+        ),
+        pytest.param(cluster().change("slice", MIG_DEVICES), Reason.VERIFIED, id="MIG devices publish none"),
+        pytest.param(without_gpus(), Reason.VERIFIED, id="ComputeDomains alone"),
+        pytest.param(cluster().unserved("slice"), Reason.VERIFIED, id="the API serves no slices"),
+    ],
+)
+def test_a_fresh_plugin_is_verified_by_readiness_and_resource_slices(found: Cluster, expected: Reason) -> None:
     """Each of its slices must show the expected driver, where it shows any."""
-    mig = "spec: {devices: [{name: gpu-0-mig-1g.10gb-0, attributes: {type: {string: mig}}}]}"
-    for name, found, expected in (
-        ("empty slice", cluster().change("slice", "spec: {devices: []}"), Reason.SLICE_MISSING),
-        ("slice of another node", cluster().change("slice", "spec: {nodeName: gpu-9}"), Reason.SLICE_MISSING),
-        ("old slice", publishing("570.124.6"), Reason.SLICE_OUTDATED),
-        ("one of two is old", cluster().put("slice", named(publishing("570.124.6").of("slice")[0], "b")),
-         Reason.SLICE_OUTDATED),
-        ("MIG devices publish none", cluster().change("slice", mig), Reason.VERIFIED),
-        ("ComputeDomains alone", without_gpus(), Reason.VERIFIED),
-        ("the API serves no slices", cluster().unserved("slice"), Reason.VERIFIED),
-    ):  # fmt: skip
-        assert expected is found.judge().reason, name
-    for published, expected in (("580.126.20", Reason.VERIFIED), ("570.124.6", Reason.SLICE_OUTDATED)):
-        device = {"basic": {"attributes": {"driverVersion": {"version": published}}}}
-        patch = {"apiVersion": "resource.k8s.io/v1beta1", "spec": {"devices": [device]}}
-        assert expected is cluster().change("slice", patch).judge().reason, published
+    assert expected is found.judge().reason
 
 
-def test_each_pool_of_a_node_counts_in_its_newest_generation() -> None:
+@pytest.mark.parametrize(
+    ("published", "expected"), [("580.126.20", Reason.VERIFIED), ("570.124.6", Reason.SLICE_OUTDATED)]
+)
+def test_slices_of_the_beta_api_show_the_driver_as_well(published: str, expected: Reason) -> None:
+    """Their devices have one level more."""
+    device = {"basic": {"attributes": {"driverVersion": {"version": published}}}}
+    patch = {"apiVersion": "resource.k8s.io/v1beta1", "spec": {"devices": [device]}}
+    assert expected is cluster().change("slice", patch).judge().reason
+
+
+def _of_pool(pool: str, generation: int, version: str = "570.1.2") -> Object:
+    device = {"name": "g", "basic": {"attributes": {"driverVersion": {"version": version}}}}
+    spec = {"pool": {"name": pool, "generation": generation}, "devices": [device]}
+    return obj("slice", {"metadata": {"name": "other"}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        pytest.param(_of_pool("gpu-0", 1), "Verified", id="of an older generation"),
+        pytest.param(_of_pool("gpu-0", 2), "SliceOutdated", id="of the same generation"),
+        pytest.param(_of_pool("gpu-0-b", 7), "SliceOutdated", id="of another pool"),
+        pytest.param(_of_pool("gpu-0-b", 7, "580.126.20"), "Verified", id="of another pool with the new driver"),
+    ],
+)
+def test_each_pool_of_a_node_counts_in_its_newest_generation(other: Object, expected: str) -> None:
     """Other programs that read ResourceSlices ignore older generations of a pool, too."""
-
-    def of_pool(pool: str, generation: int, version: str = "570.1.2") -> Object:
-        device = {"name": "g", "basic": {"attributes": {"driverVersion": {"version": version}}}}
-        spec = {"pool": {"name": pool, "generation": generation}, "devices": [device]}
-        return obj("slice", {"metadata": {"name": "other"}, "spec": spec})
-
     newest = cluster().change("slice", "spec: {pool: {generation: 2}}")
-    for name, other, expected in (
-        ("of an older generation", of_pool("gpu-0", 1), "Verified"),
-        ("of the same generation", of_pool("gpu-0", 2), "SliceOutdated"),
-        ("of another pool", of_pool("gpu-0-b", 7), "SliceOutdated"),
-        ("of another pool with the new driver", of_pool("gpu-0-b", 7, "580.126.20"), "Verified"),
-    ):
-        assert [expected] == reasons(newest.put("slice", other).decide()[0].statuses), name
+    assert [expected] == reasons(newest.put("slice", other).decide()[0].statuses)
 
 
 @pytest.mark.parametrize(
@@ -313,92 +368,121 @@ def test_each_plugin_on_a_node_is_evaluated() -> None:
     assert {PLUGIN: "Verified", old: "PluginStale"} == seen
 
 
-def test_an_orphaned_plugin_pod_counts() -> None:
+ORPHAN, FRESH_ORPHAN = (named(pod, "orphan", ownerReferences=[]) for pod in (stale_plugin(), plugin_pod()))
+UNLIKE: Object = {"metadata": {"labels": {"dra-driver-nvidia-gpu-component": "controller"}}}
+
+
+@pytest.mark.parametrize("found", [cluster().drop("plugin-pod"), cluster()])
+def test_an_orphaned_plugin_pod_counts(found: Cluster) -> None:
     """It runs on and holds the old driver, with or without a pod of the new DaemonSet on its node."""
-    orphan, fresh = (named(pod, "orphan", ownerReferences=[]) for pod in (stale_plugin(), plugin_pod()))
-    for found in (cluster().drop("plugin-pod"), cluster()):
-        decision, _memory = found.put("plugin-pod", orphan).decide()
-        assert (Phase.WAIT, ["orphan"]) == (decision.phase, pods(decision))
-    unlike: Object = {"metadata": {"labels": {"dra-driver-nvidia-gpu-component": "controller"}}}
-    for pod in (fresh, merged(orphan, {"metadata": {"namespace": "default"}}), merged(orphan, unlike)):
-        assert Phase.DONE is cluster().put("plugin-pod", pod).decide()[0].phase
+    decision, _memory = found.put("plugin-pod", ORPHAN).decide()
+    assert (Phase.WAIT, ["orphan"]) == (decision.phase, pods(decision))
+
+
+@pytest.mark.parametrize(
+    "pod", [FRESH_ORPHAN, merged(ORPHAN, {"metadata": {"namespace": "default"}}), merged(ORPHAN, UNLIKE)]
+)
+def test_an_orphan_that_is_fresh_or_no_plugin_is_left_alone(pod: Object) -> None:
+    """By its labels and its namespace."""
+    assert Phase.DONE is cluster().put("plugin-pod", pod).decide()[0].phase
+
+
+NOTHING, MISSING, KEYS = "NothingToRefresh", "PluginMissing", "{key: pool, operator: OPERATOR, values: [VALUES]}"
 
 
 def test_a_node_without_a_plugin_pod_misses_one_or_needs_none() -> None:
     """Whether it needs one is a fact about the node. The counts of the DaemonSet do not show which nodes these are."""
-    nothing, missing, keys = "NothingToRefresh", "PluginMissing", "{key: pool, operator: OPERATOR, values: [VALUES]}"
     for name, spec, expected in (
-        ("any node", "{}", missing),
-        ("a selector that matches", "{nodeSelector: {pool: '8'}}", missing),
-        ("a selector that does not", "{nodeSelector: {pool: '9'}}", nothing),
-        ("a selector that the node lacks", "{nodeSelector: {other: '8'}}", nothing),
+        ("any node", "{}", MISSING),
+        ("a selector that matches", "{nodeSelector: {pool: '8'}}", MISSING),
+        ("a selector that does not", "{nodeSelector: {pool: '9'}}", NOTHING),
+        ("a selector that the node lacks", "{nodeSelector: {other: '8'}}", NOTHING),
         *(
             (f"{operator} {values}", f"{{affinity: {{nodeAffinity: {REQUIRED.replace('TERM', term)}}}}}", expected)
             for operator, values, expected in (
-                ("In", "'7', '8'", missing), ("In", "'7'", nothing), ("NotIn", "'8'", nothing), ("Exists", "", missing),
-                ("Gt", "'7'", missing), ("Gt", "'8'", nothing), ("Lt", "'9'", missing), ("Near", "'8'", nothing),
+                ("In", "'7', '8'", MISSING), ("In", "'7'", NOTHING), ("NotIn", "'8'", NOTHING), ("Exists", "", MISSING),
+                ("Gt", "'7'", MISSING), ("Gt", "'8'", NOTHING), ("Lt", "'9'", MISSING), ("Near", "'8'", NOTHING),
             )
-            for term in [keys.replace("OPERATOR", operator).replace("VALUES", values)]
+            for term in [KEYS.replace("OPERATOR", operator).replace("VALUES", values)]
         ),
-        ("no requirement", f"{{affinity: {{nodeAffinity: {REQUIRED.replace('TERM', '')}}}}}", nothing),
-        ("no required affinity", "{affinity: {nodeAffinity: {}}}", missing),
+        ("no requirement", f"{{affinity: {{nodeAffinity: {REQUIRED.replace('TERM', '')}}}}}", NOTHING),
+        ("no required affinity", "{affinity: {nodeAffinity: {}}}", MISSING),
     ):  # fmt: skip
         found = cluster("a", "b").drop("plugin-pod", "plugin-b").change("node", "metadata: {labels: {pool: '8'}}", "b")
         found.change("daemonset", f"spec: {{template: {{spec: {spec}}}}}", PLUGIN)
         assert ["Verified", expected] == reasons(found.decide()[0].statuses), name
+
+
+def test_a_tainted_node_without_a_plugin_pod_needs_none() -> None:
+    """No plugin would tolerate the taint."""
     tainted = cluster("a", "b").drop("plugin-pod", "plugin-b").change("node", patches.TAINT, "b")
-    assert ["Verified", nothing] == reasons(tainted.decide()[0].statuses)
+    assert ["Verified", NOTHING] == reasons(tainted.decide()[0].statuses)
 
 
-def test_a_toleration_is_read_as_the_scheduler_does() -> None:
-    """By key, operator, value and effect; an operator that this version does not know may tolerate it."""
-    plain, valued = "{key: a, effect: NoSchedule}", "{key: a, value: x, effect: NoSchedule}"
-    execute, number = "{key: a, effect: NoExecute}", "{key: a, value: '9', effect: NoSchedule}"
-    for taint, toleration, expected in (
-        (plain, "{key: a, operator: Exists}", True),
+PLAIN, VALUED = "{key: a, effect: NoSchedule}", "{key: a, value: x, effect: NoSchedule}"
+EXECUTE, NUMBER = "{key: a, effect: NoExecute}", "{key: a, value: '9', effect: NoSchedule}"
+
+
+@pytest.mark.parametrize(
+    ("taint", "toleration", "expected"),
+    [
+        (PLAIN, "{key: a, operator: Exists}", True),
         ("{key: a, value: x, effect: NoExecute}", "{key: a, operator: Exists}", True),
-        (plain, "{operator: Exists}", True),
-        (plain, "{key: b, operator: Exists}", False),
-        (valued, "{key: a, value: x}", True),
-        (valued, "{key: a, operator: Equal, value: y}", False),
-        (plain, "{key: a, operator: Equal}", True),
-        (plain, "{operator: Equal}", False),
-        (number, "{key: a, operator: Gt, value: '1'}", True),
-        (number, "{key: a, operator: Gt, value: '9'}", False),
-        (number, "{key: a, operator: Lt, value: '10'}", True),
-        (number, "{key: a, operator: Lt, value: '-10'}", False),
-        (number, "{key: a, operator: Gt, value: x}", False),
-        (valued, "{key: a, operator: Lt, value: '9'}", False),
-        (number, "{key: b, operator: Gt, value: '1'}", False),
-        (number, "{key: a, operator: Near, value: '1'}", True),
-        (plain, "{key: a, operator: Exists, effect: NoSchedule}", True),
-        (execute, "{key: a, operator: Exists, effect: NoSchedule}", False),
-        (execute, "{operator: Exists, effect: NoSchedule}", False),
-    ):
-        (seen,) = read_node(obj("node", f"spec: {{taints: [{taint}]}}")).taints
-        template = f"spec: {{template: {{spec: {{tolerations: [{toleration}]}}}}}}"
-        (given,) = read_daemonset(obj("plugin-daemonset", template)).tolerations
-        assert expected is given.tolerates(seen), (taint, toleration)
+        (PLAIN, "{operator: Exists}", True),
+        (PLAIN, "{key: b, operator: Exists}", False),
+        (VALUED, "{key: a, value: x}", True),
+        (VALUED, "{key: a, operator: Equal, value: y}", False),
+        (PLAIN, "{key: a, operator: Equal}", True),
+        (PLAIN, "{operator: Equal}", False),
+        (NUMBER, "{key: a, operator: Gt, value: '1'}", True),
+        (NUMBER, "{key: a, operator: Gt, value: '9'}", False),
+        (NUMBER, "{key: a, operator: Lt, value: '10'}", True),
+        (NUMBER, "{key: a, operator: Lt, value: '-10'}", False),
+        (NUMBER, "{key: a, operator: Gt, value: x}", False),
+        (VALUED, "{key: a, operator: Lt, value: '9'}", False),
+        (NUMBER, "{key: b, operator: Gt, value: '1'}", False),
+        (NUMBER, "{key: a, operator: Near, value: '1'}", True),
+        (PLAIN, "{key: a, operator: Exists, effect: NoSchedule}", True),
+        (EXECUTE, "{key: a, operator: Exists, effect: NoSchedule}", False),
+        (EXECUTE, "{operator: Exists, effect: NoSchedule}", False),
+    ],
+)
+def test_a_toleration_is_read_as_the_scheduler_does(taint: str, toleration: str, *, expected: bool) -> None:
+    """By key, operator, value and effect; an operator that this version does not know may tolerate it."""
+    (seen,) = read_node(obj("node", f"spec: {{taints: [{taint}]}}")).taints
+    template = f"spec: {{template: {{spec: {{tolerations: [{toleration}]}}}}}}"
+    (given,) = read_daemonset(obj("plugin-daemonset", template)).tolerations
+    assert expected is given.tolerates(seen)
 
 
-def test_a_stale_plugin_that_would_not_come_back_is_not_deleted() -> None:
+STALE, HELD = Reason.PLUGIN_STALE, Reason.TAINT_NOT_TOLERATED
+MINE = "{key: mine, effect: NoSchedule}"
+
+
+@pytest.mark.parametrize(
+    ("taints", "tolerations", "expected"),
+    [
+        pytest.param(MINE, "", HELD, id="not tolerated"),
+        pytest.param(f"{MINE}, {{key: b, effect: NoExecute}}", "{key: mine}", HELD, id="one of two is tolerated"),
+        pytest.param(MINE, "{key: b}, {key: mine}", STALE, id="tolerated"),
+        pytest.param("{key: mine, effect: PreferNoSchedule}", "", STALE, id="preferred"),
+        pytest.param("{key: node.kubernetes.io/unschedulable, effect: NoSchedule}", "", STALE, id="cordoned"),
+        pytest.param("{key: node.kubernetes.io/disk-pressure, effect: NoSchedule}", "", STALE, id="its own condition"),
+    ],
+)
+def test_a_stale_plugin_that_would_not_come_back_is_not_deleted(
+    taints: str, tolerations: str, expected: Reason
+) -> None:
     """A stale plugin may still work; without any plugin, nothing does."""
-    stale_reason, held = Reason.PLUGIN_STALE, Reason.TAINT_NOT_TOLERATED
-    mine = "{key: mine, effect: NoSchedule}"
-    for name, taints, tolerations, expected in (
-        ("not tolerated", mine, "", held),
-        ("one of two is tolerated", f"{mine}, {{key: b, effect: NoExecute}}", "{key: mine}", held),
-        ("tolerated", mine, "{key: b}, {key: mine}", stale_reason),
-        ("preferred", "{key: mine, effect: PreferNoSchedule}", "", stale_reason),
-        ("cordoned", "{key: node.kubernetes.io/unschedulable, effect: NoSchedule}", "", stale_reason),
-        ("its own condition", "{key: node.kubernetes.io/disk-pressure, effect: NoSchedule}", "", stale_reason),
-    ):
-        found = stale().change("node", f"spec: {{taints: [{taints}]}}")
-        found.change("daemonset", f"spec: {{template: {{spec: {{tolerations: [{tolerations}]}}}}}}", PLUGIN)
-        decision, _memory = found.decide()
-        assert [expected.value] == reasons(decision.statuses), name
-        assert (expected is stale_reason) is bool(decision.actions), name
-    # A taint that stays fails its node after the others are refreshed; once it is gone, the plugin is restarted.
+    found = stale().change("node", f"spec: {{taints: [{taints}]}}")
+    found.change("daemonset", f"spec: {{template: {{spec: {{tolerations: [{tolerations}]}}}}}}", PLUGIN)
+    decision, _memory = found.decide()
+    assert [expected.value] == reasons(decision.statuses)
+    assert (expected is STALE) is bool(decision.actions)
+
+
+def test_a_taint_that_stays_fails_its_node_after_the_others_are_refreshed() -> None:
+    """Once it is gone, the plugin is restarted."""
     run = Run(stale("a", "b").change("node", patches.TAINT, "b"))
     assert (Phase.WAIT, ["a"]) == ((first := run.look()).phase, deleted(first))
     run.found.put("plugin-pod", plugin_pod("a"))

@@ -49,7 +49,10 @@ def test_a_restart_is_not_asked_for_twice_within_half_a_minute() -> None:
     held = run.look(29)
     assert ((), NodeState.RESTARTING) == (held.actions, held.statuses[0].state)
     assert ["gpu-0"] == deleted(run.look(30))
-    # Nothing was restarted yet, so there is nothing to back off from, also under another load.
+
+
+def test_a_restart_that_did_not_happen_is_tried_without_a_pause() -> None:
+    """There is nothing to back off from, also under another load."""
     run = controller()
     run.act()
     assert ["PluginRestarting"] == reasons(run.look(29).statuses)
@@ -60,16 +63,20 @@ def test_a_restart_is_not_asked_for_twice_within_half_a_minute() -> None:
     assert [1] == [record.tries for record in run.memory.records.values()]
 
 
-def test_a_plugin_is_restarted_once_under_one_load() -> None:
+@pytest.mark.parametrize("settings", [Settings(), FOLLOWING])
+def test_a_plugin_is_restarted_once_under_one_load(settings: Settings) -> None:
     """The pod that comes after it is fresh, whatever its times. After a reload of the driver it is restarted again."""
-    for settings in (Settings(), FOLLOWING):
-        run = controller(settings=settings)
-        run.act()
-        run.found.only("plugin-pod", successor(1))
-        decision = run.look(40)
-        assert (Phase.DONE, Reason.REFRESHED, ()) == (decision.phase, decision.reason, decision.actions)
-        another_driver(run.found, 1)
-        assert ["gpu-0"] == deleted(run.look(45))
+    run = controller(settings=settings)
+    run.act()
+    run.found.only("plugin-pod", successor(1))
+    decision = run.look(40)
+    assert (Phase.DONE, Reason.REFRESHED, ()) == (decision.phase, decision.reason, decision.actions)
+    another_driver(run.found, 1)
+    assert ["gpu-0"] == deleted(run.look(45))
+
+
+def test_nothing_is_restarted_after_the_deadline() -> None:
+    """The run ends."""
     decision = Run(stale()).look(3600)  # after the deadline
     assert (Phase.DEADLINE, ()) == (decision.phase, decision.actions)
 
@@ -99,23 +106,23 @@ def test_the_history_of_a_node_or_plugin_ends_with_it() -> None:
         assert ["other"] == pods(run.then(found).look())
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("settings", [TOOLKIT, ControllerSettings(refresh_after=("toolkit",))])
-def test_each_restart_of_the_toolkit_is_another_run(settings: Settings) -> None:
+def test_each_restart_of_the_toolkit_is_another_run(count: int, settings: Settings) -> None:
     """The restart that each run needs is the first one under it, for a Job and for the controller."""
     run = Run(with_toolkit(cluster()), settings)
     run.look()
-    for count in (1, 2, 3):
-        began = 1000 * count
-        ran = [running("nvidia-container-toolkit-ctr", began, restarts=count, ended_before=began - 9)]
-        status: Object = {"status": {"containerStatuses": ran, "conditions": conditions(began + 3)}}
-        run.found.change("provider-pod", status)
-        if count == 3:
-            run.found.only("provider-pod", named(run.found.of("provider-pod")[0], "another-pod"))
-        assert 1 == len(run.restart(60 * count))
-        assert [1] == [record.tries for record in run.memory.records.values()]
-        fresh = plugin_pod(waited=began + 60, started=began + 61, ready=began + 65)
-        run.found.put("plugin-pod", named(fresh, f"next-{count}"))
-        assert ["Verified"] == reasons(run.look(60 * count).statuses)
+    began = 1000 * count
+    ran = [running("nvidia-container-toolkit-ctr", began, restarts=count, ended_before=began - 9)]
+    status: Object = {"status": {"containerStatuses": ran, "conditions": conditions(began + 3)}}
+    run.found.change("provider-pod", status)
+    if count == 3:
+        run.found.only("provider-pod", named(run.found.of("provider-pod")[0], "another-pod"))
+    assert 1 == len(run.restart(60 * count))
+    assert [1] == [record.tries for record in run.memory.records.values()]
+    fresh = plugin_pod(waited=began + 60, started=began + 61, ready=began + 65)
+    run.found.put("plugin-pod", named(fresh, f"next-{count}"))
+    assert ["Verified"] == reasons(run.look(60 * count).statuses)
 
 
 def test_a_plugin_that_was_restarted_must_come_back() -> None:
@@ -140,19 +147,30 @@ def test_a_plugin_that_was_restarted_must_come_back() -> None:
     assert ["NothingToRefresh", "Verified"] == reasons(refused.then(without("a")).look(5).statuses)
 
 
-def test_the_pauses_double_up_to_a_limit() -> None:
-    """The first restart is immediate. Both settings of the pauses count, after many years of tries, too."""
-    times = Advanced(restart_backoff=Duration(seconds=10), restart_backoff_max=Duration(seconds=30))
-    for settings, pauses in (
+SHORT_PAUSES = Advanced(restart_backoff=Duration(seconds=10), restart_backoff_max=Duration(seconds=30))
+
+
+@pytest.mark.parametrize(
+    ("settings", "pauses"),
+    [
         (FOLLOWING, (60, 120, 240, 480, 960, 1920, 3600, 3600)),
-        (structs.replace(FOLLOWING, advanced=times), (10, 20, 30, 30)),
-    ):
-        run, moment = never_verified(settings), 0
-        for number, pause in enumerate(pauses, start=2):
-            assert () == run.look(moment + pause - 1).actions, pause
-            moment += pause
-            assert 1 == len(run.act(moment).actions), pause
-            another_driver(run.found, number).only("plugin-pod", successor(number))
+        (structs.replace(FOLLOWING, advanced=SHORT_PAUSES), (10, 20, 30, 30)),
+    ],
+)
+def test_the_pauses_double_up_to_a_limit(
+    settings: ControllerSettings, pauses: tuple[int, int, int, int, int, int, int, int] | tuple[int, int, int, int]
+) -> None:
+    """The first restart is immediate. Both settings of the pauses count, after many years of tries, too."""
+    run, moment = never_verified(settings), 0
+    for number, pause in enumerate(pauses, start=2):
+        assert () == run.look(moment + pause - 1).actions, pause
+        moment += pause
+        assert 1 == len(run.act(moment).actions), pause
+        another_driver(run.found, number).only("plugin-pod", successor(number))
+
+
+def test_the_pause_has_a_limit_after_many_years_of_tries() -> None:
+    """It is a number all the same."""
     run = never_verified()
     ((key, record),) = run.memory.records.items()
     run.memory = replace(run.memory, records={key: replace(record, tries=10**9)})
@@ -317,24 +335,31 @@ def backing_off(node: str = "gpu-0") -> Object:
     return pod
 
 
-def test_a_condition_that_holds_for_its_grace_fails_with_its_reason() -> None:
-    """Five minutes by default, not a second less. Each grace is a setting."""
-    plugin, driver = Settings(plugin_timeout=Duration(seconds=9)), Settings(node_timeout=Duration(seconds=9))
-    for found, reason, settings, grace in (
+PLUGIN_TIMEOUT, NODE_TIMEOUT = Settings(plugin_timeout=Duration(seconds=9)), Settings(node_timeout=Duration(seconds=9))
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "settings", "grace"),
+    [
         (cluster().put("plugin-pod", plugin_pod(ready=None)), Reason.PLUGIN_NOT_READY, Settings(), 300),
-        (cluster().drop("slice"), Reason.SLICE_MISSING, plugin, 9),
+        (cluster().drop("slice"), Reason.SLICE_MISSING, PLUGIN_TIMEOUT, 9),
         (cluster().drop("plugin-pod"), Reason.PLUGIN_MISSING, Settings(), 300),
         (stale().change("plugin-pod", patches.DELETING), Reason.PLUGIN_RESTARTING, Settings(), 300),
         (cluster().put("driver-pod", failing()), Reason.DRIVER_FAILING, Settings(), 300),
-        (cluster().put("driver-pod", failing()), Reason.DRIVER_FAILING, driver, 9),
+        (cluster().put("driver-pod", failing()), Reason.DRIVER_FAILING, NODE_TIMEOUT, 9),
         (cluster().put("driver-pod", crashed(2)), Reason.DRIVER_FAILING, Settings(), 300),
         (cluster().change("node", labelled(state="upgrade-failed")), Reason.UPGRADE_FAILED, Settings(), 300),
-    ):
-        run = Run(found, settings)
-        assert [WAIT, WAIT] == run.phases(0, grace - 1), reason
-        late = run.look(grace)
-        assert (FAIL, reason, NodeState.FAILED) == (late.phase, late.reason, late.statuses[0].state)
-        assert 1 == late.statuses[0].message.count(f"(waited {grace} s)"), reason
+    ],
+)
+def test_a_condition_that_holds_for_its_grace_fails_with_its_reason(
+    found: Cluster, reason: Reason, settings: Settings, grace: int
+) -> None:
+    """Five minutes by default, not a second less. Each grace is a setting."""
+    run = Run(found, settings)
+    assert [WAIT, WAIT] == run.phases(0, grace - 1)
+    late = run.look(grace)
+    assert (FAIL, reason, NodeState.FAILED) == (late.phase, late.reason, late.statuses[0].state)
+    assert 1 == late.statuses[0].message.count(f"(waited {grace} s)")
 
 
 @pytest.mark.parametrize(
@@ -398,22 +423,32 @@ def test_the_others_are_refreshed_before_a_run_fails(name: str, found: Cluster, 
     assert (["b"] if name == "stale" else []) == deleted(decision)
 
 
-def test_nodes_that_do_not_move_do_not_hide_a_failed_one() -> None:
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(
+            cluster("a", "b").change("node", labelled("b", state="upgrade-required"), "b"), id="behind an upgrade"
+        ),
+        pytest.param(cluster("a", "b").change("node", labelled("b", present="false"), "b"), id="without labels"),
+        pytest.param(
+            cluster("a", "b").change("driver-pod", {"metadata": {"ownerReferences": owner("gone")}}, "driver-b"),
+            id="orphaned",
+        ),
+        pytest.param(cluster("a", "b").put("driver-pod", named(driver_pod("b"), "another")), id="two driver pods"),
+        pytest.param(cluster("a", "b").change("node", labelled("b", state="new-required"), "b"), id="unknown state"),
+        pytest.param(with_toolkit(cluster("a", "b")).drop("provider-pod", "toolkit-b"), id="toolkit is not ready"),
+        pytest.param(stale("a", "b").change("node", patches.TAINT, "b"), id="untolerated taint"),
+    ],
+)
+def test_nodes_that_do_not_move_do_not_hide_a_failed_one(found: Cluster) -> None:
     """They wait behind it, or for an administrator: after another grace the run fails."""
-    for name, found in (
-        ("behind an upgrade", cluster("a", "b").change("node", labelled("b", state="upgrade-required"), "b")),
-        ("without labels", cluster("a", "b").change("node", labelled("b", present="false"), "b")),
-        ("orphaned", cluster("a", "b").change("driver-pod", {"metadata": {"ownerReferences": owner("gone")}},
-                                              "driver-b")),
-        ("two driver pods", cluster("a", "b").put("driver-pod", named(driver_pod("b"), "another"))),
-        ("unknown state", cluster("a", "b").change("node", labelled("b", state="new-required"), "b")),
-        ("toolkit is not ready", with_toolkit(cluster("a", "b")).drop("provider-pod", "toolkit-b")),
-        ("untolerated taint", stale("a", "b").change("node", patches.TAINT, "b")),
-    ):  # fmt: skip
-        settings = Settings(refresh_after=("toolkit",), plugin_timeout=Duration(hours=1))
-        run = Run(found.put("driver-pod", failing("a")), settings)
-        assert [WAIT, WAIT, FAIL] == run.phases(0, 300, 600), name
-    # One driver crashes, the next node waits behind it, and a third one is not Ready now and then.
+    settings = Settings(refresh_after=("toolkit",), plugin_timeout=Duration(hours=1))
+    run = Run(found.put("driver-pod", failing("a")), settings)
+    assert [WAIT, WAIT, FAIL] == run.phases(0, 300, 600)
+
+
+def test_a_node_that_is_silent_now_and_then_does_not_hide_a_failed_one() -> None:
+    """One driver crashes, and the next node waits behind it."""
     run, failures = Run(cluster()), []
     for seconds in range(0, 661, 20):
         run.found = cluster("bad", "next", "silent").change("driver-pod", patches.OUTDATED, "driver-next")
@@ -479,16 +514,19 @@ def test_a_node_that_was_never_eligible_may_lose_its_labels() -> None:
         assert (DONE, ["Verified"]) == ((decision := without_labels(each).look(20)).phase, reasons(decision.statuses))
 
 
-def test_a_node_that_lost_its_gpu_is_excluded_after_a_grace() -> None:
+@pytest.mark.parametrize("found", [unlabelled(cluster("a", "b")), unlabelled(cluster("b"))])
+def test_a_node_that_lost_its_gpu_is_excluded_after_a_grace(found: Cluster) -> None:
     """A plugin still runs there, but no driver pod comes; a warning names it."""
-    for found in (unlabelled(cluster("a", "b")), unlabelled(cluster("b"))):
-        run = Run(found)
-        first = run.look()
-        assert (WAIT, NodeState.WAITING) == (first.phase, first.statuses[-1].state)
-        status = (later := run.look(300)).statuses[-1]
-        assert (DONE, NodeState.EXCLUDED, Reason.LABELS_MISSING) == (later.phase, status.state, status.reason)
-        assert 1 == len(later.warnings)
-    # The grace starts once the driver pod is gone; a node that is labelled again counts again.
+    run = Run(found)
+    first = run.look()
+    assert (WAIT, NodeState.WAITING) == (first.phase, first.statuses[-1].state)
+    status = (later := run.look(300)).statuses[-1]
+    assert (DONE, NodeState.EXCLUDED, Reason.LABELS_MISSING) == (later.phase, status.state, status.reason)
+    assert 1 == len(later.warnings)
+
+
+def test_the_grace_of_a_lost_gpu_starts_once_the_driver_pod_is_gone() -> None:
+    """A node that is labelled again counts again."""
     run = Run(cluster("a", "b").change("node", labelled("b", present="false", deploy_driver=None), "b"))
     run.found.change("driver-pod", patches.DELETING, "driver-b")
     run.found.change("daemonset", "status: {desiredNumberScheduled: 1}", DRIVER)
@@ -498,10 +536,13 @@ def test_a_node_that_lost_its_gpu_is_excluded_after_a_grace() -> None:
     run.found.change("node", labelled("b", present="true", deploy_driver="true"), "b")
     again = run.look(780)
     assert (WAIT, ["Verified", "DriverMissing"]) == (again.phase, reasons(again.statuses))
-    # A fleet that lost all its labels is no success: NFD was removed, and with the labels each driver pod.
-    run = Run(cluster("a", "b").change("node", {"metadata": {"labels": {
-        "nvidia.com/gpu.present": "false", "nvidia.com/gpu.deploy.driver": None}}}).drop("driver-pod"))  # fmt: skip
+
+
+def test_a_fleet_that_lost_all_its_labels_is_no_success() -> None:
+    """NFD was removed, and with the labels each driver pod."""
+    lost = {"nvidia.com/gpu.present": "false", "nvidia.com/gpu.deploy.driver": None}
+    run = Run(cluster("a", "b").change("node", {"metadata": {"labels": lost}}).drop("driver-pod"))
     run.found.change("daemonset", "status: {desiredNumberScheduled: 0}", DRIVER)
-    for minutes in (0, 5, 10):
-        decision = run.look(60 * minutes)
-        assert (WAIT, ["LabelsMissing"] * 2) == (decision.phase, reasons(decision.statuses))
+    decisions = [run.look(seconds) for seconds in (0, 300, 600)]
+    expected = [(WAIT, ["LabelsMissing"] * 2)] * 3
+    assert expected == [(decision.phase, reasons(decision.statuses)) for decision in decisions]

@@ -54,18 +54,25 @@ def test_the_time_is_up_a_margin_before_the_end_of_the_job(timeout: int, seconds
     assert phase is decision.phase
 
 
-def test_a_deadline_names_what_blocked_the_run() -> None:
-    """It comes before a failure, and a run that finds nothing to do is done all the same."""
-    late = Memory(started=LATER - timedelta(hours=2))
-    unnamed = stale().change("daemonset", "metadata: {name: mine}", PLUGIN)
-    for found, memory, expected in (
+LONG_AGO = Memory(started=LATER - timedelta(hours=2))
+RENAMED = stale().change("daemonset", "metadata: {name: mine}", PLUGIN)
+
+
+@pytest.mark.parametrize(
+    ("found", "memory", "expected"),
+    [
         (rotating(), Memory(started=LATER), (WAIT, Reason.NODES_PENDING, None)),
-        (rotating(), late, (DEADLINE, Reason.TIME_UP, Reason.NODES_PENDING)),
-        (unnamed, late, (DEADLINE, Reason.TIME_UP, Reason.UNNAMED_PLUGIN)),
-        (cluster(), late, (DONE, Reason.NOTHING_STALE, None)),
-    ):
-        decision, _memory = found.decide(memory=memory)
-        assert expected == (decision.phase, decision.reason, decision.cause)
+        (rotating(), LONG_AGO, (DEADLINE, Reason.TIME_UP, Reason.NODES_PENDING)),
+        (RENAMED, LONG_AGO, (DEADLINE, Reason.TIME_UP, Reason.UNNAMED_PLUGIN)),
+        (cluster(), LONG_AGO, (DONE, Reason.NOTHING_STALE, None)),
+    ],
+)
+def test_a_deadline_names_what_blocked_the_run(
+    found: Cluster, memory: Memory, expected: tuple[Phase, Reason, None] | tuple[Phase, Reason, Reason]
+) -> None:
+    """It comes before a failure, and a run that finds nothing to do is done all the same."""
+    decision, _memory = found.decide(memory=memory)
+    assert expected == (decision.phase, decision.reason, decision.cause)
 
 
 @pytest.mark.parametrize(
@@ -103,14 +110,22 @@ def test_a_decision_depends_on_its_arguments_alone_and_changes_none() -> None:
 # The controller.
 
 
-def test_the_controller_has_no_deadline() -> None:
+@pytest.mark.parametrize("controller", [True, False])
+def test_the_controller_has_no_deadline(controller: bool) -> None:
     """A year without progress is a year of waiting. The next reload is handled as the one before."""
-    for controller in (True, False):
-        run = Controller(cluster(*TWO).put("driver-pod", driver_pod("a", ready=None)))
-        run.settings = of(FOLLOWING, controller=controller)
-        phases = [run.look(seconds).phase for seconds in (0, YEAR)]
-        assert [WAIT, WAIT if controller else DEADLINE] == phases
+    run = Controller(cluster(*TWO).put("driver-pod", driver_pod("a", ready=None)))
+    run.settings = of(FOLLOWING, controller=controller)
+    phases = [run.look(seconds).phase for seconds in (0, YEAR)]
+    assert [WAIT, WAIT if controller else DEADLINE] == phases
+
+
+def test_a_deadline_of_the_controller_is_never_reached() -> None:
+    """Not in any number of years."""
     assert LATER + timedelta(days=10**6) < deadline(FOLLOWING, LATER)
+
+
+def test_the_controller_handles_a_reload_after_a_year_as_the_one_before() -> None:
+    """It has not ended."""
     run = Controller(stale())
     run.act(0)
     run.found.only("plugin-pod", plugin_pod())
@@ -295,12 +310,25 @@ def test_every_stale_plugin_on_a_settled_node_is_restarted_at_once() -> None:
     assert ["a", "b"] == deleted(decision)
 
 
-def test_the_budget_is_a_number_or_a_share_of_the_eligible_plugins() -> None:
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        (1, "a"),
+        (3, "abc"),
+        (20, "abcdefgh"),
+        ("25%", "ab"),
+        ("26%", "abc"),
+        ("1%", "a"),
+        ("100%", "abcdefgh"),
+    ],
+)
+def test_the_budget_is_a_number_or_a_share_of_the_eligible_plugins(bound: int | str, expected: str) -> None:
     """Plugins of excluded nodes do not count, nor nodes that need none; a node that waits for its driver does."""
-    for bound, expected in (
-        (1, "a"), (3, "abc"), (20, "abcdefgh"), ("25%", "ab"), ("26%", "abc"), ("1%", "a"), ("100%", "abcdefgh"),
-    ):  # fmt: skip
-        assert [*expected] == restarted(stale(*EIGHT), down(bound)), bound
+    assert [*expected] == restarted(stale(*EIGHT), down(bound))
+
+
+def test_a_share_is_of_the_eligible_plugins() -> None:
+    """Plugins of excluded nodes do not count, nor nodes that need none; a node that waits for its driver does."""
     quarter = down("25%")
     found = stale(*EIGHT).change("node", labelled("a", skip="true"), "a").drop("plugin-pod", "plugin-b")
     found.change("daemonset", avoiding("b"), PLUGIN)
@@ -309,37 +337,62 @@ def test_the_budget_is_a_number_or_a_share_of_the_eligible_plugins() -> None:
         found.change("node", labelled(node, skip="true"), node)
     assert ["e"] == restarted(found, quarter)
     assert ["f"] == restarted(found.put("driver-pod", driver_pod("e", ready=None)), quarter)
-    # A plugin under an unknown name may not be restarted, so it does not count either.
+
+
+def test_a_plugin_under_an_unknown_name_does_not_count_for_the_budget() -> None:
+    """It may not be restarted."""
     assert ["gpu-0"] == restarted(unnamed(stale(), stale_plugin()))
+
+
+def test_each_plugin_of_a_node_counts_for_the_budget() -> None:
+    """A driver client is one more."""
     both = with_exporter(stale("a", "b"), started=-400)
     assert 2 == len(restarted(both, structs.replace(down("50%"), driver_clients=(EXPORTER,))))
 
 
-def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down() -> None:
+OLD_DEVICES: Object = {"spec": {"devices": [{"attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
+PLUGIN_OF_A, SLICE_OF_A = "plugin-a", "0-gpu.nvidia.com-a"
+DOWN = [("plugin-pod", PLUGIN_OF_A, patch) for patch in (patches.DELETING, STARTING, patches.NOT_READY, None)]
+# A driver that reloads, an EXCLUDED_AND_DOWN node, and what is not down, or is down by itself, uses no budget.
+MARKED = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T10:59:00Z"}
+# The node controller takes Ready away from a SILENT node, and leaves ContainersReady.
+SILENT = stale("a", "b").change("plugin-pod", {"status": {"conditions": [MARKED, conditions(R)[1]]}})
+EXCLUDED_AND_DOWN = stale("a", "b").change("node", labelled("a", skip="true"), "a").drop("plugin-pod", "plugin-a")
+
+
+@pytest.mark.parametrize(
+    ("part", "what", "patch"),
+    [*DOWN, *(("slice", SLICE_OF_A, patch) for patch in ("spec: {devices: []}", OLD_DEVICES, None))],
+)
+def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down(
+    part: str, what: str, patch: str | Object | None
+) -> None:
     """The one that waits names it."""
-    old: Object = {"spec": {"devices": [{"attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
-    name, slice_of_a = "plugin-a", "0-gpu.nvidia.com-a"
-    plugin = [("plugin-pod", name, patch) for patch in (patches.DELETING, STARTING, patches.NOT_READY, None)]
-    for part, what, patch in (*plugin, *(("slice", slice_of_a, patch) for patch in ("spec: {devices: []}", old, None))):
-        found = cluster("a", "b").put("plugin-pod", stale_plugin("b"))
-        decision, _memory = (found.change(part, patch, what) if patch else found.drop(part, what)).decide(ONE)
-        status = decision.statuses[1]
-        assert ([], Reason.PLUGIN_QUEUED) == (deleted(decision), status.reason), (part, patch)
-        assert status.message.endswith("waits for its turn (max 1 of 2 plugins down at once, 1 are: a)")
-        assert ["b"] == restarted(found, down(2))
-    assert [] == restarted(stale("a", "b").change("plugin-pod", patches.DELETING, name), OURS)
-    # A driver that reloads, an excluded node, and what is not down, or is down by itself, uses no budget.
-    marked = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T10:59:00Z"}
-    # The node controller takes Ready away from a silent node, and leaves ContainersReady.
-    silent = stale("a", "b").change("plugin-pod", {"status": {"conditions": [marked, conditions(R)[1]]}})
-    excluded = stale("a", "b").change("node", labelled("a", skip="true"), "a").drop("plugin-pod", "plugin-a")
-    for name, found, settings, expected in (
-        ("driver reloads", stale("a", "b").put("driver-pod", driver_pod("a", ready=None)), ONE, ["b"]),
-        ("excluded", excluded, ONE, ["b"]),
-        ("silent", silent, ONE, ["a"]),
-        ("stale and down", down_on(stale("a", "b"), "a"), OURS, ["a"]),
-    ):
-        assert expected == restarted(found, settings), name
+    found = cluster("a", "b").put("plugin-pod", stale_plugin("b"))
+    decision, _memory = (found.change(part, patch, what) if patch else found.drop(part, what)).decide(ONE)
+    status = decision.statuses[1]
+    assert ([], Reason.PLUGIN_QUEUED) == (deleted(decision), status.reason)
+    assert status.message.endswith("waits for its turn (max 1 of 2 plugins down at once, 1 are: a)")
+    assert ["b"] == restarted(found, down(2))
+
+
+def test_a_plugin_that_terminates_uses_the_budget_of_the_controller() -> None:
+    """As it does in a Job."""
+    assert [] == restarted(stale("a", "b").change("plugin-pod", patches.DELETING, PLUGIN_OF_A), OURS)
+
+
+@pytest.mark.parametrize(
+    ("found", "settings", "expected"),
+    [
+        pytest.param(stale("a", "b").put("driver-pod", driver_pod("a", ready=None)), ONE, ["b"], id="driver reloads"),
+        pytest.param(EXCLUDED_AND_DOWN, ONE, ["b"], id="excluded"),
+        pytest.param(SILENT, ONE, ["a"], id="silent"),
+        pytest.param(down_on(stale("a", "b"), "a"), OURS, ["a"], id="stale and down"),
+    ],
+)
+def test_what_is_not_down_by_a_restart_uses_no_budget(found: Cluster, settings: Settings, expected: list[str]) -> None:
+    """A driver that reloads, an excluded node, and what is not down, or is down by itself."""
+    assert expected == restarted(found, settings)
 
 
 def test_a_stale_plugin_that_is_down_needs_no_budget() -> None:
