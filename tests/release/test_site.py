@@ -53,7 +53,7 @@ ON_SCREENS: Final = {
     "GPUOperatorPostPluginStale": "monitoring/#gpuoperatorpostpluginstale",
 }
 """What people type, and the section that the search shows first."""
-WITH_TABLES: Final = ("chart/", "contributing/", "troubleshooting/", "security/", "reference/settings/")
+WITH_TABLES: Final = ("chart/", "contributing/", "troubleshooting/", "security/", "reference/cli/")
 BROKEN: Final = r"""
 [...document.querySelectorAll('td code')].flatMap(code => {
   const text = code.firstChild
