@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from hook.decide.fleet import Context, Fleet
     from hook.objects import Node, Pod
     from hook.objects.policies import Policy
-    from hook.objects.stacks import PolicyKind
 
 
 GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
@@ -157,7 +156,7 @@ def _whole(fleet: Fleet, policy: Policy) -> Pool:
     )
 
 
-def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
+def _of_objects(fleet: Fleet, policy: Policy, kind: type[Policy]) -> list[Pool]:
     """Return one pool per object, and one for the nodes that belong to none."""
     by_uid: dict[str, list[str]] = {}
     for name in fleet.nodes:

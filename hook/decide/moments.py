@@ -8,12 +8,13 @@ last write of the state label of the MIG manager. Only the time of a label comes
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hook.decide.fleet import live_pods
 from hook.decide.reasons import Reason
 from hook.decide.result import Condition, NodeState, Patience
 from hook.format import some
+from hook.objects import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
     from hook.decide.fleet import Context, Fleet, NodeView
     from hook.objects import Pod
-    from hook.objects.stacks import NodeChange, Prerequisite
+    from hook.objects.stacks import Prerequisite
+
+
+RECONFIGURATION: Final = "MIG reconfiguration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +52,8 @@ def blocker(view: NodeView, context: Context) -> Condition | None:
         if len(live) != 1 or provided_since(live[0]) is None or replaced:
             message = f"its {prerequisite.title} pod is missing, not ready or about to be replaced"
             return Condition(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
-        change = prerequisite.change
-        if change is not None and _is_changing(view, change):
-            message = f"its {change.title} has not ended ({change.label}={view.label(change.label)})"
+        if prerequisite.reconfigures and (state := _unended(view)):
+            message = f"its {RECONFIGURATION} has not ended ({names.MIG_STATE_LABEL}={state})"
             return Condition(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
     return None
 
@@ -58,17 +61,16 @@ def blocker(view: NodeView, context: Context) -> Condition | None:
 def of(view: NodeView, context: Context) -> Iterator[Moment]:
     """Yield what the plugins of a node must start after in addition to the driver."""
     for prerequisite, owners in context.prerequisites.items():
-        change = prerequisite.change
-        if change is None:
+        if not prerequisite.reconfigures:
             for pod in live_pods(view.prerequisite_pods):
                 if pod.owner_uid in owners:
                     run = f"{pod.uid}/{sum(container.restarts for container in pod.containers)}"
                     yield Moment(f"{pod.name} was ready", provided_since(pod), run)
-        elif view.node is not None and view.label(change.label) and _is_deployed(prerequisite, view):
+        elif view.node is not None and view.label(names.MIG_STATE_LABEL) and _is_deployed(prerequisite, view):
             at, merged = view.node.mig_state_written or (None, False)
-            event = f"the {change.title} of its node ended"
+            event = f"the {RECONFIGURATION} of its node ended"
             event = f"the latest moment at which {event}" if merged else event
-            yield Moment(event, at, f"{change.label}/{'merged' if merged else at}")
+            yield Moment(event, at, f"{names.MIG_STATE_LABEL}/{'merged' if merged else at}")
 
 
 def not_started_after(plugin: Pod, moments: Sequence[Moment]) -> str:
@@ -97,25 +99,26 @@ def is_changing(view: NodeView, context: Context) -> bool:
 
     A prerequisite that is not deployed to a node changes nothing there. Its label may be left over.
     """
-    deployed = (prerequisite for prerequisite in context.prerequisites if _is_deployed(prerequisite, view))
-    changes = (prerequisite.change for prerequisite in deployed)
-    return any(change is not None and _is_changing(view, change) for change in changes)
+    deployed = (each for each in context.prerequisites if each.reconfigures and _is_deployed(each, view))
+    return any(deployed) and bool(_unended(view))
 
 
 def _is_deployed(prerequisite: Prerequisite, view: NodeView) -> bool:
     return view.label(prerequisite.deploy_label) == "true"
 
 
-def _is_changing(view: NodeView, change: NodeChange) -> bool:
-    return view.label(change.label) not in ("", *change.ended)
+def _unended(view: NodeView) -> str:
+    """Return the state of a MIG reconfiguration that has not ended, or ""."""
+    state = view.label(names.MIG_STATE_LABEL)
+    return "" if state in names.MIG_ENDED else state
 
 
 def failed_changes(fleet: Fleet) -> Iterator[str]:
     """Yield a warning about nodes on which a prerequisite failed. It may have changed the devices before that."""
     for prerequisite in fleet.context.prerequisites:
-        change = prerequisite.change
-        if change is not None:
-            failed = [view.name for view in fleet.nodes.values() if view.label(change.label) == change.failed]
+        if prerequisite.reconfigures:
+            views = fleet.nodes.values()
+            failed = [view.name for view in views if view.label(names.MIG_STATE_LABEL) == names.MIG_FAILED]
             if failed:
-                what = f"{change.title} failed ({change.label}={change.failed}): {some(failed)}"
+                what = f"{RECONFIGURATION} failed ({names.MIG_STATE_LABEL}={names.MIG_FAILED}): {some(failed)}"
                 yield f"{what}. The log of the {prerequisite.title} names the step"

@@ -25,6 +25,7 @@ from hook.objects import (
     read_slice,
 )
 from hook.objects.stacks import STACKS
+from hook.objects.views import reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -119,7 +120,7 @@ class Cache:
     def start(self) -> None:
         """Watch policies, DaemonSets, nodes, driver pods, revisions, slices and the operator."""
         stack = self._stack
-        self._add(POLICIES, ListWatch(resources.policies_of(stack.policy), stack.policy.read))
+        self._add(POLICIES, ListWatch(resources.policies_of(stack.policy), reader(stack.policy)))
         self._add(DAEMON_SETS, ListWatch(resources.DAEMON_SETS, read_daemonset))
         self._add_pods(DRIVER_PODS, labels=stack.driver.label.selector)
         self._watch_nodes(self._intent())
@@ -222,7 +223,7 @@ class Cache:
         policy = active_policy(snapshot.policies or (), stack)
         if policy is not None and stack.pool is not None:
             # Pools have no effect unless the policy delegates to them.
-            pools = ListWatch(resources.policies_of(stack.pool), stack.pool.read)
+            pools = ListWatch(resources.policies_of(stack.pool), reader(stack.pool))
             self._replace(POOLS, [pools] if policy.driver.pooled else [])
         for daemonset in snapshot.daemonsets:
             key, value = stack.driver.label

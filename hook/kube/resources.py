@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
-    from hook.objects.stacks import PolicyKind
+    from hook.objects.policies import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,11 @@ _DRA: Final = ("v1beta2", "v1beta1")
 """Kubernetes 1.33 and 1.32; v1 came with 1.34."""
 RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", _DRA)
 RESOURCE_CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", _DRA)
-
-
 DEVICE_TAINT_RULES: Final = Resource("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule")
 """Kubernetes 1.37."""
 CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole")
 
 
-def policies_of(kind: PolicyKind) -> Resource:
-    """Return the resource of a policy or pool kind."""
+def policies_of(kind: type[Policy]) -> Resource:
+    """Return the resource of a kind of policy."""
     return Resource(kind.group, kind.version, kind.plural, kind.kind)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from hook.objects import names
 from hook.objects.decoding import NOTHING, Count, Labels, MalformedObjectError, Name, Text, Time, Value
 from hook.objects.parts import OWNERS, Identified, Owners, Variable, owner, owner_uid
-from hook.objects.scheduling import ANY_NODE, Affinity, Taint, Term
+from hook.objects.scheduling import REQUIRED, Taint, Terms
 from hook.objects.views import At, View, at, made, reader
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ class _Status(Value, frozen=True):
 
 _Containers = tuple[_Container, ...]
 CONTAINERS: Final = At(("spec", "template", "spec", "containers"), _Containers, ())
-AFFINITY: Final = At(("spec", "template", "spec", "affinity"), Affinity, ANY_NODE)
 
 
 def _images(containers: _Containers) -> dict[str, str]:
@@ -62,10 +61,6 @@ def _owner_kind(owners: Owners) -> str:
     return owner(owners).kind
 
 
-def _terms(affinity: Affinity) -> tuple[Term, ...]:
-    return affinity.terms
-
-
 def _rolls(strategy: str) -> bool:
     return strategy != "OnDelete"
 
@@ -81,14 +76,13 @@ class DaemonSet(Identified, frozen=True):
     """By name of the main container."""
     gates: Annotated[tuple[str, ...], made(_gates, CONTAINERS)]
     """Feature gates that its containers turn on."""
-    terms: Annotated[tuple[Term, ...], made(_terms, AFFINITY)]
-    """Of its required node affinity. A node must match one of them; empty if any node will do."""
     rolling: Annotated[bool, made(_rolls, At(("spec", "updateStrategy", "type"), Text, ""))]
     """Its controller replaces outdated pods."""
     labels: Annotated[Labels, at("metadata", "labels")] = NOTHING
     selector: Annotated[Labels, at("spec", "selector", "matchLabels")] = NOTHING
     template_labels: Annotated[Labels, at("spec", "template", "metadata", "labels")] = NOTHING
     node_selector: Annotated[Labels, at("spec", "template", "spec", "nodeSelector")] = NOTHING
+    terms: Annotated[Terms, at("spec", "template", "spec", *REQUIRED)] = ()
     tolerations: Annotated[tuple[Taint, ...], at("spec", "template", "spec", "tolerations")] = ()
     status: Annotated[_Status, at("status")] = _Status(desired_number_scheduled=0)
 

@@ -25,7 +25,10 @@ GPU_RESOURCE: Final = "nvidia.com/gpu"
 OFED_SAFE_LOAD_ANNOTATION: Final = "nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load"
 """LIB: while a node has it, its new driver waits until the node is cordoned and drained."""
 MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
-"""NVIDIA/mig-parted: state of the last MIG reconfiguration."""
+"""State of the last MIG reconfiguration. A node without the label was never reconfigured."""
+MIG_FAILED: Final = "failed"
+MIG_ENDED: Final = frozenset({"success", MIG_FAILED})
+"""NVIDIA/mig-parted ``pkg/mig/reconfigure/reconfigure.go``: before it is one of these, it is pending or rebooting."""
 MERGED_MANAGER: Final = "ancient-changes"
 """K8S ``apimachinery/pkg/util/managedfields``: the manager that replaces all but the last ten."""
 NODE_LABEL_PREFIXES: Final = (

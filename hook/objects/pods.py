@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from hook.objects import names
 from hook.objects.decoding import NOTHING, Count, Excerpt, Labels, MalformedObjectError, Name, Text, Time, Value
 from hook.objects.parts import CONDITIONS, OWNERS, Conditions, Identified, condition, owner_uid
-from hook.objects.scheduling import ANY_NODE, Affinity
+from hook.objects.scheduling import REQUIRED, Terms, only_node
 from hook.objects.sharing import shared_labels
 from hook.objects.views import At, View, at, made, reader
 
@@ -97,8 +97,8 @@ def _container(status: _Status) -> Container:
     )
 
 
-def _node(name: str, affinity: Affinity) -> str:
-    return intern(name or affinity.node)
+def _node(name: str, terms: Terms) -> str:
+    return intern(name or only_node(terms))
 
 
 def _unscheduled(node: str, conditions: Conditions) -> str:
@@ -136,7 +136,7 @@ class Pod(Identified, frozen=True):
     """A pod of a driver, a prerequisite or a driver client."""
 
     resource_version: Annotated[Name, at("metadata", "resourceVersion")]
-    node: Annotated[str, made(_node, NODE, At(("spec", "affinity"), Affinity, ANY_NODE))]
+    node: Annotated[str, made(_node, NODE, At(("spec", *REQUIRED), Terms, ()))]
     """Also of a DaemonSet's pod that is not scheduled yet; empty if it is unknown."""
     unscheduled: Annotated[str, made(_unscheduled, NODE, CONDITIONS)]
     """Why it is not scheduled; empty once it is."""

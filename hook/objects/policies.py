@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 from hook.objects import names
 from hook.objects.decoding import LONGEST_TEXT, NOTHING, Count, Labels, Name, Text, Time, Value
 from hook.objects.parts import Variable  # noqa: TC001 - msgspec evaluates it
-from hook.objects.views import At, View, at, made, reader
+from hook.objects.views import At, View, at, made
 
 
 class Manager(Value, frozen=True):
@@ -89,7 +89,16 @@ def _changed(writes: tuple[_Written, ...]) -> Time | None:
 class Policy(View, frozen=True):
     """What a driver stack must be. Each kind of policy has a class of its own."""
 
+    group: ClassVar[str]
+    version: ClassVar[str]
+    plural: ClassVar[str]
     kind: ClassVar[str]
+    upgrade: ClassVar[str]
+    """Path of the upgrade policy in its spec."""
+    only_name: ClassVar[str] = ""
+    """The only name that the operator accepts. Empty if it uses the oldest object."""
+    carries_chart: ClassVar[bool] = False
+    """It names the chart that it comes from."""
 
     name: Annotated[Name, at("metadata", "name")]
     uid: Annotated[Name, at("metadata", "uid")]
@@ -134,7 +143,12 @@ def _manual(driver: Driver, sandbox_workloads: bool) -> str:
 class ClusterPolicy(Policy, frozen=True):
     """A ClusterPolicy of the GPU operator."""
 
+    group = "nvidia.com"
+    version = "v1"
+    plural = "clusterpolicies"
     kind = "ClusterPolicy"
+    upgrade = "driver.upgradePolicy"
+    carries_chart = True
 
     driver: Annotated[Driver, at("spec", "driver")]
     chart: Annotated[Text, at("spec", "daemonsets", "labels", names.CHART_LABEL)] = ""
@@ -152,7 +166,11 @@ def _manual_pool(driver: Driver) -> str | None:
 class NvidiaDriver(Policy, frozen=True):
     """An NVIDIADriver, which specifies the drivers of one pool of nodes."""
 
+    group = "nvidia.com"
+    version = "v1alpha1"
+    plural = "nvidiadrivers"
     kind = "NVIDIADriver"
+    upgrade = "upgradePolicy"
 
     driver: Annotated[Driver, at("spec")]
     manual: Annotated[str | None, made(_manual_pool, At(("spec",), Driver))] = ""
@@ -179,14 +197,14 @@ NO_DRIVER: Final = Driver(enabled=False)
 class NicClusterPolicy(Policy, frozen=True):
     """A NicClusterPolicy of the network operator. One without ``spec.ofedDriver`` asks for no driver."""
 
+    group = "mellanox.com"
+    version = "v1alpha1"
+    plural = "nicclusterpolicies"
     kind = "NicClusterPolicy"
+    upgrade = "ofedDriver.upgradePolicy"
+    only_name = "nic-cluster-policy"  # NO controllers/nicclusterpolicy_controller.go.
 
     driver: Annotated[Driver, at("spec", "ofedDriver")] = NO_DRIVER
     state: Annotated[str, made(_state_of_ofed, At(("status", "appliedStates"), tuple[_Applied, ...], ()))] = ""
     namespace: str = ""
     manual: Annotated[str, made(_manual_ofed, At(("spec", "ofedDriver"), Driver, NO_DRIVER))] = ""
-
-
-cluster_policy: Final = reader(ClusterPolicy)
-nvidia_driver: Final = reader(NvidiaDriver)
-nic_cluster_policy: Final = reader(NicClusterPolicy)

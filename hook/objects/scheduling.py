@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from hook.objects.decoding import Text, Value
 
 if TYPE_CHECKING:
@@ -70,42 +68,20 @@ class Term(Value, frozen=True):
         return bool(met) and all(met)
 
 
-class NodeSelector(Value, frozen=True):
-    """A list of terms, one of which must match."""
-
-    node_selector_terms: tuple[Term, ...] = ()
-
-
-class NodeAffinity(Value, frozen=True):
-    """The affinity of a pod to nodes. Preferences are not read."""
-
-    required: NodeSelector = msgspec.field(
-        name="requiredDuringSchedulingIgnoredDuringExecution", default=NodeSelector()
-    )
+Terms = tuple[Term, ...]
+"""Terms of the required node affinity. A node must match one of them; without one, any node will do."""
+REQUIRED: Final = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+"""Place of the terms in the spec of a pod."""
 
 
-class Affinity(Value, frozen=True):
-    """The affinity of a pod. Its affinity to other pods is not read."""
+def only_node(terms: Terms) -> str:
+    """Return the only node that is required, or "".
 
-    node_affinity: NodeAffinity = NodeAffinity()
-
-    @property
-    def terms(self) -> tuple[Term, ...]:
-        """Return the terms of the required nodes. A node must match one of them; empty if any node will do."""
-        return self.node_affinity.required.node_selector_terms
-
-    @property
-    def node(self) -> str:
-        """Return the only node that is required, or "".
-
-        The DaemonSet controller names the node of each pod so (K8S ``ReplaceDaemonSetPodNodeNameNodeAffinity``).
-        """
-        fields = (field for term in self.terms for field in term.match_fields)
-        named = (field.values for field in fields if (field.key, field.operator) == ("metadata.name", "In"))
-        return next((values[0] for values in named if values), "")
-
-
-ANY_NODE: Final = Affinity()
+    The DaemonSet controller names the node of each pod so (K8S ``ReplaceDaemonSetPodNodeNameNodeAffinity``).
+    """
+    fields = (field for term in terms for field in term.match_fields)
+    named = (field.values for field in fields if (field.key, field.operator) == ("metadata.name", "In"))
+    return next((values[0] for values in named if values), "")
 
 
 def _is_beyond(value: str, operator: str, bound: str) -> bool:

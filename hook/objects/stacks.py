@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hook.objects import names, policies
+from hook.objects import names
+from hook.objects.policies import ClusterPolicy, NicClusterPolicy, NvidiaDriver
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hook.objects.decoding import Reader
     from hook.objects.policies import Policy
 
 
@@ -36,23 +36,6 @@ class Label(NamedTuple):
     def selector(self) -> str:
         """Return the selector of objects with the label: the key alone if the value is empty."""
         return f"{self.key}={self.value}" if self.value else self.key
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyKind:
-    """Cluster-scoped kind of object that specifies drivers: a policy, or a pool of nodes."""
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-    read: Reader[Policy]
-    only_name: str = ""
-    """The only name that the operator accepts. Empty if it uses the oldest object."""
-    carries_chart: bool = False
-    """Its labels name the chart that it comes from."""
-    upgrade: str = ""
-    """Path of the upgrade policy in its spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +65,6 @@ class PluginKind:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeChange:
-    """Change of a node's devices, as a node label shows it."""
-
-    title: str
-    label: str
-    """State of the change. A node without the label was never changed."""
-    ended: frozenset[str]
-    """Values after the change. With all others it is in progress."""
-    failed: str
-    """The one of them that means that it failed."""
-
-
-@dataclass(frozen=True, slots=True)
 class Prerequisite:
     """Component in addition to the driver that plugins must start after, if the settings name it."""
 
@@ -103,8 +73,8 @@ class Prerequisite:
     """Label of its DaemonSet, pods and revisions."""
     deploy_label: str
     """It is deployed to nodes on which this label is ``true``."""
-    change: NodeChange | None = None
-    """Plugins must start after this change that it makes, not after its pod."""
+    reconfigures: bool = False
+    """Plugins must start after the last MIG reconfiguration of the node, not after its pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +151,13 @@ class Stack:
     name: StackName
     device: str
     """Word for the device in messages, with its article."""
-    policy: PolicyKind
+    policy: type[Policy]
     operator: Operator
     driver: DriverPods
     nodes: NodeLabels
     upgrade: UpgradeLabels
     plugin: PluginKind
-    pool: PolicyKind | None = None
+    pool: type[Policy] | None = None
     """Kind that specifies the drivers of one pool of nodes, if the policy may leave that to such objects."""
     prerequisites: Mapping[str, Prerequisite] = field(default_factory=dict)
     """By the name in the setting ``refreshAfter``."""
@@ -222,23 +192,8 @@ OTHER_PLUGIN: Final = PluginKind(noun="driver client")
 GPU_OPERATOR: Final = Stack(
     name=StackName.GPU,
     device="a GPU",
-    policy=PolicyKind(
-        "nvidia.com",
-        "v1",
-        "clusterpolicies",
-        "ClusterPolicy",
-        policies.cluster_policy,
-        carries_chart=True,
-        upgrade="driver.upgradePolicy",
-    ),
-    pool=PolicyKind(
-        "nvidia.com",
-        "v1alpha1",
-        "nvidiadrivers",
-        "NVIDIADriver",
-        policies.nvidia_driver,
-        upgrade="upgradePolicy",
-    ),
+    policy=ClusterPolicy,
+    pool=NvidiaDriver,
     operator=Operator(
         title="GPU operator",
         # GO chart: label of its Deployment and ReplicaSets.
@@ -289,15 +244,12 @@ GPU_OPERATOR: Final = Stack(
             label=Label("app", "nvidia-container-toolkit-daemonset"),
             deploy_label=f"{_DEPLOY}container-toolkit",
         ),
-        # GO assets/state-mig-manager/0600_daemonset.yaml; NVIDIA/mig-parted pkg/mig/reconfigure/reconfigure.go: the
-        # label is "pending" or "rebooting" before it is one of these.
+        # GO assets/state-mig-manager/0600_daemonset.yaml.
         "mig": Prerequisite(
             title="MIG manager",
             label=Label("app", "nvidia-mig-manager"),
             deploy_label=f"{_DEPLOY}mig-manager",
-            change=NodeChange(
-                "MIG reconfiguration", names.MIG_STATE_LABEL, ended=frozenset({"success", "failed"}), failed="failed"
-            ),
+            reconfigures=True,
         ),
     },
     # GO documentation, troubleshooting a failed upgrade.
@@ -309,16 +261,7 @@ GPU_OPERATOR: Final = Stack(
 NETWORK_OPERATOR: Final = Stack(
     name=StackName.NETWORK,
     device="an NVIDIA network device",
-    policy=PolicyKind(
-        "mellanox.com",
-        "v1alpha1",
-        "nicclusterpolicies",
-        "NicClusterPolicy",
-        policies.nic_cluster_policy,
-        # NO controllers/nicclusterpolicy_controller.go.
-        only_name="nic-cluster-policy",
-        upgrade="ofedDriver.upgradePolicy",
-    ),
+    policy=NicClusterPolicy,
     operator=Operator(
         title="network operator",
         # NO templates/operator.yaml: its Deployment and pods have no component label.

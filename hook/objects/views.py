@@ -52,12 +52,17 @@ def made(function: Callable[..., Any], *places: At) -> Made:
     return Made(function, places)
 
 
+READERS: Final[dict[type[View], Reader[Any]]] = {}
 KEY: Final = (At(("metadata", "namespace"), Text, ""), At(("metadata", "name"), Name))
 """What the decoded form of every kind has."""
 
 
 def reader(view: type[Shown]) -> Reader[Shown]:
-    """Return the reader of a kind of objects."""
+    """Return the reader of a kind of objects: always the same one."""
+    return READERS.get(view) or READERS.setdefault(view, _new_reader(view))
+
+
+def _new_reader(view: type[Shown]) -> Reader[Shown]:
     hints = get_type_hints(view, include_extras=True)
     places = list(KEY)
     makers: list[Callable[[object], Any]] = []

@@ -19,6 +19,7 @@ from hook.kube.resources import CONFIG_MAPS, NODES, PODS, Resource, policies_of
 from hook.kube.retry import CONTROLLER, JOB, Patience
 from hook.objects import deleted_at, read_node, read_pod
 from hook.objects.stacks import GPU_OPERATOR
+from hook.objects.views import reader
 from tests.client.apiserver import ApiServer, booted, create
 from tests.client.server import until
 
@@ -115,7 +116,7 @@ def definition() -> dict[str, Any]:
 def test_a_kind_whose_crd_comes_later(api: Api) -> None:
     """Until then it is absent, which is not the same as empty. Afterwards it is followed, and it may go again."""
     name = f"{POLICIES.plural}.{POLICIES.group}"
-    with following(api, POLICIES, GPU_OPERATOR.policy.read) as informer:
+    with following(api, POLICIES, reader(GPU_OPERATOR.policy)) as informer:
         until(lambda: informer.synced, "it is listed")
         assert (informer.absent, informer.views()) == (True, ())
         assert informer.read_again(retry.FOREVER) == ((), True)

@@ -21,6 +21,7 @@ from hook.objects import (
     read_slice,
 )
 from hook.objects.decoding import Reader
+from hook.objects.views import reader
 from tests.fixtures.objects import Object, raw
 from tests.properties import served
 from tests.properties.pods import SECOND
@@ -58,7 +59,7 @@ class Observation:
         if world.policy is None:
             return () if world.knows_kind else None
         version = (world.policy, world.generation, world.says_ready, world.touched)
-        return (self._once(policies.cluster_policy, partial(served.policy, world), *version),)
+        return (self._once(reader(policies.ClusterPolicy), partial(served.policy, world), *version),)
 
     def _daemonsets(self) -> Views:
         own, daemons = self._world.plugin_set, self._world.driver_set

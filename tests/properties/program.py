@@ -77,7 +77,7 @@ class Door:
         if not pod.deleting:
             self._run.on_restart(self._run, machine, pod)
             self._run.world.takes(pod)
-        return {"metadata": {"deletionTimestamp": stamp(moment_of(self._run.world))}}
+        return {"metadata": {"name": name, "deletionTimestamp": stamp(moment_of(self._run.world))}}
 
 
 class Eyes(Cache):

@@ -25,6 +25,7 @@ from hook.kube.informer import Informer, ListWatch
 from hook.kube.resources import Resource
 from hook.objects import DeviceSlice, Node, Pod, Value, entry, node_of
 from hook.objects.decoding import Key
+from hook.objects.views import reader
 from hook.run import loop
 from tests.fixtures.cluster import LATER, READERS, Cluster, labelled, not_ready_since
 from tests.fixtures.limits import of
@@ -114,7 +115,7 @@ class Watches:
         policies = {"policy": (caches.POLICIES, found.stack.policy)}
         pools = {"pool": (caches.POOLS, found.stack.pool)} if found.stack.pool is not None else {}
         kinds = {part: (field, resources.policies_of(kind)) for part, (field, kind) in {**policies, **pools}.items()}
-        readers_of = {**READERS, **{part: kind.read for part, (_field, kind) in {**policies, **pools}.items()}}
+        readers_of = {**READERS, **{part: reader(kind) for part, (_field, kind) in {**policies, **pools}.items()}}
         self._watches = {
             part: (field, ListWatch(resource.select(labels=part), readers_of[part]))
             for part, (field, resource) in {**FIELDS, **kinds}.items()

@@ -37,6 +37,7 @@ from hook.objects import (
 )
 from hook.objects.decoding import Reader
 from hook.objects.stacks import GPU_OPERATOR
+from hook.objects.views import reader
 from hook.run import report
 from tests.fixtures.cluster import LATER, READERS, Cluster
 from tests.fixtures.objects import Object, obj, raw
@@ -53,9 +54,9 @@ READER_OF: Final[dict[str, tuple[Reader[Any], tuple[str, ...]]]] = {
     "ControllerRevision": (read_revision, ("revision",)),
     "Lease": (read_lease, ("lease",)),
     "ResourceSlice": (read_slice, ("slice",)),
-    "ClusterPolicy": (policies.cluster_policy, ("policy", "openshift/policy")),
-    "NVIDIADriver": (policies.nvidia_driver, ("pool/policy",)),
-    "NicClusterPolicy": (policies.nic_cluster_policy, ("network/policy",)),
+    "ClusterPolicy": (reader(policies.ClusterPolicy), ("policy", "openshift/policy")),
+    "NVIDIADriver": (reader(policies.NvidiaDriver), ("pool/policy",)),
+    "NicClusterPolicy": (reader(policies.NicClusterPolicy), ("network/policy",)),
 }
 """By kind: its reader, and good objects of it."""
 LIES: Final = {

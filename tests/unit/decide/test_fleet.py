@@ -10,6 +10,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects import policies, read_daemonset
 from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN, STACKS, Stack
+from hook.objects.views import reader
 from hook.settings import DriverClient, Expect, Plugin, Settings
 from tests.fixtures.cluster import Cluster, cluster, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.limits import FOLLOWING
@@ -202,6 +203,8 @@ def test_the_grace_of_a_policy_that_is_not_ready_starts_again_with_its_rollout_a
 
 BASE = "nvcr.io/nvidia/driver"
 UBUNTU = f"{BASE}:580.126.20-ubuntu22.04"
+CLUSTER_POLICY = reader(policies.ClusterPolicy)
+NIC_CLUSTER_POLICY = reader(policies.NicClusterPolicy)
 OTHER_DIGEST = f"sha256:{'1b' * 32}"
 DOCA = "nvcr.io/nvidia/mellanox/doca-driver"
 OFED = "doca3.2.0-25.10-1.2.8.0-2"
@@ -210,12 +213,12 @@ OFED = "doca3.2.0-25.10-1.2.8.0-2"
 def asking(version: str = "580.126.20", *, precompiled: bool = False, **driver: str) -> policies.Policy:
     """Return a policy that asks for a driver."""
     spec = {"driver": {"version": version, "usePrecompiled": precompiled, **driver}}
-    return policies.cluster_policy(obj("policy", {"spec": spec}))
+    return CLUSTER_POLICY(obj("policy", {"spec": spec}))
 
 
 def network_asking(version: str) -> policies.Policy:
     """Return a policy of the network operator that asks for a driver."""
-    return policies.nic_cluster_policy(obj("network/policy", {"spec": {"ofedDriver": {"version": version}}}))
+    return NIC_CLUSTER_POLICY(obj("network/policy", {"spec": {"ofedDriver": {"version": version}}}))
 
 
 def difference(image: str, policy: policies.Policy, patch: str = "{}", stack: Stack = GPU_OPERATOR) -> str:
@@ -281,7 +284,7 @@ def test_generation_and_chart_label_are_compared() -> None:
         (no_label, "{}", "still rendered from (no chart)"),
         ("{}", "spec: {daemonsets: null}", ""),
     ):
-        found = difference(UBUNTU, policies.cluster_policy(obj("policy", asked)), patch)
+        found = difference(UBUNTU, CLUSTER_POLICY(obj("policy", asked)), patch)
         assert (bool(expected), True) == (bool(found), expected in found), (patch, asked)
     other = obj("driver-daemonset", "spec: {template: {spec: {containers: [{name: other, image: x}]}}}")
     assert "(no driver image)" in fleet.unrendered(read_daemonset(other), asking(), GPU_OPERATOR)
@@ -291,10 +294,10 @@ def test_generation_and_chart_label_are_compared() -> None:
 
 def test_the_policy_must_show_what_is_expected() -> None:
     """Another version is the old policy. A version that the policy does not name could never be met."""
-    policy, unlabelled = asking(), policies.cluster_policy(obj("policy", "spec: {daemonsets: null}"))
-    pooled = policies.cluster_policy(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true}}"))
+    policy, unlabelled = asking(), CLUSTER_POLICY(obj("policy", "spec: {daemonsets: null}"))
+    pooled = CLUSTER_POLICY(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true}}"))
     label = "{daemonsets: {labels: {helm.sh/chart: gpu-operator-v26.3.3_build.1}}}"
-    built = policies.cluster_policy(obj("policy", f"spec: {label}"))
+    built = CLUSTER_POLICY(obj("policy", f"spec: {label}"))
     for found, expected, words in (
         (policy, Expect(driver_version="580.126.20"), ""),
         (policy, Expect(driver_version="590.1"), "asks for driver 580.126.20,"),
@@ -327,7 +330,7 @@ def test_driver_versions_compare_as_numbers() -> None:
     ):
         assert expected is fleet.same_driver(published, asked), (published, asked)
     # That to verify is the one of the policy, or else the expected one. One that leaves drivers to pools names none.
-    pooled = policies.cluster_policy(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true, version: 570.124.06}}"))
+    pooled = CLUSTER_POLICY(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true, version: 570.124.06}}"))
     found = [fleet.wanted_version(policy, "570.1.2") for policy in (asking(), asking(DIGEST), asking(""), pooled)]
     assert ["580.126.20", "570.1.2", "570.1.2", ""] == found
 
@@ -335,7 +338,7 @@ def test_driver_versions_compare_as_numbers() -> None:
 def test_the_operator_uses_the_oldest_policy() -> None:
     """Of equally old ones the first by name, in whatever order they are listed."""
     created = {"a": "2025-07-01T08:00:00Z", "b": "2025-06-01T08:00:00Z", "c": "2025-06-01T08:00:00Z"}
-    found = [policies.cluster_policy(obj("policy", {"metadata": {"name": name, "creationTimestamp": moment}}))
+    found = [CLUSTER_POLICY(obj("policy", {"metadata": {"name": name, "creationTimestamp": moment}}))
              for name, moment in created.items()]  # fmt: skip
     for given in (found, found[::-1]):
         active = fleet.active_policy(given, GPU_OPERATOR)

@@ -17,13 +17,14 @@ from hook.objects.nodes import node_reader
 from hook.objects.operators import read_deployment, read_lease, read_replicaset
 from hook.objects.pods import read_pod
 from hook.objects.slices import read_slice
+from hook.objects.views import reader
 from tests.fixtures import workloads
 from tests.fixtures.objects import FOLDER, Object, merged, obj, parsed, raw
 
 READERS: Final[dict[str, Reader[Any]]] = {
-    "policy": policies.cluster_policy,
-    "pool/policy": policies.nvidia_driver,
-    "network/policy": policies.nic_cluster_policy,
+    "policy": reader(policies.ClusterPolicy),
+    "pool/policy": reader(policies.NvidiaDriver),
+    "network/policy": reader(policies.NicClusterPolicy),
     "node": node_reader(),
     "driver-daemonset": read_daemonset,
     "revision": read_revision,

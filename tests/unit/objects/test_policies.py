@@ -6,8 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hook.objects.policies import cluster_policy, nic_cluster_policy, nvidia_driver
+from hook.objects.policies import ClusterPolicy, NicClusterPolicy, NvidiaDriver
+from hook.objects.views import reader
 from tests.fixtures.objects import Object, merged, obj, parsed
+
+cluster_policy, nvidia_driver = reader(ClusterPolicy), reader(NvidiaDriver)
+nic_cluster_policy = reader(NicClusterPolicy)
 
 
 def test_a_clusterpolicy_is_read() -> None:

@@ -37,11 +37,11 @@ def test_the_tag_of_an_image_has_a_version(stack: Stack) -> None:
 
 
 def test_an_object_belongs_to_one_stack() -> None:
-    """No two stacks share a policy kind with its reader, a Lease, a label, a container or a plugin."""
+    """No two stacks share a kind of policy, a Lease, a label, a container or a plugin."""
     every = list(STACKS.values())
     kinds = [kind for stack in every for kind in (stack.policy, stack.pool) if kind is not None]
     for values in (
-        *([getattr(kind, part) for kind in kinds] for part in ("read", "plural", "kind")),
+        *([getattr(kind, part) for kind in kinds] for part in ("plural", "kind")),
         [stack.operator.lease for stack in every],
         [stack.operator.selector for stack in every],
         [stack.driver.label for stack in every],

@@ -8,19 +8,18 @@ import pytest
 
 from ctl.plan.limits import Removal, UpgradePolicy, allowed, available, drain_selectors, upgrade_policy
 from hook.objects import policies
-from hook.objects.decoding import Json, Reader
+from hook.objects.decoding import Json
 from hook.objects.policies import Policy
 from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR, Stack
+from hook.objects.views import reader
 from tests.fixtures.cluster import cluster
 from tests.fixtures.objects import Object, obj
 from tests.fixtures.planning import fleet, only
 
 
-def of_object(
-    found: Json, read: Reader[Policy] = policies.cluster_policy, stack: Stack = GPU_OPERATOR
-) -> UpgradePolicy:
+def of_object(found: Json, kind: type[Policy] = policies.ClusterPolicy, stack: Stack = GPU_OPERATOR) -> UpgradePolicy:
     """Return the limits in an object."""
-    return upgrade_policy(read(found), stack)
+    return upgrade_policy(reader(kind)(found), stack)
 
 
 def of(upgrade: Object) -> UpgradePolicy:
@@ -45,23 +44,23 @@ def test_everything_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "read", "stack", "path", "unavailable"),
+    ("name", "kind", "stack", "path", "unavailable"),
     [
-        ("policy", policies.cluster_policy, GPU_OPERATOR, ["driver"], "25%"),
-        ("pool/policy", policies.nvidia_driver, GPU_OPERATOR, [], "25%"),
-        ("network/policy", policies.nic_cluster_policy, NETWORK_OPERATOR, ["ofedDriver"], None),
+        ("policy", policies.ClusterPolicy, GPU_OPERATOR, ["driver"], "25%"),
+        ("pool/policy", policies.NvidiaDriver, GPU_OPERATOR, [], "25%"),
+        ("network/policy", policies.NicClusterPolicy, NETWORK_OPERATOR, ["ofedDriver"], None),
     ],
 )
 def test_each_kind_has_its_own_place_and_defaults(
-    name: str, read: Reader[Policy], stack: Stack, path: list[str], unavailable: str | None
+    name: str, kind: type[Policy], stack: Stack, path: list[str], unavailable: str | None
 ) -> None:
     """The network operator knows no limit of unavailable nodes."""
     spec: Object = {"upgradePolicy": {"maxParallelUpgrades": 7}}
     for key in path:
         spec = {key: spec}
-    found = of_object(obj(name, {"spec": spec}), read, stack)
+    found = of_object(obj(name, {"spec": spec}), kind, stack)
     assert (7, unavailable) == (found.parallel, found.unavailable)
-    assert of_object(obj(name), read, stack).parallel == 1
+    assert of_object(obj(name), kind, stack).parallel == 1
 
 
 @pytest.mark.parametrize(
