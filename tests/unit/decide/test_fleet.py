@@ -52,22 +52,27 @@ def progressing(seconds: float) -> Object:
     return {"status": {"conditions": [{**done, "lastUpdateTime": stamp(3600 - seconds)}]}}
 
 
-def test_an_image_that_a_webhook_rewrote_is_rendered() -> None:
-    """Registry, path and an added digest do not count: the tag must be that of the version, or the digest."""
-    mirror, tag, path = "mirror.example.com:5000", "580.126.20-ubuntu22.04", f"nvidia/driver@{DIGEST}"
-    for image, driver, same in (
-        (f"{mirror}/nvidia/driver:{tag}", {}, True),
-        (f"{mirror}/any/path:{tag}", {}, True),
-        (f"nvcr.io/nvidia/driver:{tag}@{DIGEST}", {}, True),
-        (f"{mirror}/nvidia/driver:580.126.21-ubuntu22.04", {}, False),
-        (f"{mirror}/nvidia/driver", {}, False),
+MIRROR, TAG, IMAGE_PATH = "mirror.example.com:5000", "580.126.20-ubuntu22.04", f"nvidia/driver@{DIGEST}"
+
+
+@pytest.mark.parametrize(
+    ("image", "driver", "same"),
+    [
+        (f"{MIRROR}/nvidia/driver:{TAG}", {}, True),
+        (f"{MIRROR}/any/path:{TAG}", {}, True),
+        (f"nvcr.io/nvidia/driver:{TAG}@{DIGEST}", {}, True),
+        (f"{MIRROR}/nvidia/driver:580.126.21-ubuntu22.04", {}, False),
+        (f"{MIRROR}/nvidia/driver", {}, False),
         ("nvcr.io/nvidia/driver:580.126.2-ubuntu22.04", {}, False),
-        (f"{mirror}/{path.replace('@', ':any@')}", {"version": DIGEST}, True),
-        (f"{mirror}/{path[:-1]}0", {"version": DIGEST}, False),
-    ):
-        decision, _memory = running(image, **driver).decide()
-        expected = (Phase.DONE, Reason.NOTHING_STALE) if same else (Phase.WAIT, Reason.NOT_RENDERED)
-        assert expected == (decision.phase, decision.reason), (image, driver)
+        (f"{MIRROR}/{IMAGE_PATH.replace('@', ':any@')}", {"version": DIGEST}, True),
+        (f"{MIRROR}/{IMAGE_PATH[:-1]}0", {"version": DIGEST}, False),
+    ],
+)
+def test_an_image_that_a_webhook_rewrote_is_rendered(image: str, driver: dict[str, str], *, same: bool) -> None:
+    """Registry, path and an added digest do not count: the tag must be that of the version, or the digest."""
+    decision, _memory = running(image, **driver).decide()
+    expected = (Phase.DONE, Reason.NOTHING_STALE) if same else (Phase.WAIT, Reason.NOT_RENDERED)
+    assert expected == (decision.phase, decision.reason)
 
 
 def test_where_nothing_can_be_compared_the_quiet_time_is_longer() -> None:
@@ -78,24 +83,27 @@ def test_where_nothing_can_be_compared_the_quiet_time_is_longer() -> None:
     assert any("60 s without a change" in warning for warning in run.look(60).warnings)
 
 
-def test_an_operator_that_is_named_by_its_host_leads() -> None:
+@pytest.mark.parametrize("spec", [{"hostNetwork": True}, {"hostname": "gpu-operator"}])
+def test_an_operator_that_is_named_by_its_host_leads(spec: dict[str, bool] | dict[str, str]) -> None:
     """Its Lease holds the node's name, or the host name of its template, or a name that was cut off."""
-    for spec in ({"hostNetwork": True}, {"hostname": "gpu-operator"}):
-        found = cluster().change("lease", "spec: {holderIdentity: node-7_0f3c}")
-        assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
-        found.change("deployment", {"spec": {"template": {"spec": spec}}})
-        assert Phase.DONE is found.decide()[0].phase
-        found.change("lease", {"spec": {"acquireTime": stamp(3600 - 20)}})
-        assert Reason.OPERATOR_SETTLING is found.decide()[0].reason
-    # The network operator's Deployment is named after its release; the API server cuts off long names of pods.
-    for length, reason in ((46, Reason.NOTHING_STALE), (47, Reason.OPERATOR_SETTLING)):
-        name = "a" * length + "-5ddc6f64ff"
-        found, holder = network().change("replicaset", {"metadata": {"name": name}}), f"{name}-"[:58] + "x7k2p_0e3f"
-        found.change("lease", {"spec": {"holderIdentity": holder, "acquireTime": stamp(3600 - 20)}})
-        assert reason is found.decide()[0].reason
-        assert Phase.DONE is found.change("lease", {"spec": {"acquireTime": stamp(0)}}).decide()[0].phase
-        found.change("lease", {"spec": {"holderIdentity": "b" + holder}})
-        assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
+    found = cluster().change("lease", "spec: {holderIdentity: node-7_0f3c}")
+    assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
+    found.change("deployment", {"spec": {"template": {"spec": spec}}})
+    assert Phase.DONE is found.decide()[0].phase
+    found.change("lease", {"spec": {"acquireTime": stamp(3600 - 20)}})
+    assert Reason.OPERATOR_SETTLING is found.decide()[0].reason
+
+
+@pytest.mark.parametrize(("length", "reason"), [(46, Reason.NOTHING_STALE), (47, Reason.OPERATOR_SETTLING)])
+def test_an_operator_whose_long_name_was_cut_off_leads(length: int, reason: Reason) -> None:
+    """The network operator's Deployment is named after its release; the API server cuts off long names of pods."""
+    name = "a" * length + "-5ddc6f64ff"
+    found, holder = network().change("replicaset", {"metadata": {"name": name}}), f"{name}-"[:58] + "x7k2p_0e3f"
+    found.change("lease", {"spec": {"holderIdentity": holder, "acquireTime": stamp(3600 - 20)}})
+    assert reason is found.decide()[0].reason
+    assert Phase.DONE is found.change("lease", {"spec": {"acquireTime": stamp(0)}}).decide()[0].phase
+    found.change("lease", {"spec": {"holderIdentity": "b" + holder}})
+    assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
 
 
 def test_an_operator_that_has_just_been_replaced_may_render_again() -> None:
@@ -132,11 +140,17 @@ def test_a_policy_that_vanishes_is_waited_for_while_its_drivers_run() -> None:
         run.found = vanish(cluster(), "policy")
         for seconds, phase in ((60, Phase.WAIT), (119, Phase.WAIT), (120, Phase.SKIP)):
             assert (phase, Reason.NO_POLICY) == ((decision := run.look(seconds)).phase, decision.reason)
-    # The grace ends no upgrade: a node whose driver is on its way will have a stale plugin.
+
+
+def test_the_grace_of_a_policy_that_vanished_ends_no_upgrade() -> None:
+    """A node whose driver is on its way will have a stale plugin."""
     run = Run(cluster("a", "b").drop("policy").put("driver-pod", driver_pod("b", ready=None)))
     assert [Phase.WAIT, Phase.WAIT] == run.phases(0, 600)
     assert Reason.NO_POLICY is run.look(600).reason
-    # A node without labels is excluded after its own grace.
+
+
+def test_a_node_without_labels_or_policy_is_excluded_after_its_grace() -> None:
+    """It is longer than that of the policy."""
     run = Run(unlabelled(cluster("a", "b")).drop("policy"))
     assert [Phase.WAIT, Phase.SKIP] == run.phases(0, 300)
 
@@ -187,16 +201,20 @@ def test_the_grace_of_a_policy_that_is_not_ready_starts_again_with_its_rollout_a
             run.found.change("driver-pod", newer)
         run.look(120)
         assert Reason.POLICY_NOT_READY is run.look(135).reason, part
+
+
+@pytest.mark.parametrize("state", ["notReady", "ready"])
+def test_nodes_that_are_silent_for_a_moment_do_not_start_the_grace_again(state: str) -> None:
+    """In a large fleet, one node is always silent; a policy that is ready only then proves nothing."""
     # In a large fleet, one node is always silent for a moment; a policy that is ready only then proves nothing.
-    for state in ("notReady", "ready"):
-        run, phases = Run(cluster("a", "b")), []
-        for seconds in range(0, 121, 20):
-            silent = seconds % 40 == 20
-            run.found = cluster("a", "b").change("policy", {"status": {"state": state if silent else "notReady"}})
-            if silent:
-                run.found.change("node", not_ready_since(3600 + seconds - 1), "b")
-            phases += run.phases(seconds)
-        assert [Phase.WAIT] * 6 + [Phase.DONE] == phases, state
+    run, phases = Run(cluster("a", "b")), []
+    for seconds in range(0, 121, 20):
+        silent = seconds % 40 == 20
+        run.found = cluster("a", "b").change("policy", {"status": {"state": state if silent else "notReady"}})
+        if silent:
+            run.found.change("node", not_ready_since(3600 + seconds - 1), "b")
+        phases += run.phases(seconds)
+    assert [Phase.WAIT] * 6 + [Phase.DONE] == phases
 
 
 # What the policy asks for, compared with a driver DaemonSet.
@@ -271,51 +289,69 @@ def test_the_tags_of_the_network_driver_are_compared(version: str, image: str, *
     assert expected is not bool(found)
 
 
-def test_generation_and_chart_label_are_compared() -> None:
-    """The DaemonSet controller must have observed the spec, and the chart's label must be the policy's."""
-    new_chart = "spec: {daemonsets: {labels: {helm.sh/chart: gpu-operator-v26.7.0}}}"
-    no_label = "spec: {template: {metadata: {labels: {helm.sh/chart: null}}}}"
-    for patch, asked, expected in (
+NEW_CHART = "spec: {daemonsets: {labels: {helm.sh/chart: gpu-operator-v26.7.0}}}"
+NO_LABEL = "spec: {template: {metadata: {labels: {helm.sh/chart: null}}}}"
+
+
+@pytest.mark.parametrize(
+    ("patch", "asked", "expected"),
+    [
         ("{}", "{}", ""),
         ("metadata: {generation: 3}", "{}", "has not seen generation 3"),
         ("status: null", "{}", "has not seen generation 2"),
         ("status: {observedGeneration: 3}", "{}", "has not seen generation 2"),
-        ("{}", new_chart, "still rendered from gpu-operator-v26.3.4, not gpu-operator-v26.7.0"),
-        (no_label, "{}", "still rendered from (no chart)"),
+        ("{}", NEW_CHART, "still rendered from gpu-operator-v26.3.4, not gpu-operator-v26.7.0"),
+        (NO_LABEL, "{}", "still rendered from (no chart)"),
         ("{}", "spec: {daemonsets: null}", ""),
-    ):
-        found = difference(UBUNTU, CLUSTER_POLICY(obj("policy", asked)), patch)
-        assert (bool(expected), True) == (bool(found), expected in found), (patch, asked)
+    ],
+)
+def test_generation_and_chart_label_are_compared(patch: str, asked: str, expected: str) -> None:
+    """The DaemonSet controller must have observed the spec, and the chart's label must be the policy's."""
+    found = difference(UBUNTU, CLUSTER_POLICY(obj("policy", asked)), patch)
+    assert (bool(expected), True) == (bool(found), expected in found)
+
+
+def test_a_daemonset_without_the_drivers_container_is_not_rendered() -> None:
+    """It has no image to compare."""
     other = obj("driver-daemonset", "spec: {template: {spec: {containers: [{name: other, image: x}]}}}")
     assert "(no driver image)" in fleet.unrendered(read_daemonset(other), asking(), GPU_OPERATOR)
+
+
+def test_the_generation_counts_without_a_policy() -> None:
+    """The DaemonSet controller has not seen the spec."""
     unobserved = read_daemonset(obj("driver-daemonset", "metadata: {generation: 3}"))
     assert "generation 3" in fleet.unrendered(unobserved, None, GPU_OPERATOR), "also without a policy"
 
 
-def test_the_policy_must_show_what_is_expected() -> None:
+ASKING, UNLABELLED = asking(), CLUSTER_POLICY(obj("policy", "spec: {daemonsets: null}"))
+POOLED = CLUSTER_POLICY(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true}}"))
+BUILT_LABEL = "{daemonsets: {labels: {helm.sh/chart: gpu-operator-v26.3.3_build.1}}}"
+BUILT = CLUSTER_POLICY(obj("policy", f"spec: {BUILT_LABEL}"))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "words"),
+    [
+        (ASKING, Expect(driver_version="580.126.20"), ""),
+        (ASKING, Expect(driver_version="590.1"), "asks for driver 580.126.20,"),
+        *((ASKING, Expect(chart_version=shown), "") for shown in ("v26.3.4", "26.3.4", "gpu-operator-v26.3.4")),
+        (BUILT, Expect(chart_version="26.3.3+build.1"), ""),
+        (ASKING, Expect(chart_version="v26.7.0"), "from chart gpu-operator-v26.3.4,"),
+        (ASKING, Expect(chart_version="v26.3"), "comes from chart"),
+        (UNLABELLED, Expect(chart_version="1"), "chart (unlabelled)"),
+        *((none, Expect(driver_version="590.1"), "") for none in (asking(""), asking(DIGEST), POOLED)),
+        *((none, Expect("590.1", "1"), "comes from chart") for none in (asking(""), asking(DIGEST), POOLED)),
+    ],
+)
+def test_the_policy_must_show_what_is_expected(found: policies.Policy, expected: Expect, words: str) -> None:
     """Another version is the old policy. A version that the policy does not name could never be met."""
-    policy, unlabelled = asking(), CLUSTER_POLICY(obj("policy", "spec: {daemonsets: null}"))
-    pooled = CLUSTER_POLICY(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true}}"))
-    label = "{daemonsets: {labels: {helm.sh/chart: gpu-operator-v26.3.3_build.1}}}"
-    built = CLUSTER_POLICY(obj("policy", f"spec: {label}"))
-    for found, expected, words in (
-        (policy, Expect(driver_version="580.126.20"), ""),
-        (policy, Expect(driver_version="590.1"), "asks for driver 580.126.20,"),
-        *((policy, Expect(chart_version=shown), "") for shown in ("v26.3.4", "26.3.4", "gpu-operator-v26.3.4")),
-        (built, Expect(chart_version="26.3.3+build.1"), ""),
-        (policy, Expect(chart_version="v26.7.0"), "from chart gpu-operator-v26.3.4,"),
-        (policy, Expect(chart_version="v26.3"), "comes from chart"),
-        (unlabelled, Expect(chart_version="1"), "chart (unlabelled)"),
-        *((none, Expect(driver_version="590.1"), "") for none in (asking(""), asking(DIGEST), pooled)),
-        *((none, Expect("590.1", "1"), "comes from chart") for none in (asking(""), asking(DIGEST), pooled)),
-    ):
-        text = fleet.unmet_expectation(found, (), GPU_OPERATOR, Settings(expect=expected))
-        assert (bool(words), True) == (bool(text), words in text), (found, expected)
+    text = fleet.unmet_expectation(found, (), GPU_OPERATOR, Settings(expect=expected))
+    assert (bool(words), True) == (bool(text), words in text)
 
 
-def test_driver_versions_compare_as_numbers() -> None:
-    """Published versions lose leading zeros. A branch is a whole number. What cannot be compared does not differ."""
-    for published, asked, expected in (
+@pytest.mark.parametrize(
+    ("published", "asked", "expected"),
+    [
         ("580.126.20", "580.126.20", True),
         ("580.105.8", "580.105.08", True),
         ("580.105.80", "580.105.08", False),
@@ -327,9 +363,15 @@ def test_driver_versions_compare_as_numbers() -> None:
         ("580.126.20", DIGEST, True),
         ("unknown", "580.126.20", True),
         ("unknown", "580", True),
-    ):
-        assert expected is fleet.same_driver(published, asked), (published, asked)
-    # That to verify is the one of the policy, or else the expected one. One that leaves drivers to pools names none.
+    ],
+)
+def test_driver_versions_compare_as_numbers(published: str, asked: str, *, expected: bool) -> None:
+    """Published versions lose leading zeros. A branch is a whole number. What cannot be compared does not differ."""
+    assert expected is fleet.same_driver(published, asked)
+
+
+def test_the_version_to_verify_is_that_of_the_policy_or_else_the_expected_one() -> None:
+    """A policy that leaves drivers to pools names none."""
     pooled = CLUSTER_POLICY(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true, version: 570.124.06}}"))
     found = [fleet.wanted_version(policy, "570.1.2") for policy in (asking(), asking(DIGEST), asking(""), pooled)]
     assert ["580.126.20", "570.1.2", "570.1.2", ""] == found
@@ -371,32 +413,53 @@ def settings(*wanted: DriverClient, **others: object) -> Settings:
     return Settings(driver_clients=wanted, **others)  # type: ignore[arg-type]
 
 
-def test_plugins_are_found_by_exact_name() -> None:
+CD_DAEMON = "{resource.nvidia.com/computeDomain: uid}"
+
+
+@pytest.mark.parametrize(
+    ("daemonset", "expected"),
+    [
+        pytest.param(plugin(PLUGIN), ([PLUGIN], [], []), id="name since 0.4"),
+        pytest.param(plugin(OLD_NAME), ([OLD_NAME], [], []), id="name before 0.4"),
+        pytest.param(plugin(PLUGIN, containers("sidecar")), ([PLUGIN], [], []), id="a name is enough"),
+        pytest.param(
+            plugin(
+                "mine", "{selector: {matchLabels: {a: b}}, template: {spec: {containers: [{name: gpus}, {name: x}]}}}"
+            ),
+            ([], ["mine"], []),
+            id="by its selector, to which a chart may add",
+        ),
+        pytest.param(plugin("mine-kubelet-plugin"), ([], ["mine-kubelet-plugin"], []), id="name override"),
+        pytest.param(plugin("mine", containers("gpus", "compute-domains")), ([], ["mine"], []), id="by its containers"),
+        pytest.param(plugin("mine", containers("gpus", "sidecar")), ([], [], []), id="a container too many"),
+        pytest.param(
+            plugin("mine", "{template: {spec: {containers: [{name: x}]}}}"), ([], [], []), id="another kubelet plugin"
+        ),
+        pytest.param(plugin(MANAGED, owner="GPUCluster"), ([], [], [MANAGED]), id="owned by a GPUCluster"),
+        pytest.param(plugin(PLUGIN, owner="GPUCluster"), ([PLUGIN], [], []), id="another name under a GPUCluster"),
+        pytest.param(
+            plugin(MANAGED, labels=f"{{app.kubernetes.io/component: {MANAGED}}}"),
+            ([], [], [MANAGED]),
+            id="labelled by the operator",
+        ),
+        pytest.param(plugin(MANAGED), ([], [MANAGED], []), id="a name override that produces the operator's name"),
+        pytest.param(plugin(MANAGED, owner="HelmRelease"), ([], [MANAGED], []), id="that name under another owner"),
+        pytest.param(plugin(PLUGIN, labels=CD_DAEMON), ([], [], []), id="ComputeDomain daemon of that name"),
+        pytest.param(obj("driver-daemonset"), ([], [], []), id="driver"),
+    ],
+)
+def test_plugins_are_found_by_exact_name(
+    daemonset: Object,
+    expected: tuple[list[str], list[str], list[str]],
+) -> None:
     """A DaemonSet that only looks like a plugin is only reported, and that of the operator is left to the operator."""
-    cd_daemon = "{resource.nvidia.com/computeDomain: uid}"
-    for name, daemonset, expected in (
-        ("name since 0.4", plugin(PLUGIN), ([PLUGIN], [], [])),
-        ("name before 0.4", plugin(OLD_NAME), ([OLD_NAME], [], [])),
-        ("a name is enough", plugin(PLUGIN, containers("sidecar")), ([PLUGIN], [], [])),
-        ("by its selector, to which a chart may add", plugin(
-            "mine", "{selector: {matchLabels: {a: b}}, template: {spec: {containers: [{name: gpus}, {name: x}]}}}"),
-         ([], ["mine"], [])),
-        ("name override", plugin("mine-kubelet-plugin"), ([], ["mine-kubelet-plugin"], [])),
-        ("by its containers", plugin("mine", containers("gpus", "compute-domains")), ([], ["mine"], [])),
-        ("a container too many", plugin("mine", containers("gpus", "sidecar")), ([], [], [])),
-        ("another kubelet plugin", plugin("mine", "{template: {spec: {containers: [{name: x}]}}}"), ([], [], [])),
-        ("owned by a GPUCluster", plugin(MANAGED, owner="GPUCluster"), ([], [], [MANAGED])),
-        ("another name under a GPUCluster", plugin(PLUGIN, owner="GPUCluster"), ([PLUGIN], [], [])),
-        ("labelled by the operator", plugin(MANAGED, labels=f"{{app.kubernetes.io/component: {MANAGED}}}"),
-         ([], [], [MANAGED])),
-        ("a name override that produces the operator's name", plugin(MANAGED), ([], [MANAGED], [])),
-        ("that name under another owner", plugin(MANAGED, owner="HelmRelease"), ([], [MANAGED], [])),
-        ("ComputeDomain daemon of that name", plugin(PLUGIN, labels=cd_daemon), ([], [], [])),
-        ("driver", obj("driver-daemonset"), ([], [], [])),
-    ):  # fmt: skip
-        found = find_plugins([read_daemonset(daemonset)], Settings())
-        kinds = (found.named, found.unnamed, found.operator_managed)
-        assert expected == tuple([one.name for one in kind] for kind in kinds), name
+    found = find_plugins([read_daemonset(daemonset)], Settings())
+    kinds = (found.named, found.unnamed, found.operator_managed)
+    assert expected == tuple([one.name for one in kind] for kind in kinds)
+
+
+def test_a_plugin_of_no_known_kind_has_a_name_all_the_same() -> None:
+    """Reports call it so."""
     assert OTHER_PLUGIN == find_plugins([], Settings()).of_kind("unknown")
 
 
@@ -417,19 +480,25 @@ def test_namespace_and_names_confine_the_plugins(given: Plugin, expected: tuple[
     assert expected == (len(found.named), len(found.unnamed))
 
 
-def test_a_driver_client_is_added_to_the_plugins() -> None:
-    """By exact name, or by equal labels of its pods."""
-    seen = with_exporter(cluster()).seen().daemonsets
-    for wanted, expected in (
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
         (EXPORTER, True),
         (BY_LABELS, True),
         (DriverClient(labels={"team": "telemetry"}), True),
         (DriverClient(labels={"team": "telemetry", "tier": "x"}), False),
         (DriverClient("elsewhere", "dcgm-exporter"), False),
-    ):
-        named = find_plugins(seen, settings(wanted)).named
-        assert [PLUGIN, *(["dcgm-exporter"] if expected else [])] == [one.name for one in named], wanted
-    # The namespace of plugins does not confine driver clients.
+    ],
+)
+def test_a_driver_client_is_added_to_the_plugins(wanted: DriverClient, *, expected: bool) -> None:
+    """By exact name, or by equal labels of its pods."""
+    seen = with_exporter(cluster()).seen().daemonsets
+    named = find_plugins(seen, settings(wanted)).named
+    assert [PLUGIN, *(["dcgm-exporter"] if expected else [])] == [one.name for one in named]
+
+
+def test_the_namespace_of_plugins_does_not_confine_driver_clients() -> None:
+    """They have namespaces of their own."""
     given = settings(EXPORTER, plugin=Plugin(namespace="nvidia-dra-driver-gpu"))
     assert ["Verified", "Verified"] == reasons(with_exporter(cluster()).decide(given)[0].statuses)
 
@@ -465,21 +534,41 @@ def test_a_driver_client_that_matches_nothing_or_may_not_be_restarted_is_reporte
     assert ["SliceMissing"] == reasons(found.decide(settings(mine))[0].statuses)
 
 
-def test_some_are_never_restarted_although_the_settings_name_them() -> None:
+SELECTED = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
+DRIVER_LABELS = {"app.kubernetes.io/component": "nvidia-driver"}
+
+
+@pytest.mark.parametrize(
+    ("stack", "daemonset", "labels"),
+    [
+        pytest.param(GPU_OPERATOR, plugin(MANAGED, owner="GPUCluster"), SELECTED, id="operator-managed"),
+        pytest.param(
+            GPU_OPERATOR,
+            plugin("cd", labels="{resource.nvidia.com/computeDomain: x}"),
+            SELECTED,
+            id="ComputeDomain daemon",
+        ),
+        pytest.param(GPU_OPERATOR, obj("driver-daemonset"), DRIVER_LABELS, id="driver"),
+        pytest.param(GPU_OPERATOR, obj("pool/driver-daemonset"), DRIVER_LABELS, id="driver of a pool"),
+        pytest.param(
+            GPU_OPERATOR, obj("toolkit/daemonset"), {"app": "nvidia-container-toolkit-daemonset"}, id="toolkit"
+        ),
+        pytest.param(
+            NETWORK_OPERATOR, obj("network/driver-daemonset"), {"nvidia.com/ofed-driver": ""}, id="network driver"
+        ),
+    ],
+)
+def test_some_are_never_restarted_although_the_settings_name_them(
+    stack: Stack, daemonset: Object, labels: dict[str, str]
+) -> None:
     """Labels may match more than intended: never the driver, nor what others restart."""
-    selected = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
-    driver = {"app.kubernetes.io/component": "nvidia-driver"}
-    for name, stack, daemonset, labels in (
-        ("operator-managed", GPU_OPERATOR, plugin(MANAGED, owner="GPUCluster"), selected),
-        ("ComputeDomain daemon", GPU_OPERATOR, plugin("cd", labels="{resource.nvidia.com/computeDomain: x}"), selected),
-        ("driver", GPU_OPERATOR, obj("driver-daemonset"), driver),
-        ("driver of a pool", GPU_OPERATOR, obj("pool/driver-daemonset"), driver),
-        ("toolkit", GPU_OPERATOR, obj("toolkit/daemonset"), {"app": "nvidia-container-toolkit-daemonset"}),
-        ("network driver", NETWORK_OPERATOR, obj("network/driver-daemonset"), {"nvidia.com/ofed-driver": ""}),
-    ):  # fmt: skip
-        view = read_daemonset(daemonset)
-        for wanted in (DriverClient(labels=labels), DriverClient(view.namespace, view.name)):
-            assert () == find_plugins([view], settings(wanted, stack=stack.name)).named, name
+    view = read_daemonset(daemonset)
+    for wanted in (DriverClient(labels=labels), DriverClient(view.namespace, view.name)):
+        assert () == find_plugins([view], settings(wanted, stack=stack.name)).named
+
+
+def test_a_driver_pod_that_labels_match_is_never_restarted() -> None:
+    """Labels may match more than intended."""
     found = cluster()
     found.put("plugin-pod", *found.of("driver-pod"))
     decision, _memory = found.decide(settings(DriverClient(labels={"helm.sh/chart": "gpu-operator-v26.3.4"})))
@@ -499,33 +588,48 @@ def test_only_the_plugin_of_the_stack_shows_that_a_node_has_a_device() -> None:
     assert Reason.LABELS_MISSING is lost.decide(settings(EXPORTER))[0].statuses[-1].reason
 
 
-def test_a_plugin_under_an_unknown_name_fails_a_run_at_once() -> None:
+@pytest.mark.parametrize("found", [unnamed(cluster(), stale_plugin()), unnamed(stale(), plugin_pod())])
+def test_a_plugin_under_an_unknown_name_fails_a_run_at_once(found: Cluster) -> None:
     """It may not be restarted, so it would stay stale. The controller refreshes all others."""
-    for found in (unnamed(cluster(), stale_plugin()), unnamed(stale(), plugin_pod())):
-        decision, _memory = found.decide()
-        assert (Phase.FAIL, Reason.UNNAMED_PLUGIN, []) == (decision.phase, decision.reason, deleted(decision))
-        assert "nvidia-dra-driver-gpu/mine" in decision.message
+    decision, _memory = found.decide()
+    assert (Phase.FAIL, Reason.UNNAMED_PLUGIN, []) == (decision.phase, decision.reason, deleted(decision))
+    assert "nvidia-dra-driver-gpu/mine" in decision.message
+
+
+def test_the_controller_refreshes_all_plugins_but_the_unknown_one() -> None:
+    """It has no end."""
     following, _memory = unnamed(stale(), stale_plugin()).decide(FOLLOWING)
     assert (Reason.UNNAMED_PLUGIN, ["plugin-gpu-0"]) == (following.reason, pods(following))
-    # That an exporter is verified proves nothing about the plugin.
+
+
+@pytest.mark.parametrize("given", [Settings(), settings(EXPORTER)])
+def test_a_verified_driver_client_proves_nothing_about_an_unknown_plugin(given: Settings) -> None:
+    """The run fails, with the client or without."""
     found = with_exporter(cluster()).change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
-    for given in (Settings(), settings(EXPORTER)):
-        decision, _memory = found.put("plugin-pod", stale_plugin()).decide(given)
-        assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason), given.driver_clients
+    decision, _memory = found.put("plugin-pod", stale_plugin()).decide(given)
+    assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason), given.driver_clients
 
 
-def test_a_plugin_under_an_unknown_name_that_wants_no_pods_is_a_warning() -> None:
-    """It holds no driver. Once it wants some, or if its controller has not counted them, it fails the run."""
-    for status, outcome in (
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
         ("status: {desiredNumberScheduled: 0}", (Phase.DONE, Reason.NOTHING_STALE, True)),
         ("status: {desiredNumberScheduled: 0, observedGeneration: 0}", (Phase.FAIL, Reason.UNNAMED_PLUGIN, False)),
         ("status: {desiredNumberScheduled: 1}", (Phase.FAIL, Reason.UNNAMED_PLUGIN, False)),
-    ):
-        idle = obj("plugin-daemonset", f"{{metadata: {{name: mine, uid: mine}}, {status}}}")
-        decision, _memory = cluster().put("daemonset", idle).decide()
-        warned = any("mine looks like" in warning for warning in decision.warnings)
-        assert outcome == (decision.phase, decision.reason, warned), status
-    # The only plugin: the run is not skipped, because it may want pods before the run ends.
+    ],
+)
+def test_a_plugin_under_an_unknown_name_that_wants_no_pods_is_a_warning(
+    status: str, outcome: tuple[Phase, Reason, bool]
+) -> None:
+    """It holds no driver. Once it wants some, or if its controller has not counted them, it fails the run."""
+    idle = obj("plugin-daemonset", f"{{metadata: {{name: mine, uid: mine}}, {status}}}")
+    decision, _memory = cluster().put("daemonset", idle).decide()
+    warned = any("mine looks like" in warning for warning in decision.warnings)
+    assert outcome == (decision.phase, decision.reason, warned)
+
+
+def test_the_only_plugin_may_want_pods_before_the_run_ends() -> None:
+    """So the run is not skipped."""
     alone = cluster().drop("plugin-pod").change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
     decision, _memory = alone.change("daemonset", "status: {desiredNumberScheduled: 0}", "mine-kubelet-plugin").decide()
     assert (Phase.DONE, Reason.NOTHING_STALE) == (decision.phase, decision.reason)

@@ -142,24 +142,27 @@ def test_the_pod_next_to_a_restarted_one_is_not_its_successor() -> None:
     assert ["b"] == deleted(run.then(away.put("plugin-pod", successor)).look(5))
 
 
-def test_a_reboot_whose_last_run_was_lost_makes_no_fresh_plugin_stale() -> None:
+def _set_up(seconds_before: float, restarts: int) -> Object:
+    driver = driver_pod(restarts=2, unloaded=-seconds_before)
+    driver["status"]["initContainerStatuses"][0]["restartCount"] = restarts
+    return driver
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [
+        pytest.param(_set_up(3, 1), Reason.VERIFIED, id="a reboot"),
+        pytest.param(_set_up(0, 1), Reason.VERIFIED, id="a reboot, in the same second"),
+        pytest.param(_set_up(10, 1), Reason.VERIFIED, id="a reboot, with the longest start"),
+        pytest.param(_set_up(11, 1), Reason.PLUGIN_STALE, id="a crash, after the unloader had failed once"),
+        pytest.param(_set_up(3, 0), Reason.PLUGIN_STALE, id="a crash"),
+    ],
+)
+def test_a_reboot_whose_last_run_was_lost_makes_no_fresh_plugin_stale(driver: Object, expected: Reason) -> None:
     """That the init containers ran again with the driver container is visible in themselves."""
-
-    def set_up(seconds_before: float, restarts: int) -> Object:
-        driver = driver_pod(restarts=2, unloaded=-seconds_before)
-        driver["status"]["initContainerStatuses"][0]["restartCount"] = restarts
-        return driver
-
-    for name, driver, expected in (
-        ("a reboot", set_up(3, 1), Reason.VERIFIED),
-        ("a reboot, in the same second", set_up(0, 1), Reason.VERIFIED),
-        ("a reboot, with the longest start", set_up(10, 1), Reason.VERIFIED),
-        ("a crash, after the unloader had failed once", set_up(11, 1), Reason.PLUGIN_STALE),
-        ("a crash", set_up(3, 0), Reason.PLUGIN_STALE),
-    ):
-        # It waited for the driver, and started before the driver was ready.
-        found = cluster().put("driver-pod", driver).put("plugin-pod", plugin_pod(waited=30, started=31))
-        assert expected is found.judge().reason, name
+    # It waited for the driver, and started before the driver was ready.
+    found = cluster().put("driver-pod", driver).put("plugin-pod", plugin_pod(waited=30, started=31))
+    assert expected is found.judge().reason
 
 
 def test_a_deletion_that_fails_every_time_has_a_reason_of_its_own() -> None:
@@ -196,12 +199,21 @@ def test_a_driver_that_is_disabled_for_a_moment_ends_no_run() -> None:
             assert [Phase.WAIT] * 2 == run.phases(10, 300), name
             settled = run.then(there("a", "b").change("policy", disabled))
             assert [Phase.WAIT, Phase.SKIP] == settled.phases(100, 310), name
+
+
+def test_a_stale_plugin_is_restarted_while_the_driver_is_disabled() -> None:
+    """The run does not know whether it comes back."""
     begins = Run(stale("a", "b").change("policy", "spec: {driver: {enabled: false}}"))
     first = begins.look()
     assert (Phase.WAIT, Reason.DRIVER_DISABLED, ["a", "b"]) == (first.phase, first.reason, deleted(first))
-    # The operator has removed its drivers: nothing is left to reload, but the run saw the fleet.
+
+
+def test_a_run_that_saw_the_fleet_waits_after_the_operator_removed_its_drivers() -> None:
+    """Nothing is left to reload, but they may come back."""
     gone = without_drivers(cluster()).change("policy", "spec: {driver: {enabled: false}}")
     assert Phase.SKIP is gone.decide()[0].phase
+    begins = Run(stale("a", "b").change("policy", "spec: {driver: {enabled: false}}"))
+    begins.look()
     assert [Phase.WAIT, Phase.SKIP] == begins.then(gone).phases(10, 310)
 
 
@@ -250,21 +262,30 @@ def test_the_expected_version_is_not_demanded_of_a_pool_that_is_pinned() -> None
     assert Reason.EXPECTATION_UNMET is both.decide(Settings(expect=Expect(driver_version="590.1.2")))[0].reason
 
 
-def test_no_failure_ends_a_run_before_the_release_has_begun() -> None:
+BROKEN = {"status": {"phase": "Pending", "conditions": [], "containerStatuses": []}}
+EXPECTING = Settings(expect=Expect(driver_version="590.1.2"))
+
+
+@pytest.mark.parametrize(
+    ("part", "patch", "settings"),
+    [
+        pytest.param("lease", {}, EXPECTING, id="expectation"),
+        pytest.param("deployment", {"status": {"updatedReplicas": 0}}, Settings(), id="rollout"),
+        pytest.param("lease", {"spec": {"holderIdentity": "old-operator-x"}}, Settings(), id="leader"),
+        pytest.param("policy", {"spec": {"driver": {"version": "590.1.2"}}}, Settings(), id="rendering"),
+    ],
+)
+def test_no_failure_ends_a_run_before_the_release_has_begun(
+    part: str,
+    patch: Object,
+    settings: Settings,
+) -> None:
     """A plugin that is broken for its own reasons fails. The upgrade comes later, and needs the run."""
-    broken = {"status": {"phase": "Pending", "conditions": [], "containerStatuses": []}}
-    expecting = Settings(expect=Expect(driver_version="590.1.2"))
-    for name, part, patch, settings in (
-        ("expectation", "lease", {}, expecting),
-        ("rollout", "deployment", {"status": {"updatedReplicas": 0}}, Settings()),
-        ("leader", "lease", {"spec": {"holderIdentity": "old-operator-x"}}, Settings()),
-        ("rendering", "policy", {"spec": {"driver": {"version": "590.1.2"}}}, Settings()),
-    ):
-        found = cluster("a", "b").change("plugin-pod", broken, "plugin-b").change(part, patch)
-        run = Run(found, settings)
-        assert [Phase.WAIT] * 3 == run.phases(0, 300, 900), name
-        begun = Run(cluster("a", "b").change("plugin-pod", broken, "plugin-b"), memory=run.memory)
-        assert Phase.FAIL is begun.phases(901, 1201)[1], name
+    found = cluster("a", "b").change("plugin-pod", BROKEN, "plugin-b").change(part, patch)
+    run = Run(found, settings)
+    assert [Phase.WAIT] * 3 == run.phases(0, 300, 900)
+    begun = Run(cluster("a", "b").change("plugin-pod", BROKEN, "plugin-b"), memory=run.memory)
+    assert Phase.FAIL is begun.phases(901, 1201)[1]
 
 
 @pytest.mark.parametrize(
@@ -284,45 +305,64 @@ def test_a_node_that_the_operator_works_on_is_progress(state: str | None, expect
     assert [Phase.WAIT, Phase.WAIT, expected] == run.phases(0, 300, 1260)
 
 
-def test_a_node_without_a_driver_that_wants_it_hides_no_failure() -> None:
+TAINTED = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        pytest.param(
+            cluster("a", "b").change("node", TAINTED, "b"), "none tolerates its taint mine:NoSchedule", id="tainted"
+        ),
+        pytest.param(
+            cluster("a", "b").change("daemonset", avoiding("b"), DRIVER), "none selects it", id="not selected"
+        ),
+    ],
+)
+def test_a_node_without_a_driver_that_wants_it_hides_no_failure(found: Cluster, why: str) -> None:
     """It is excluded: no driver will come. So does a label that pauses its operands for good."""
-    taint = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
-    for name, found, why in (
-        ("tainted", cluster("a", "b").change("node", taint, "b"), "none tolerates its taint mine:NoSchedule"),
-        ("not selected", cluster("a", "b").change("daemonset", avoiding("b"), DRIVER), "none selects it"),
-    ):
-        found.drop("driver-pod", "driver-b").drop("plugin-pod", "plugin-b")
-        decision, _memory = found.decide()
-        assert ["Verified", "NoDriverWanted"] == reasons(decision.statuses), name
-        assert (Phase.DONE, True) == (decision.phase, why in decision.statuses[1].message), name
-        # A DaemonSet that its controller has not observed, or that is not rendered, may want it in a moment.
-        decision, _memory = found.change("daemonset", "metadata: {generation: 9}", DRIVER).decide()
-        assert (Phase.WAIT, "DriverMissing") == (decision.phase, reasons(decision.statuses)[1]), name
+    found.drop("driver-pod", "driver-b").drop("plugin-pod", "plugin-b")
+    decision, _memory = found.decide()
+    assert ["Verified", "NoDriverWanted"] == reasons(decision.statuses)
+    assert (Phase.DONE, True) == (decision.phase, why in decision.statuses[1].message)
+    # A DaemonSet that its controller has not observed, or that is not rendered, may want it in a moment.
+    decision, _memory = found.change("daemonset", "metadata: {generation: 9}", DRIVER).decide()
+    assert (Phase.WAIT, "DriverMissing") == (decision.phase, reasons(decision.statuses)[1])
+
+
+def test_a_node_whose_operands_are_paused_for_good_hides_no_failure() -> None:
+    """It waits, and no other node moves."""
     paused = {"metadata": {"labels": {"nvidia.com/gpu.deploy.dra": "paused-for-driver-upgrade"}}}
     run = Run(cluster("a", "b").change("node", paused, "b").change("plugin-pod", patches.NOT_READY, "plugin-a"))
     assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == run.phases(0, 300, 601)
 
 
-def test_a_fleet_that_gets_a_node_each_minute_succeeds() -> None:
+def _joined(seconds: float, *, plugin: bool) -> Cluster:
+    found = cluster("a", "b").put("driver-pod", driver_pod("b", ready=None))
+    found.change("node", {"metadata": {"creationTimestamp": stamp(3600 + seconds)}}, "b")
+    return found if plugin else found.drop("plugin-pod", "plugin-b")
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(_joined(5, plugin=False), Phase.DONE, id="joined"),
+        pytest.param(_joined(0, plugin=False), Phase.WAIT, id="joined in the second of the start"),
+        pytest.param(_joined(-5, plugin=False), Phase.WAIT, id="joined before"),
+        pytest.param(_joined(5, plugin=True), Phase.WAIT, id="joined again, with a plugin that runs"),
+        pytest.param(_joined(5, plugin=False).put("driver-pod", failing("b")), Phase.WAIT, id="its driver fails"),
+    ],
+)
+def test_a_fleet_that_gets_a_node_each_minute_succeeds(found: Cluster, expected: Phase) -> None:
     """A node that joined after the run began, and whose first driver is being loaded, has no stale plugin."""
+    decision = Run(found).look(60)
+    assert expected is decision.phase
+    assert (expected is Phase.DONE) is ("1 of them because they joined" in decision.message)
 
-    def joined(seconds: float, *, plugin: bool) -> Cluster:
-        found = cluster("a", "b").put("driver-pod", driver_pod("b", ready=None))
-        found.change("node", {"metadata": {"creationTimestamp": stamp(3600 + seconds)}}, "b")
-        return found if plugin else found.drop("plugin-pod", "plugin-b")
 
-    for name, found, expected in (
-        ("joined", joined(5, plugin=False), Phase.DONE),
-        ("joined in the second of the start", joined(0, plugin=False), Phase.WAIT),
-        ("joined before", joined(-5, plugin=False), Phase.WAIT),
-        ("joined again, with a plugin that runs", joined(5, plugin=True), Phase.WAIT),
-        ("its driver fails", joined(5, plugin=False).put("driver-pod", failing("b")), Phase.WAIT),
-    ):
-        decision = Run(found).look(60)
-        assert expected is decision.phase, name
-        assert (expected is Phase.DONE) is ("1 of them because they joined" in decision.message), name
-    # A controller has no end to wait for.
-    following = Controller(joined(5, plugin=False)).look(60)
+def test_the_controller_waits_for_a_node_that_joined() -> None:
+    """It has no end to wait for."""
+    following = Controller(_joined(5, plugin=False)).look(60)
     assert ["Verified", "DriverNotReady"] == reasons(following.statuses)
 
 

@@ -123,35 +123,60 @@ def test_the_pools_of_a_run_that_is_done() -> None:
     assert "the state of NVIDIADriver a is notReady" in decisions[2].warnings[0]
 
 
-def test_which_upgrade_policy_counts_for_a_pool() -> None:
+OFF, AUTO = ({"upgradePolicy": {"autoUpgrade": on}} for on in (False, True))
+WITH_OWNER = {"metadata": {"labels": {"nvidia.com/gpu-operator.driver.owner": "default"}}}
+SANDBOX: Object = {"sandboxWorkloads": {"enabled": True}}
+FOR_CONTAINERS = {"metadata": {"labels": {"nvidia.com/gpu.workload.config": "container"}}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "in_pool", "nodes", "expected"),
+    [
+        ({"driver": AUTO}, {}, {}, Reason.DRIVER_OUTDATED),
+        ({"driver": OFF}, {}, {}, Reason.MANUAL_UPGRADE),
+        ({"driver": OFF}, {}, WITH_OWNER, Reason.DRIVER_OUTDATED),
+        ({"driver": AUTO}, OFF, WITH_OWNER, Reason.MANUAL_UPGRADE),
+        ({"driver": OFF}, AUTO, WITH_OWNER, Reason.DRIVER_OUTDATED),
+        ({"driver": OFF}, {"upgradePolicy": {"maxUnavailable": 1}}, {}, Reason.DRIVER_OUTDATED),
+        ({"driver": OFF, **SANDBOX}, AUTO, WITH_OWNER, Reason.MANUAL_UPGRADE),
+        ({"driver": AUTO, **SANDBOX}, {}, WITH_OWNER, Reason.MANUAL_UPGRADE),
+    ],
+)
+def test_which_upgrade_policy_counts_for_a_pool(
+    policy: Object,
+    in_pool: Object,
+    nodes: Object,
+    expected: Reason,
+) -> None:
     """Its own from 26.7 on, where on is the default. Sandbox workloads turn all of them off."""
-    off, auto = ({"upgradePolicy": {"autoUpgrade": on}} for on in (False, True))
-    labelled = {"metadata": {"labels": {"nvidia.com/gpu-operator.driver.owner": "default"}}}
-    halted: Object = {"sandboxWorkloads": {"enabled": True}}
-    container = {"metadata": {"labels": {"nvidia.com/gpu.workload.config": "container"}}}
-    for policy, pool, nodes, expected in (
-        ({"driver": auto}, {}, {}, Reason.DRIVER_OUTDATED),
-        ({"driver": off}, {}, {}, Reason.MANUAL_UPGRADE),
-        ({"driver": off}, {}, labelled, Reason.DRIVER_OUTDATED),
-        ({"driver": auto}, off, labelled, Reason.MANUAL_UPGRADE),
-        ({"driver": off}, auto, labelled, Reason.DRIVER_OUTDATED),
-        ({"driver": off}, {"upgradePolicy": {"maxUnavailable": 1}}, {}, Reason.DRIVER_OUTDATED),
-        ({"driver": off, **halted}, auto, labelled, Reason.MANUAL_UPGRADE),
-        ({"driver": auto, **halted}, {}, labelled, Reason.MANUAL_UPGRADE),
-    ):
-        found = pooled().change("policy", {"spec": policy}).change("pool", {"spec": pool})
-        found.change("node", nodes).change("node", container).change("driver-pod", patches.OUTDATED)
-        assert expected is found.judge().reason, (policy, pool, nodes)
-    # Where one object has an upgrade policy, silence of the others is the default.
-    for one, other, expected_reasons in (
-        (auto, off, ["ManualUpgrade", "DriverOutdated"]),
-        (off, auto, ["DriverOutdated", "DriverOutdated"]),
-    ):
-        found = pooled(A, B).change("policy", {"spec": {"driver": one}}).change("pool", {"spec": other}, "a")
-        assert expected_reasons == reasons(found.change("driver-pod", patches.OUTDATED).decide()[0].statuses)
-    # One node with the label shows an operator that labels nodes with their pool.
-    found = pooled(A, B).change("policy", {"spec": {"driver": off}}).change("node", labelled, A.nodes[0])
+    found = pooled().change("policy", {"spec": policy}).change("pool", {"spec": in_pool})
+    found.change("node", nodes).change("node", FOR_CONTAINERS).change("driver-pod", patches.OUTDATED)
+    assert expected is found.judge().reason
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected_reasons"),
+    [
+        (AUTO, OFF, ["ManualUpgrade", "DriverOutdated"]),
+        (OFF, AUTO, ["DriverOutdated", "DriverOutdated"]),
+    ],
+)
+def test_where_one_pool_has_an_upgrade_policy_silence_is_the_default(
+    one: Object, other: Object, expected_reasons: list[str]
+) -> None:
+    """Of the others."""
+    found = pooled(A, B).change("policy", {"spec": {"driver": one}}).change("pool", {"spec": other}, "a")
+    assert expected_reasons == reasons(found.change("driver-pod", patches.OUTDATED).decide()[0].statuses)
+
+
+def test_one_label_shows_an_operator_that_labels_nodes_with_their_pool() -> None:
+    """From 26.7 on."""
+    found = pooled(A, B).change("policy", {"spec": {"driver": OFF}}).change("node", WITH_OWNER, A.nodes[0])
     assert ["DriverOutdated"] * 2 == reasons(found.change("driver-pod", patches.OUTDATED).decide()[0].statuses)
+
+
+def test_the_network_operator_upgrades_nothing_by_default() -> None:
+    """Its policy must ask for it."""
     found = network().change("policy", "spec: {ofedDriver: {upgradePolicy: null}}")
     assert Reason.MANUAL_UPGRADE is found.change("driver-pod", patches.OUTDATED).judge().reason, "its default"
 
@@ -177,16 +202,23 @@ def outdated(*nodes: str, part: str = "node", patch: str | Object = "{}", name: 
     return found.change(part, patch, name)
 
 
-def test_a_device_plugin_is_fresh_by_time_alone() -> None:
-    """Its init container finishes with any mlx5_core, also that of the host. It publishes no slice to look for."""
-    for waited, started, expected in (
+@pytest.mark.parametrize(
+    ("waited", "started", "expected"),
+    [
         (R + 5, R + 6, Reason.VERIFIED),
         (R - 1, R, Reason.PLUGIN_STALE),  # in the same second
         (5, 6, Reason.PLUGIN_STALE),
         (-99, -98, Reason.PLUGIN_STALE),
-    ):
-        found = network().put("plugin-pod", rdma_pod(started=started, waited=waited))
-        assert expected is found.judge().reason, (waited, started)
+    ],
+)
+def test_a_device_plugin_is_fresh_by_time_alone(waited: int, started: int, expected: Reason) -> None:
+    """Its init container finishes with any mlx5_core, also that of the host. It publishes no slice to look for."""
+    found = network().put("plugin-pod", rdma_pod(started=started, waited=waited))
+    assert expected is found.judge().reason
+
+
+def test_each_device_plugin_of_a_node_counts() -> None:
+    """The stale one is restarted."""
     decision, _memory = modes.with_sriov(network("a", "b"), started=-5).decide()
     assert (["Verified", "PluginStale"] * 2, ["sriov-a", "sriov-b"]) == (reasons(decision.statuses), pods(decision))
 

@@ -294,32 +294,56 @@ def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:
     assert ["PluginStarting"] == reasons(run.look().statuses)
 
 
-def test_a_pod_that_replaced_a_restarted_one_is_fresh_by_cause() -> None:
+NEW_POD = named(plugin_pod(waited=-50, started=R, ready=R + 3), "new")
+RESTARTED_RUN = Run(in_doubt()).record("gpu-0")
+CRASHED_AGAIN = driver_pod(restarts=2, ended_before=-1, unloaded=-300)
+
+
+@pytest.mark.parametrize(
+    ("run", "driver", "pod", "expected"),
+    [
+        pytest.param(RESTARTED_RUN, None, NEW_POD, "Verified", id="the new pod"),
+        pytest.param(Run(in_doubt()), None, NEW_POD, "PluginStale", id="without a history"),
+        pytest.param(
+            RESTARTED_RUN, None, in_doubt().of("plugin-pod")[0], "PluginRestarting", id="the deleted pod itself"
+        ),
+        pytest.param(Run(in_doubt()).record("gpu-0", refused="no"), None, NEW_POD, "PluginStale", id="after a refusal"),
+        pytest.param(
+            RESTARTED_RUN, CRASHED_AGAIN, NEW_POD, "PluginStale", id="the driver crashed again in that second"
+        ),
+    ],
+)
+def test_a_pod_that_replaced_a_restarted_one_is_fresh_by_cause(
+    run: Run, driver: Object | None, pod: Object, expected: str
+) -> None:
     """The driver was ready before the restart, so the new pod started on it, whatever times the kubelet reports."""
-    new = named(plugin_pod(waited=-50, started=R, ready=R + 3), "new")
-    restarted = Run(in_doubt()).record("gpu-0")
-    crashed_again = driver_pod(restarts=2, ended_before=-1, unloaded=-300)
-    for name, run, driver, pod, expected in (
-        ("the new pod", restarted, None, new, "Verified"),
-        ("without a history", Run(in_doubt()), None, new, "PluginStale"),
-        ("the deleted pod itself", restarted, None, in_doubt().of("plugin-pod")[0], "PluginRestarting"),
-        ("after a refusal", Run(in_doubt()).record("gpu-0", refused="no"), None, new, "PluginStale"),
-        ("the driver crashed again in that second", restarted, crashed_again, new, "PluginStale"),
-    ):
-        found = in_doubt().only("plugin-pod", pod)
-        status = run.then(found.only("driver-pod", driver) if driver else found).look().statuses
-        assert [expected] == reasons(status), name
-    run = Run(stale())
-    run.act()
-    for driver, started, expected in (
+    found = in_doubt().only("plugin-pod", pod)
+    status = run.then(found.only("driver-pod", driver) if driver else found).look().statuses
+    assert [expected] == reasons(status)
+
+
+@pytest.mark.parametrize(
+    ("driver", "started", "expected"),
+    [
         (driver_pod(ready=900), R + 100, "Verified"),
         (driver_pod(ready=900), R - 1, "Verified"),
         (driver_pod(started=800, ready=900), R - 1, "Verified"),
         (driver_pod(started=800, ready=900, restarts=1), R + 100, "PluginStale"),
-    ):
-        found = cluster().put("driver-pod", driver)
-        found.only("plugin-pod", named(plugin_pod(waited=None, started=started), "successor"))
-        assert [expected] == reasons(run.then(found).look().statuses), started
+    ],
+)
+def test_a_successor_is_fresh_under_its_load_whatever_times_show(driver: Object, started: int, expected: str) -> None:
+    """Not under the next load."""
+    run = Run(stale())
+    run.act()
+    found = cluster().put("driver-pod", driver)
+    found.only("plugin-pod", named(plugin_pod(waited=None, started=started), "successor"))
+    assert [expected] == reasons(run.then(found).look().statuses)
+
+
+def test_a_successor_that_has_not_started_proves_nothing_yet() -> None:
+    """It is starting."""
+    run = Run(stale())
+    run.act()
     starting = named(merged(plugin_pod(), merged(STARTING, INIT_RUNS)), "successor")
     (begun,) = run.then(cluster().only("plugin-pod", starting)).look().statuses
     assert (Reason.PLUGIN_STARTING, ()) == (begun.reason, begun.fresh)

@@ -286,9 +286,7 @@ def test_only_a_job_has_a_release_to_run_again(settings: Settings) -> None:
         ({"version": None}, Reason.OPERATOR_SETTLING),
     ],
 )
-def test_one_driver_that_cannot_be_compared_makes_the_quiet_time_longer(
-    image: dict[str, str] | dict[str, None], expected: Reason
-) -> None:
+def test_one_driver_that_cannot_be_compared_makes_the_quiet_time_longer(image: Object, expected: Reason) -> None:
     """The operator may not have rendered it, although the images of the other pools show that it works."""
     found = pooled(Pool("a", ("a",)), Pool("b", ("b",))).change("pool", {"spec": image}, "b")
     found.change("revision", {"metadata": {"creationTimestamp": stamp(3600 - 20)}})

@@ -455,27 +455,46 @@ def test_a_restarted_plugin_that_waits_for_its_next_restart_uses_budget() -> Non
 
 
 def test_a_restarted_plugin_stops_using_budget() -> None:
-    """Its time to come back is over, its node is excluded, it came back before a reload, or nothing was deleted."""
+    """Its time to come back is over, or its node is excluded."""
     run = Run(stale("a", "b"), ONE).record("a")
     gone = stale("a", "b").drop("plugin-pod", "plugin-a").change("node", labelled("a", state="upgrade-required"), "a")
     assert [[], ["b"]] == [deleted(run.then(gone).look(seconds)) for seconds in (299, 300)]
     excluded = stale("a", "b").change("node", labelled("a", skip="true"), "a").drop("plugin-pod", "plugin-a")
     assert ["b"] == deleted(run.then(excluded).look())
+
+
+def test_a_plugin_that_came_back_before_a_reload_uses_no_budget() -> None:
+    """It is stale like any other one."""
+    run = Run(stale("a", "b"), ONE).record("a")
     back = run.then(stale("a", "b").put("plugin-pod", named(plugin_pod("a"), "plugin-a", uid="next")))
     assert ["b"] == deleted(back.look())
     reloads = stale("a", "b").drop("plugin-pod", "plugin-a").change("driver-pod", patches.NOT_READY, "driver-a")
     assert ["b"] == deleted(back.then(reloads).look())
-    for settings, found in (
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
         (ONE, stale("a", "b").put("driver-pod", driver_pod("a", ready=None))),
         (OURS, stale("a", "b")),
-    ):
-        refused = Run(stale("a", "b"), settings).record("a", refused="by admission")
-        assert ["b"] == deleted(refused.then(found).look(5))
-    # Of two driver clients on the same node, only the one that was restarted uses budget.
+    ],
+)
+def test_a_refused_restart_uses_no_budget(settings: Settings, found: Cluster) -> None:
+    """Nothing was deleted."""
+    refused = Run(stale("a", "b"), settings).record("a", refused="by admission")
+    assert ["b"] == deleted(refused.then(found).look(5))
+
+
+def test_of_two_driver_clients_only_the_restarted_one_uses_budget() -> None:
+    """They are on the same node."""
     two = structs.replace(down(2), driver_clients=(EXPORTER,))
     run = Run(with_exporter(stale("a", "b")), two).record("a")
     hidden = with_exporter(stale("a", "b")).drop("plugin-pod", "plugin-a")
     assert ["b"] == deleted(run.then(hidden.change("node", labelled("a", state="upgrade-failed"), "a")).look())
+
+
+def test_a_restarted_client_uses_budget_until_it_is_ready() -> None:
+    """As a plugin does."""
     run = Run(with_exporter(stale("a", "b")), structs.replace(OURS, driver_clients=(EXPORTER,))).record("a")
     unready = with_exporter(stale("a", "b")).put("plugin-pod", merged(plugin_pod("a"), patches.NOT_READY))
     assert [] == deleted(run.then(unready).look())

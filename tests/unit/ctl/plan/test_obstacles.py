@@ -93,25 +93,41 @@ def test_failed_nodes_are_named_where_they_hold_every_place(parallel: int, count
     assert named is ("failed nodes hold" in obstacles(only(found))[Obstacle.LIMIT_USED_UP].message)
 
 
-def test_each_node_is_reported_for_what_is_wrong_with_it() -> None:
-    """To uncordon a failed node, or one that is lost, changes nothing. The remedy names the first one."""
-    found = fleet(5, {"maxUnavailable": "100%"}).change("node", CORDONED, "gpu-1").change("node", CORDONED, "gpu-2")
-    seen = obstacles(only(failed(found, "gpu-2").change("node", SILENT, "gpu-3")))
-    for obstacle, node, remedy in (
+@pytest.mark.parametrize(
+    ("obstacle", "node", "remedy"),
+    [
         (Obstacle.NODES_CORDONED, "gpu-1", "kubectl uncordon gpu-1"),
         (Obstacle.UPGRADE_FAILED, "gpu-2", "label node gpu-2 nvidia.com/gpu-driver-upgrade-state=upgrade-required"),
         (Obstacle.NODES_NOT_READY, "gpu-3", "kubectl describe node gpu-3"),
-    ):
-        assert ((node,), True) == (seen[obstacle].nodes, remedy in seen[obstacle].remedy), obstacle
-    for state, lost, to_come in (
+    ],
+)
+def test_each_node_is_reported_for_what_is_wrong_with_it(obstacle: Obstacle, node: str, remedy: str) -> None:
+    """To uncordon a failed node, or one that is lost, changes nothing. The remedy names the first one."""
+    found = fleet(5, {"maxUnavailable": "100%"}).change("node", CORDONED, "gpu-1").change("node", CORDONED, "gpu-2")
+    seen = obstacles(only(failed(found, "gpu-2").change("node", SILENT, "gpu-3")))
+    assert ((node,), True) == (seen[obstacle].nodes, remedy in seen[obstacle].remedy)
+
+
+@pytest.mark.parametrize(
+    ("state", "lost", "to_come"),
+    [
         ("upgrade-required", ("gpu-0",), ()),
         ("cordon-required", (), ("gpu-0",)),
         ("uncordon-required", (), ("gpu-0",)),
         ("some-new-state", (), ("gpu-0",)),
-    ):
-        pool = only(fleet(8).change("node", {**labelled(state=state), **CORDONED}, "gpu-0"))
-        under_way = obstacles(pool).get(Obstacle.UPGRADE_UNDER_WAY)
-        assert (lost, to_come) == (pool.budget.lost, under_way.nodes if under_way else ()), state
+    ],
+)
+def test_a_cordoned_node_is_lost_unless_the_upgrade_cordoned_it(
+    state: str, lost: tuple[str] | tuple[()], to_come: tuple[()] | tuple[str]
+) -> None:
+    """Then it is still to come."""
+    pool = only(fleet(8).change("node", {**labelled(state=state), **CORDONED}, "gpu-0"))
+    under_way = obstacles(pool).get(Obstacle.UPGRADE_UNDER_WAY)
+    assert (lost, to_come) == (pool.budget.lost, under_way.nodes if under_way else ())
+
+
+def test_an_outdated_driver_is_to_come_before_a_label_shows_it() -> None:
+    """The upgrade controller looks every two minutes."""
     outdated = fleet(3).change("driver-pod", OLD, "driver-gpu-1")
     assert ("gpu-1",) == obstacles(only(outdated))[Obstacle.UPGRADE_UNDER_WAY].nodes, "before its label shows it"
 
@@ -150,19 +166,26 @@ def workload(controller: str = "Job", *, node: str = "gpu-0") -> Workload:
     return Workload("ml", "train", controller, local_data=False, node=node)
 
 
-def test_gpu_pods_that_would_not_be_evicted_are_found() -> None:
+DRAIN: Object = {"drain": {"enable": True}}
+
+
+@pytest.mark.parametrize(
+    ("one", "upgrade", "severity"),
+    [
+        pytest.param(workload(), {}, None, id="evictable"),
+        pytest.param(workload(""), {}, Severity.BLOCKS, id="without a controller"),
+        pytest.param(workload(""), {"podDeletion": {"force": True}}, None, id="without one, by force"),
+        pytest.param(workload(""), DRAIN, Severity.SLOWS, id="then the node is drained"),
+        pytest.param(workload("", node="elsewhere"), {}, None, id="on a node of no pool"),
+    ],
+)
+def test_gpu_pods_that_would_not_be_evicted_are_found(
+    one: Workload, upgrade: dict[str, dict[str, bool]] | Object, severity: Severity | None
+) -> None:
     """One of them fails its node, or has it drained."""
-    drain: Object = {"drain": {"enable": True}}
-    for name, one, upgrade, severity in (
-        ("evictable", workload(), {}, None),
-        ("without a controller", workload(""), {}, Severity.BLOCKS),
-        ("without one, by force", workload(""), {"podDeletion": {"force": True}}, None),
-        ("then the node is drained", workload(""), drain, Severity.SLOWS),
-        ("on a node of no pool", workload("", node="elsewhere"), {}, None),
-    ):
-        found = obstacles(only(fleet(2, upgrade), Options(pods=Pods([one])))).get(Obstacle.PODS_NOT_EVICTABLE)
-        assert severity == (found.severity if found else None), name
-        assert found is None or (("gpu-0",), True) == (found.nodes, "ml/train" in found.message), name
+    found = obstacles(only(fleet(2, upgrade), Options(pods=Pods([one])))).get(Obstacle.PODS_NOT_EVICTABLE)
+    assert severity == (found.severity if found else None)
+    assert found is None or (("gpu-0",), True) == (found.nodes, "ml/train" in found.message)
 
 
 def test_pods_that_would_not_be_drained_are_found() -> None:
@@ -186,15 +209,20 @@ def test_pods_that_would_not_be_drained_are_found() -> None:
         assert seen is None or "web/cache has no controller (drain.force is off)" in seen.message, name
 
 
-def test_pods_that_were_not_read_are_not_taken_for_none() -> None:
-    """The reason is passed on, and pods that were read count. A stack that evicts and drains nothing misses none."""
-    read = [workload("")]
-    for found, pods, expected in (
+READ = [workload("")]
+
+
+@pytest.mark.parametrize(
+    ("found", "pods", "expected"),
+    [
         (fleet(2), Pods(unread="forbidden"), {Obstacle.PODS_NOT_READ}),
-        (fleet(2), Pods(read, unread="forbidden"), {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE}),
+        (fleet(2), Pods(READ, unread="forbidden"), {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE}),
         (network(), Pods(unread="forbidden"), set()),
         (upgraded_network("a"), Pods(unread="forbidden"), set()),
-    ):
-        seen = obstacles(only(found, Options(pods=pods)))
-        assert expected == {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE} & seen.keys()
-        assert not expected or "forbidden" in seen[Obstacle.PODS_NOT_READ].message
+    ],
+)
+def test_pods_that_were_not_read_are_not_taken_for_none(found: Cluster, pods: Pods, expected: set[Obstacle]) -> None:
+    """The reason is passed on, and pods that were read count. A stack that evicts and drains nothing misses none."""
+    seen = obstacles(only(found, Options(pods=pods)))
+    assert expected == {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE} & seen.keys()
+    assert not expected or "forbidden" in seen[Obstacle.PODS_NOT_READ].message

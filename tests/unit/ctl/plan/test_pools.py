@@ -77,18 +77,24 @@ def test_a_pool_of_which_every_node_is_excluded_is_done_at_once(upgrade: Object 
     assert made.window is not None
 
 
-def test_nodes_that_will_not_reload_are_named() -> None:
-    """By the same rule as in a run, and the failed one by the upgrade controller's."""
-    for patch, reason in (
+@pytest.mark.parametrize(
+    ("patch", "reason"),
+    [
         (labelled("gpu-1", skip="true"), Reason.NODE_SKIPPED),
         (not_ready_since(0), Reason.NODE_NOT_READY),
         (labelled("gpu-1", state="upgrade-failed"), Reason.UPGRADE_FAILED),
-    ):
-        pool = only(fleet(3).change("node", patch, "gpu-1"))
-        excluded = [(one.node, one.reason) for one in pool.excluded]
-        assert (("gpu-0", "gpu-2"), [("gpu-1", reason)]) == (pool.nodes, excluded)
-        assert obstacles(pool)[Obstacle.NODES_LEFT_ALONE].nodes == ("gpu-1",), reason
-    # Without automatic upgrades a node with an outdated driver is no more excluded than the others.
+    ],
+)
+def test_nodes_that_will_not_reload_are_named(patch: Object, reason: Reason) -> None:
+    """By the same rule as in a run, and the failed one by the upgrade controller's."""
+    pool = only(fleet(3).change("node", patch, "gpu-1"))
+    excluded = [(one.node, one.reason) for one in pool.excluded]
+    assert (("gpu-0", "gpu-2"), [("gpu-1", reason)]) == (pool.nodes, excluded)
+    assert obstacles(pool)[Obstacle.NODES_LEFT_ALONE].nodes == ("gpu-1",)
+
+
+def test_without_automatic_upgrades_an_outdated_node_is_not_excluded() -> None:
+    """No more than the others."""
     pool = only(fleet(2, {"autoUpgrade": False}).change("driver-pod", OLD, "driver-gpu-1"))
     assert (("gpu-0", "gpu-1"), (), None) == (pool.nodes, pool.excluded, pool.turns)
 
