@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
 import threading
+from base64 import b64encode
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+import urllib3
 
 from hook.errors import SettingsError
-from hook.kube import proxies, tls, transport
+from hook.kube import proxies, tls
 from hook.kube.credentials import Credential, Credentials, blaming, of_token_file, told
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
-
-    import urllib3
 
 KUBECONFIG: Final = "KUBECONFIG"
 """Environment variable with the files that kubectl reads."""
@@ -28,6 +31,18 @@ HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 ANONYMOUS: Final = "system:anonymous"
 """User of a request without credentials."""
 _ANONYMOUS: Final = Credential()
+CONNECTIONS: Final = 64
+"""Connections that the pool keeps open: two per watch while a run confirms its end, some for lists and writes."""
+KEEP_ALIVE: Final = (
+    *urllib3.connection.HTTPConnection.default_socket_options,
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 9))
+        if hasattr(socket, name)
+    ),
+)
+"""Socket options as of client-go."""
 
 
 class Connection:
@@ -80,10 +95,10 @@ class Connection:
     def _new_pool(self, certificate: bytes, key: bytes) -> urllib3.PoolManager:
         trust = self._trust
         if trust is None:
-            return transport.pool(proxy=self._proxy)
+            return _new_pool(proxy=self._proxy)
         with blaming("client certificate"):
             context = tls.context(trust, certificate, key)
-        return transport.pool(context, trust.server_name, self._proxy)
+        return _new_pool(context, trust.server_name, self._proxy)
 
 
 def connect(kubeconfig: str, context: str, service_account_dir: str) -> Connection:
@@ -133,3 +148,37 @@ def _bracketed(host: str) -> str:
         return f"[{host}]" if ipaddress.ip_address(host).version == 6 else host  # noqa: PLR2004 - IPv6
     except ValueError:
         return host
+
+
+def _new_pool(context: ssl.SSLContext | None = None, server_name: str = "", proxy: str = "") -> urllib3.PoolManager:
+    """Return a pool that connects through a proxy, if one is given."""
+    options: dict[str, Any] = {"maxsize": CONNECTIONS, "socket_options": KEEP_ALIVE, "ssl_context": context}
+    options["server_hostname"] = server_name or None
+    if proxy.startswith("socks"):
+        return _through_socks(proxy, options)
+    if not proxy:
+        return urllib3.PoolManager(**options)
+    to_proxy = tls.context(tls.Trust()) if proxy.startswith("https:") else None
+    return _Through(proxy, proxy_headers=_authorization(proxy), proxy_ssl_context=to_proxy, **options)
+
+
+class _Through(urllib3.ProxyManager):
+    """Pool that connects through a proxy. The base class would join headers of the same name for plain HTTP."""
+
+    urlopen = urllib3.PoolManager.urlopen
+
+
+def _authorization(proxy: str) -> dict[str, str]:
+    """Return the header for the account in a proxy's URL, if there is one."""
+    url = urlsplit(proxy)
+    if url.username is None:
+        return {}
+    account = f"{unquote(url.username)}:{unquote(url.password or '')}"
+    return {"proxy-authorization": f"Basic {b64encode(account.encode()).decode()}"}
+
+
+def _through_socks(proxy: str, options: dict[str, Any]) -> urllib3.PoolManager:
+    """Return a pool that connects through a SOCKS proxy, which looks up the host's name as with Go."""
+    from urllib3.contrib import socks  # noqa: PLC0415 - no other connection needs it
+
+    return socks.SOCKSProxyManager(f"socks5h:{proxy.partition(':')[2]}", **options)

@@ -68,13 +68,6 @@ class Exec(_Struct, rename="camel"):
     interactive_mode: str = ""
 
 
-class AuthProvider(_Struct):
-    """Predecessor of plugins."""
-
-    name: str = ""
-    config: dict[str, str] = {}
-
-
 class User(_Struct):
     """An account."""
 
@@ -90,7 +83,8 @@ class User(_Struct):
     as_uid: str = ""
     as_groups: list[str] = []
     as_user_extra: dict[str, list[str]] = {}
-    auth_provider: AuthProvider | None = None
+    auth_provider: Any = None
+    """Predecessor of plugins, which is refused."""
     exec: Exec | None = None
 
 

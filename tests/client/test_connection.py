@@ -12,7 +12,7 @@ import pytest
 
 from hook import cli
 from hook.errors import ApiError, PermissionDeniedError, SettingsError
-from hook.kube import client, connection, credentials, transport
+from hook.kube import client, connection, credentials
 from hook.kube.resources import NODES
 from hook.run import controller
 from tests.client.access import account, connected, kubeconfig, trusting
@@ -43,7 +43,7 @@ def test_a_pod_finds_its_api_server(mount: Path, monkeypatch: pytest.MonkeyPatch
         pool, credential = made.prepare()
         assert (made.host, credential.authorization) == (url, "Bearer token")
         assert pool.connection_pool_kw["maxsize"] == 64
-        assert transport.KEEP_ALIVE == pool.connection_pool_kw["socket_options"]
+        assert connection.KEEP_ALIVE == pool.connection_pool_kw["socket_options"]
 
 
 def test_kubeconfig_counts_before_the_service_account(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
