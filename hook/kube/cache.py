@@ -65,22 +65,12 @@ def assemble(fields: Mapping[ListWatch, str], lists: Lists) -> Snapshot:
         if absent:
             unknown.add(field)
     malformed = [view for views in found.values() for view in views if type(view) is Malformed]
-    good = {field: _good(views, unique=field in OVERLAPPING) for field, views in found.items()}
-    return Snapshot(
-        policies=None if POLICIES in unknown else good.get(POLICIES, ()),
-        pools=good.get(POOLS, ()),
-        nodes={node.name: node for node in good.get(NODES, ())},
-        daemonsets=good.get(DAEMON_SETS, ()),
-        revisions=good.get(REVISIONS, ()),
-        driver_pods=good.get(DRIVER_PODS, ()),
-        prerequisite_pods=good.get(PREREQUISITE_PODS, ()),
-        plugin_pods=good.get(PLUGIN_PODS, ()),
-        slices=None if SLICES in unknown or SLICES not in good else good[SLICES],
-        deployments=good.get(DEPLOYMENTS, ()),
-        replicasets=good.get(REPLICA_SETS, ()),
-        leases=good.get(LEASES, ()),
-        malformed=tuple(malformed),
-    )
+    good: dict[str, Any] = {field: _good(views, unique=field in OVERLAPPING) for field, views in found.items()}
+    good[NODES] = {node.name: node for node in good.get(NODES, ())}
+    good[SLICES] = None if SLICES in unknown else good.get(SLICES)
+    if POLICIES in unknown:
+        good[POLICIES] = None
+    return Snapshot(**good, malformed=tuple(malformed))
 
 
 def _good(views: Iterable[Any], *, unique: bool) -> tuple[Any, ...]:
