@@ -1,13 +1,13 @@
-"""Families of histories: each returns to one unlucky course of events, never twice in quite the same way.
+"""Families of histories: each returns to one unlucky order of events, never twice in quite the same way.
 
 Random events alone hardly ever meet within one second, or in the one order that misleads a rule. A family
 leads there, and leaves to chance what lies before, between and after.
 
-A course is a text of steps. ``takes_driver`` happens to the first node or the cluster, ``takes_driver:1,2`` one of
-two others. ``time:5,10`` lets half a second or a second pass, ``work`` the same while controllers work, ``watch`` while
-the program looks, too; without numbers any of the first six `TIMES`. ``look:all`` is a look whose watches are behind.
-``4*look`` are four steps, ``a|b`` is one of two, and words in capitals stand for other steps (`SHORT`). 200 tenths of a
-second exceed the quiet time; in 300, any driver is reloaded and ready.
+A history is written as a text of steps. ``takes_driver`` happens to the first node or the cluster,
+``takes_driver:1,2`` to one of two others. ``time:5,10`` lets half a second or a second pass, ``work`` the same while
+controllers work, ``watch`` while the program looks, too; without numbers any of the first six `TIMES`. ``look:all``
+is a look whose watches are behind. ``4*look`` are four steps, ``a|b`` is one of two, and words in capitals stand for
+other steps (`SHORT`). 200 tenths of a second exceed the quiet time; in 300, any driver is reloaded and ready.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ ANY_PHASE: Final = st.integers(0, SECOND - 1)
 EARLY: Final = st.integers(0, 1)
 
 
-def _steps(course: str) -> Iterator[Part]:
-    """Yield the steps of a course."""
-    for word in course.split():
+def _steps(text: str) -> Iterator[Part]:
+    """Yield the steps of a text."""
+    for word in text.split():
         count, _, step = word.rpartition("*")
         for _time in range(int(count or 1)):
             if step in SHORT:

@@ -49,7 +49,7 @@ def mutated(draw: st.DrawFn, one: Object) -> Object:
     if what == "put":
         value = draw(st.sampled_from((*hostile(found), *OTHERS)) | any_json)
     else:
-        value = ... if what == "drop" else _bent(found, what)
+        value = ... if what == "drop" else _doubled_or_halved(found, what)
     changed: Object = put(one, path, value)
     return changed
 
@@ -61,7 +61,7 @@ def hostile(value: object) -> tuple[Any, ...]:
     return BY_TYPE.get(TYPES.get(type(value), ""), ())
 
 
-def _bent(value: Any, what: str) -> Any:  # noqa: ANN401 - JSON
+def _doubled_or_halved(value: Any, what: str) -> Any:  # noqa: ANN401 - JSON
     """Return a value twice, or half of it."""
     if isinstance(value, (list, str)):
         return value * 2 if what == "twice" else value[: len(value) // 2]

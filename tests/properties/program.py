@@ -57,7 +57,7 @@ class Clock(clock.Clock):
         """Return at once: time passes when a history lets it."""
 
 
-class Door:
+class WorldApi:
     """Stands for the API server: the one write that this strategy needs."""
 
     def __init__(self, run: Run) -> None:
@@ -80,11 +80,11 @@ class Door:
         return {"metadata": {"name": name, "deletionTimestamp": stamp(moment_of(self._run.world))}}
 
 
-class Eyes(Cache):
+class WorldCache(Cache):
     """A cache without an API server: it shows what one run's watches show, and a second, consistent read."""
 
-    def __init__(self, run: Run, door: Api) -> None:
-        super().__init__(door, run.settings, retry.JOB)
+    def __init__(self, run: Run, api: Api) -> None:
+        super().__init__(api, run.settings, retry.JOB)
         self._run = run
         self._seen: dict[int, Value] = {}
         """Every view of an object of a node that was shown last, by its identity."""
@@ -143,11 +143,11 @@ class Run:
         """By node: when this run last looked while a plugin served there."""
         self._began = False
         job = Job(ObjectReference("batch/v1", "Job", "gpu-operator", "hook", "job"), at(started))
-        door = cast("Api", Door(self))
+        api = cast("Api", WorldApi(self))
         # The model has no claims, for which a run would wait at its end.
         settings = structs.replace(settings, affected_workloads=AffectedWorkloads(enabled=False))
         self._runner = Runner(
-            door, Eyes(self, door), settings, EventRecorder(door, "run", silent=True), job, None, Clock(world)
+            api, WorldCache(self, api), settings, EventRecorder(api, "run", silent=True), job, None, Clock(world)
         )
 
     @property

@@ -209,7 +209,7 @@ def crash(cluster: ChangingCluster, number: int, seconds: float) -> None:
     ]
 
 
-def befall(data: st.DataObject, cluster: ChangingCluster) -> None:
+def change_something(data: st.DataObject, cluster: ChangingCluster) -> None:
     """Let one thing happen."""
     found = cluster.found
     parts = [part for part in found.parts if found.of(part)]
@@ -228,7 +228,7 @@ def befall(data: st.DataObject, cluster: ChangingCluster) -> None:
         part = data.draw(st.sampled_from(parts))
         objects = list(found.of(part))
         number = data.draw(st.integers(0, len(objects) - 1))
-        happens = {"gone": [], "twice": [objects[number], twin(objects[number])], "relisted": [objects[number]]}
+        happens = {"gone": [], "twice": [objects[number], copy_of(objects[number])], "relisted": [objects[number]]}
         cluster.relisted = part if what in ("order", "relisted") else ""
         if what == "order":
             found.parts[part] = objects[::-1]
@@ -248,7 +248,7 @@ def change(data: st.DataObject, part: str, each: Object, what: str) -> Object:
     return dict(merged(merged(each, patch), kept))
 
 
-def twin(each: Object) -> Object:
+def copy_of(each: Object) -> Object:
     """Return an object like another one, with another name."""
     return dict(merged(each, {"metadata": {"name": f"{name_of(each)}-2", "uid": "twin"}}))
 
@@ -272,7 +272,7 @@ def test_each_decision_is_that_of_a_full_evaluation(scene: Scene) -> None:
         cluster = ChangingCluster(scene, settings)
         cluster.decide()
         for _event in range(EVENTS):
-            befall(data, cluster)
+            change_something(data, cluster)
             cluster.now += timedelta(seconds=data.draw(st.sampled_from(TIMES)))
             cluster.decide()
 
