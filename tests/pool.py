@@ -18,6 +18,7 @@ from typing import Any, Final
 from devcluster import patience
 from devcluster.access import ApiError
 from devcluster.boot.cluster import Cluster
+from devcluster.boot.machines import GPU_TAINT
 from devcluster.client import Api, Object
 from devcluster.fleet import settings
 from devcluster.truth import Truth
@@ -120,7 +121,7 @@ def empty(cluster: Cluster, kept: set[str]) -> None:
 
 async def _objects_at_boot(api: Api) -> set[str]:
     found = await _objects(api, (*FIRST, *THEN, *LAST))
-    return {url for url, each in found.items() if "kwok.x-k8s.io/node" not in each["metadata"].get("annotations", {})}
+    return {url for url, each in found.items() if GPU_TAINT not in each.get("spec", {}).get("taints", [])}
 
 
 async def _objects(api: Api, collections: tuple[str, ...]) -> dict[str, Object]:

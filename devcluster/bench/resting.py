@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from devcluster.boot.cluster import Cluster
 
-OTHERS: Final = ("kube-controller-manager", "kube-scheduler", "kwok", "podrunner")
+OTHERS: Final = ("kube-controller-manager", "kube-scheduler", "kwok", "pods")
 SHARED: Final = "kube-apiserver"
 DEFINITION: Final = CHECKOUT / "devcluster/charts/gpu-operator/crds/clusterpolicies.yaml"
 POLICIES: Final = "/apis/nvidia.com/v1/clusterpolicies"

@@ -42,13 +42,13 @@ ADMIN = User("admin", ("system:masters",))
 CONTROLLER_MANAGER = User("system:kube-controller-manager")
 SCHEDULER = User("system:kube-scheduler")
 KWOK = User("devcluster:kwok", ("system:masters",))
-NODES = User("devcluster:system-0", ("system:masters",))
-"""The pod runner. It may do all: it stands for a kubelet and fetches tokens of any ServiceAccount."""
+PODS = User("devcluster:pods", ("system:masters",))
+"""Runs the pods of the system node. It may do all, because it fetches tokens of any ServiceAccount."""
 
 KUBELET = User(f"system:node:{REAL_NODE}", ("system:nodes",))
 """The kubelet of the real node, with a kubelet's rights and no others."""
 
-USERS = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, KWOK, NODES, KUBELET)
+USERS = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, KWOK, PODS, KUBELET)
 
 
 def new_signing_key() -> str:

@@ -36,9 +36,9 @@ T = TypeVar("T")
 P = TypeVar("P", subprocess.Popen[str], BaseProcess)
 
 SIMULATOR_GRACE = 5.0
-"""The fleet closes its journal and the pod runner ends its pods; none needs longer."""
+"""The fleet closes its journal, and the pods of the system node end; none needs longer."""
 
-POD_RUNNER, FLEET, GUARD = "podrunner", "fleet", "guard"
+PODS, FLEET, GUARD = "pods", "fleet", "guard"
 
 EVIDENCE = ("logs", "pods", "audit.jsonl", "truth.jsonl")
 """What explains a failed test after the cluster is gone."""
@@ -124,7 +124,8 @@ class Cluster:
 
     def _simulate(self, nodes: int, nics: int, *, fleet: bool) -> None:
         """Bring the system node and the GPU nodes into the cluster; KWOK is there already."""
-        self._start(POD_RUNNER, "devcluster.podrunner")
+        self.run(machines.create_system_node)
+        self._start(PODS, "devcluster.pods")
         if fleet:
             self._start(FLEET, "devcluster.fleet")
         self.add_gpu_nodes(nodes, nics)
@@ -139,8 +140,8 @@ class Cluster:
         self._disconnect()
         recorded = [each for each in records(self.files.processes) if each.pid != os.getpid()]
         end([each for each in recorded if each.name == GUARD], grace=0)
-        end([each for each in recorded if each.name in (POD_RUNNER, FLEET)], grace=SIMULATOR_GRACE)
-        # Read again: until it ended, the pod runner may have started more. What these processes
+        end([each for each in recorded if each.name in (PODS, FLEET)], grace=SIMULATOR_GRACE)
+        # Read again: until then, more pods may have started. What these processes
         # know dies with the directory, so nothing is gained by letting them end slowly.
         end([each for each in records(self.files.processes) if each.pid != os.getpid()], grace=0)
         for process in self._running.values():

@@ -52,7 +52,7 @@ KUBECONFIGS = {
     "kube-controller-manager": certificates.CONTROLLER_MANAGER,
     "kube-scheduler": certificates.SCHEDULER,
     "kwok": certificates.KWOK,
-    "podrunner": certificates.NODES,
+    "pods": certificates.PODS,
 }
 """Who each component is."""
 

@@ -9,7 +9,7 @@ CHECKOUT = Path(__file__).parents[2]
 """Working directory of every process, so that ``-m devcluster.…`` and ``-m hook`` are found."""
 
 SYSTEM_NODE = "system-0"
-"""The node whose pods really run, as local processes."""
+"""The node whose pods run as processes of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class State:
 
     @property
     def certificate_key(self) -> Path:
-        """The key of `certificate`; the pod runner's log server uses it too."""
+        """The key of `certificate`. The server of the logs of pods uses both."""
         return self.private / "apiserver.key"
 
     @property

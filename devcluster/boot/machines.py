@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from devcluster.boot.layout import SYSTEM_NODE
 from devcluster.build.programs import KUBERNETES
 from devcluster.client import ApiError, path
 
@@ -46,7 +47,7 @@ CAPACITY = {
 }
 
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
-"""Keeps all but the GPU operator's and the driver's consumers' pods off: they land where pods really run."""
+"""Keeps all but the GPU operator's and the driver's consumers' pods off: they land on the system node."""
 
 _POLICIES = path("admissionregistration.k8s.io/v1", "mutatingadmissionpolicies")
 _BINDINGS = path("admissionregistration.k8s.io/v1", "mutatingadmissionpolicybindings")
@@ -80,6 +81,17 @@ def gpu_node(name: str, *, nic: bool = False) -> Object:
     }
 
 
+def system_node() -> Object:
+    """Describe the node for everything but drivers and plugins (`devcluster.pods`); KWOK keeps it Ready, too."""
+    room = {name: amount for name, amount in CAPACITY.items() if "/" not in name}
+    labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "kubernetes.io/hostname": SYSTEM_NODE}
+    node = gpu_node(SYSTEM_NODE)
+    node["metadata"]["labels"] = {**labels, "devcluster/system": "true"}
+    node["spec"] = {}
+    node["status"] |= {"allocatable": room, "capacity": room}
+    return node
+
+
 def gpu_node_names(count: int) -> list[str]:
     """Name the GPU nodes of a cluster."""
     return [f"gpu-{number}" for number in range(count)]
@@ -96,6 +108,11 @@ async def create_policy(api: Api, policy: Object) -> None:
     binding = {"metadata": {"name": name}, "spec": {"policyName": name}}
     await create_missing(api, _POLICIES, policy)
     await create_missing(api, _BINDINGS, binding)
+
+
+async def create_system_node(api: Api) -> None:
+    """Create the node whose pods run as processes."""
+    await create_missing(api, NODES, system_node())
 
 
 async def create_gpu_nodes(api: Api, count: int, nics: int = 0) -> None:

@@ -32,7 +32,7 @@ class OperatorSettings:
 
 
 def common(env: Mapping[str, str]) -> dict[str, Any]:
-    """Read what the charts' Deployments and the pod runner give to every operator."""
+    """Read what every operator has in the environment: of its Deployment, and of `devcluster.pods`."""
     host, port = env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"]
     return {
         "pod": env["POD_NAME"],

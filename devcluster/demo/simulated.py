@@ -41,7 +41,7 @@ OPERATOR, PLUGIN, POST = (
 )
 
 IMAGE = "registry.example/gpu-operator-post"
-"""Never pulled: the pod runner knows by its last part that the program here stands for it."""
+"""Never pulled: by its last part, `devcluster.pods` knows that the program here stands for it."""
 
 SETTINGS = {"driver_unload_seconds": 1.0, "driver_install_seconds": 3.0, "driver_ready_gap_seconds": 2.0}
 """Slow enough to watch, and for the whole to stay under three minutes."""

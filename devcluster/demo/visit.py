@@ -107,7 +107,7 @@ class Visit(Cluster):
         token = self.kubectl(theirs, "create", "token", ACCOUNT, "-n", NAMESPACE, f"--duration={LIFE}").stdout
         certificates.write_private(self.files.certificate, authority.decode())
         text = certificates.kubeconfig(server, authority, certificates.User(ACCOUNT), token.strip())
-        for file in (*map(self.files.component_kubeconfig, ("kwok", "podrunner")), self.files.kubeconfig):
+        for file in (*map(self.files.component_kubeconfig, ("kwok", "pods")), self.files.kubeconfig):
             certificates.write_private(file, text)
 
 

@@ -7,6 +7,7 @@ import logging
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from devcluster.boot.layout import SYSTEM_NODE
 from devcluster.client import ApiError, path
 from devcluster.fleet import faults, settings
 from devcluster.fleet.claims import ClaimLife, has_claims
@@ -45,7 +46,7 @@ RULES, NOT_SERVED, KEEPS_OFF = path("resource.k8s.io/v1", "devicetaintrules"), 4
 """Where DeviceTaintRules are, from Kubernetes 1.37 on, and what those do that keep new claims off."""
 
 SIMULATED = "kwok.x-k8s.io/node"
-"""The annotation that KWOK puts its nodes under, and that tells ours from the node that runs pods."""
+"""The annotation that KWOK puts its nodes under. The system node has it, too, and real pods."""
 
 
 KINDS: tuple[tuple[Callable[[Object], bool], type[Life]], ...] = (
@@ -114,7 +115,7 @@ class Fleet:
         """Learn the nodes, and what is to happen to them."""
         async for event in self._watch(path("v1", "nodes"), {}):
             name = event.object["metadata"]["name"]
-            if SIMULATED not in event.object["metadata"].get("annotations", {}):
+            if name == SYSTEM_NODE or SIMULATED not in event.object["metadata"].get("annotations", {}):
                 continue
             if event.kind == "DELETED":
                 self._lose_node(name)

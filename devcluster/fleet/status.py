@@ -190,7 +190,6 @@ class PodStatus:
         return {
             "phase": self.phase,
             "startTime": self.start_time,
-            "qosClass": "BestEffort",
             "conditions": [
                 self._condition("PodReadyToStartContainers", holds=bool(self.address)),
                 self._condition("Initialized", holds=initialized, why_not="ContainersNotInitialized"),

@@ -20,7 +20,7 @@ class Settings(OperatorSettings):
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
-        """Read what the chart's Deployment and the pod runner give."""
+        """Read the environment of the chart's Deployment and of `devcluster.pods`."""
         return cls(
             **common(env),
             wait_delay=float(env["SIMULATE_WAIT_LABEL_SECONDS"]),

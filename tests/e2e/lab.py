@@ -26,7 +26,7 @@ from tests.promises import promised
 
 CHART: Final = "charts/gpu-operator-post"
 IMAGE: Final = "registry.example/gpu-operator-post"
-"""The pod runner knows what stands for it by its last part; a chart from the sources names no image by itself."""
+"""By its last part, `devcluster.pods` knows what stands for it. A chart from the sources names no image by itself."""
 OPERATOR: Final = "devcluster/charts/gpu-operator"
 PLUGIN: Final = "devcluster/charts/dra-driver"
 EXPORTER: Final = "devcluster/charts/exporter"

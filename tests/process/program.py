@@ -8,7 +8,9 @@ import json
 import multiprocessing
 import os
 import re
+import runpy
 import signal
+import sys
 import urllib.error
 import urllib.request
 from base64 import b64decode
@@ -20,9 +22,8 @@ from typing import Any, Final
 
 import yaml
 
+from devcluster.boot.layout import CHECKOUT
 from devcluster.patience import TooSlowError
-from devcluster.podrunner.images import IMAGES, Program
-from devcluster.podrunner.process import Command, become
 from devcluster.settings import separated
 from tests.fixtures.schemas import conforms
 
@@ -30,8 +31,8 @@ ROOT: Final = Path(__file__).parents[2]
 ENOUGH_SECONDS: Final = 150.0
 """Longer than any run of a test; one that hangs fails instead of blocking the others."""
 
-HOOK: Final = IMAGES["gpu-operator-post"]
-CTL: Final = Program("ctl", "ctl.cli")
+HOOK: Final = "hook"
+CTL: Final = "ctl"
 """The program for people, which is in no image."""
 CAPITALS: Final = re.compile("[A-Z_]+=")
 FORKING: Final = multiprocessing.get_context("forkserver")
@@ -89,7 +90,7 @@ class Logged:
         return self.log.with_suffix(".err")
 
 
-def start(log: Path, *words: str, program: Program = HOOK) -> Logged:
+def start(log: Path, *words: str, program: str = HOOK) -> Logged:
     """Start a program with nothing of the user's own configuration.
 
     Words like ``pluginTimeout=3s`` are settings, those like ``NAME=value`` variables. The process is forked from one
@@ -97,23 +98,27 @@ def start(log: Path, *words: str, program: Program = HOOK) -> Logged:
     """
     arguments, settings = separated(words)
     variables = dict(word.split("=", 1) for word in arguments if CAPITALS.match(word))
-    command = Command(
-        program,
-        [word for word in arguments if not CAPITALS.match(word)],
-        _variables({**settings, **variables}),
-    )
+    command = [program, *(word for word in arguments if not CAPITALS.match(word))]
     log.touch()
     log.with_suffix(".err").touch()
-    process = FORKING.Process(target=_become, args=(command, log), daemon=True)
+    process = FORKING.Process(target=_become, args=(command, _variables({**settings, **variables}), log), daemon=True)
     process.start()
     return Logged(process, log)
 
 
-def _become(command: Command, log: Path) -> None:
-    become(command, *(os.open(file, os.O_WRONLY) for file in (log, log.with_suffix(".err"))))
+def _become(command: list[str], variables: dict[str, str], log: Path) -> None:
+    """Run a program as ``python -m`` does, in a process that was forked for it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for file, stream in ((log, sys.stdout), (log.with_suffix(".err"), sys.stderr)):
+        os.dup2(os.open(file, os.O_WRONLY), stream.fileno())
+    os.environ.clear()
+    os.environ.update(variables)
+    os.chdir(CHECKOUT)
+    sys.argv = command
+    runpy.run_module(command[0], run_name="__main__", alter_sys=True)
 
 
-def run(folder: Path, *words: str, program: Program = HOOK) -> Ended:
+def run(folder: Path, *words: str, program: str = HOOK) -> Ended:
     """Run a program to its end."""
     return start(folder / f"program-{next(_FILES)}.log", *words, program=program).ended()
 

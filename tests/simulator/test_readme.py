@@ -13,7 +13,6 @@ from devcluster.boot.components import NODE_GRACE_SECONDS, POD_STAGES
 from devcluster.boot.layout import CHECKOUT
 from devcluster.fleet.driver import DRAIN_SECONDS
 from devcluster.fleet.settings import Settings
-from devcluster.podrunner.account import RENEW_AT
 from tests.simulator.test_journal import STORIES
 
 TEXT: Final = (CHECKOUT / "devcluster/README.md").read_text(encoding="utf-8")
@@ -43,7 +42,6 @@ def defaults() -> Iterator[tuple[str, float]]:
         )
     yield "`DRAIN_SECONDS`", DRAIN_SECONDS
     yield "`NODE_GRACE_SECONDS`", NODE_GRACE_SECONDS
-    yield "`RENEW_AT`", RENEW_AT
 
 
 def test_each_default_delay_is_there_with_its_source() -> None:
