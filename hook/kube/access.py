@@ -95,7 +95,7 @@ def _reader(chosen: Chosen, authority: bytes) -> Callable[[], Credential]:
     if user.auth_provider is not None and not static.authorization:
         raise ValueError("auth-provider is not supported: use a plugin (exec) that provides credentials")
     if user.exec is None or static.authorization or static.certificate:
-        # As with kubectl, no plugin runs beside other credentials.
+        # As with kubectl, no plugin runs if there are other credentials.
         return lambda: _static(user)
     return execplugin.prepared(user.exec, chosen.cluster, authority)
 
