@@ -181,9 +181,12 @@ class Run:
         return "; ".join(found)
 
     def pod(self, report: Report) -> str:
-        """Step 7: a pod of a real kubelet. It is not written yet; it needs a container runtime in the bundle."""
-        report.note("Container runtimes of this machine", str({n: shutil.which(n) for n in ("kubelet", "containerd")}))
-        return "nothing: this step is not written yet"
+        """Step 7: whether a kubelet and containerd run here. No pod with a claim was written for them yet."""
+        runs = {name: bool(_pids(name)) for name in ("kubelet", "containerd")}
+        report.note("Processes of this machine", _spelled(runs))
+        if not all(runs.values()):
+            return "skipped: no kubelet with containerd runs on this machine"
+        return "not done: a kubelet runs here, and no pod with a claim was started on it"
 
     def close(self) -> None:
         """End what runs and take the roots away."""
@@ -299,6 +302,12 @@ def _wait(holds: Callable[[], object], seconds: float) -> bool:
             return False
         time.sleep(0.2)
     return True
+
+
+def _pids(name: str) -> list[str]:
+    """Return the processes of a program."""
+    names = Path("/proc").glob("[0-9]*/comm")
+    return [each.parent.name for each in names if each.exists() and each.read_text().strip() == name]
 
 
 def _booted() -> float:
