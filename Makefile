@@ -29,7 +29,7 @@ SEED ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo demo-programs try bench soak test test-unit test-quick quick-programs model mutants test-cluster test-simulator test-deployers test-nightly test-image test-visit lint type format sizes chart binaries node-binaries deployers \
-	image image-tools scan docs golden site test-site site-tools site-version lock release-chart clean
+	image image-tools scan docs samples golden site test-site site-tools site-version lock release-chart clean
 
 ##@ Set up
 help: ## Show this help
@@ -138,12 +138,14 @@ chart: $(READY) ## Check the Helm chart and its generated documents
 	$(PY) -m yamllint --strict -c tools/ct/lintconf.yaml charts/gpu-operator-post/Chart.yaml charts/gpu-operator-post/values.yaml charts/gpu-operator-post/ci
 
 ##@ Documents
-docs: $(READY) ## Write the generated documents: chart README, reasons, command line, examples, performance; and the samples of output, on a cluster (minutes)
+docs: $(READY) ## Write the generated documents: chart README, reasons, command line, examples, performance
 	$(HELM_DOCS)
 	$(PY) -m tools.reasons
 	$(PY) -m tests.bundler.test_examples
 	$(PY) -m tools.reference
 	$(PY) -m devcluster.bench.tables
+
+samples: binaries ## Write the samples of output into the documents: what a run on a cluster prints (a minute)
 	$(PY) -m tools.samples
 
 $(SITE): requirements/docs.txt $(READY)
