@@ -89,7 +89,7 @@ def _state(standing: Standing, new_version: str) -> str:
         return "loaded, not Ready"
     if standing.plugin_version is None:
         return "plugin restarts"
-    return "plugin is stale" if standing.stale else "served"
+    return "plugin is stale" if standing.stale else "fresh"
 
 
 class Show:
