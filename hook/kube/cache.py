@@ -104,7 +104,7 @@ class Cache:
         self._changed_nodes: set[str] = set()
         """Nodes whose objects have changed since the last call of `observe`."""
         drivers = self._stack.plugin.claim_drivers
-        self.workloads = WorkloadCache(api, list(drivers) if settings.affected_workloads.enabled else [], patience)
+        self.workloads = WorkloadCache(api, list(drivers) if settings.affected_workloads.enabled else [])
         """Apart from everything else: no decision depends on it, and it need not be synced."""
 
     def start(self) -> None:

@@ -8,8 +8,6 @@ from typing import Final
 import pytest
 
 from hook.decide.workloads import Affected, AffectedPod
-from hook.kube import retry
-from hook.kube import workloads as informers
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.workloads import WorkloadCache
 from hook.objects.stacks import GPU_OPERATOR, StackName
@@ -76,32 +74,26 @@ def test_a_run_ends_well_where_claims_cannot_be_read() -> None:
         assert (as_json(affected)["affected"], as_json(affected)["problem"]) == (None, affected.unknown)
 
 
-def test_a_missing_permission_is_named_once_and_tried_again_rarely(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Also in a controller, whose other informers retry without end. What ended is started again."""
-    monkeypatch.setattr(retry, "JOB", retry.Patience(unreachable=PATIENCE, denied=0.0))
+def test_a_missing_permission_is_named_once_and_may_be_added(caplog: pytest.LogCaptureFixture) -> None:
+    """The claims are read as soon as they may be."""
     with serving(shown := Shown(cluster(), held)) as server:
         shown.instead = lambda line: refused(403) if CLAIMS in line else None
-        cache = WorkloadCache(server.api, ["gpu.nvidia.com"], retry.CONTROLLER)
-        for _turn in range(2):
-            cache.watch()
-            until(lambda: "permission missing" in cache.problem, "the informer ends")
+        cache = WorkloadCache(server.api, ["gpu.nvidia.com"])
+        cache.watch()
+        assert cache.pending
+        until(lambda: "permission missing" in cache.problem, "the claims cannot be listed")
         for _turn in range(3):
             cache.watch()
-        assert server.count(CLAIMS) == 1
+        assert not cache.pending
         (logged,) = caplog.messages
         assert "permission missing: list resourceclaims.resource.k8s.io in the whole cluster" in logged
-        monkeypatch.setattr(informers, "AGAIN_SECONDS", 0.0)
         shown.instead = lambda _line: None
-        cache.watch()
-        monkeypatch.undo()
 
         def known() -> bool:
             cache.watch()
             return not cache.problem
 
-        until(known, "it is started again")
+        until(known, "it is tried again")
         assert len(cache.holders()) == 2
         cache.stop()
 
