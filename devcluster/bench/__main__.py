@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from devcluster.bench import costs, figures, reaction, upgrade
+from devcluster.bench import costs, exposed, figures, reaction, upgrade
 from devcluster.boot.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 KINDS: Final[dict[str, Callable[[Cluster, int, Path], figures.Found]]] = {
     "upgrade": upgrade.measure,
+    "exposed": exposed.measure,
     "no-op": costs.nothing_to_do,
     "controller": costs.controller,
     "reaction": reaction.measure,
 }
-USUAL: Final = ("upgrade-100", "no-op-5000", "controller-5000", "reaction-5000")
+USUAL: Final = ("upgrade-100", "exposed-12", "no-op-5000", "controller-5000", "reaction-5000")
 
 
 def main() -> None:

@@ -45,6 +45,9 @@ EXISTS, NO_NAMESPACE = 409, 404
 RULES, NOT_SERVED, KEEPS_OFF = path("resource.k8s.io/v1", "devicetaintrules"), 404, {"NoSchedule", "NoExecute"}
 """Where DeviceTaintRules are, from Kubernetes 1.37 on, and what those do that keep new claims off."""
 
+RULE_EVENTS = {"ADDED": "devices-tainted", "DELETED": "devices-untainted"}
+"""What the journal calls the beginning and the end of a rule; only its status changes in between."""
+
 SIMULATED = "kwok.x-k8s.io/node"
 """The annotation that KWOK puts its nodes under. The system node has it, too, and real pods."""
 
@@ -211,10 +214,10 @@ class Fleet:
         async for event in self._watch(RULES, {}):
             spec = event.object["spec"]
             selector, effect = spec.get("deviceSelector", {}), spec["taint"]["effect"]
-            if selector.get("pool") and "device" not in selector and effect in KEEPS_OFF:
-                name = "devices-untainted" if event.kind == "DELETED" else "devices-tainted"
+            written = RULE_EVENTS.get(event.kind)
+            if written and selector.get("pool") and "device" not in selector and effect in KEEPS_OFF:
                 uid, driver = event.object["metadata"]["uid"], selector.get("driver", "")
-                self.journal.write(name, selector["pool"], stack="gpu", uid=uid, driver=driver)
+                self.journal.write(written, selector["pool"], stack="gpu", uid=uid, driver=driver)
 
     def _see_pod(self, pod: Object) -> None:
         uid = pod["metadata"]["uid"]

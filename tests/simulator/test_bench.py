@@ -10,10 +10,13 @@ from typing import Final
 
 import pytest
 
-from devcluster.bench import figures
+from devcluster.bench import exposed, figures
 from devcluster.bench.ledger import EARLY, FRESH, LEFT, STALE, account, over, percentile
+from devcluster.bench.peers import PEERS
 from devcluster.bench.reaction import deletions, times
+from devcluster.bench.scene import Scene
 from devcluster.bench.usage import Usage
+from devcluster.boot.cluster import Cluster
 from devcluster.boot.layout import CHECKOUT
 from devcluster.demo.timeline import CORDONED
 from devcluster.truth import Truth
@@ -121,6 +124,22 @@ def test_all_approaches_side_by_side(tmp_path: Path) -> None:
     assert found[figures.OURS, STALE] > 0
     # It restarts before the last node's reload, for the policy says *ready* before.
     assert found["shell Job", LEFT] > 0
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(("name", "share"), [("auto", 0), ("precompiled", 1)])
+def test_what_users_feel(tmp_path: Path, name: str, share: int) -> None:
+    """Where the operator cordons, ours exposes no stale plugin; where it does not, all of the time is exposed."""
+    situation = next(each for each in exposed.SITUATIONS if each.name == name)
+    with Cluster(tmp_path / "cluster") as cluster:
+        scene = Scene(cluster, 2, PEERS, exposed.REQUEUE_SECONDS, exposed.AT_ONCE)
+        found = exposed.run(scene, situation, {})
+    stale, felt = f"{name}: stale", f"{name}: exposed"
+    assert found[figures.OURS][felt] == share * found[figures.OURS][stale]
+    assert found[figures.OURS][stale] > 0
+    # It waits for a label that comes with the end of the cordon, or never.
+    assert found["best label script"][felt] > 0
+    assert found["NVIDIA's eviction label"][stale] == 0
 
 
 @pytest.mark.e2e

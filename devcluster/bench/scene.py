@@ -1,0 +1,161 @@
+"""A fleet with one plugin per approach on every node: all approaches see the same driver reloads.
+
+The upgrade controller and the nodes are faster than real ones, so that a run takes minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from devcluster import commands, patience
+from devcluster.bench.figures import OURS
+from devcluster.bench.peers import EVICTION_ENV, EVICTION_LABEL
+from devcluster.boot.layout import CHECKOUT
+from devcluster.build import binaries
+from devcluster.client import path
+from devcluster.patience import TooSlowError
+from devcluster.truth import Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from devcluster.bench.peers import Peer
+    from devcluster.boot.cluster import Cluster
+
+OLD, NEW = ("580.105.08", "v26.3.3"), ("580.126.20", "v26.3.4")
+"""The driver and the operator's chart: what a release upgrades together."""
+SETTINGS: Final = {
+    "driver_install_seconds": 1.0,  # 30 to 300 in reality. Statuses carry whole seconds: at least 1.
+    "driver_unload_seconds": 0.2,  # 5 to 60 in reality.
+    "driver_ready_gap_seconds": 0.5,  # From a loaded driver to its pod's being Ready: up to 70 in reality.
+    "pod_stop_seconds": 0.3,
+}
+"""Settings of the simulated nodes."""
+DAEMONSET: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
+SELECTOR: Final = "dra-driver-nvidia-gpu-component=kubelet-plugin"
+OUR_NAMESPACE: Final = "nvidia-dra-driver-gpu"
+OPERATOR, PLUGIN, SCRIPT, POST = (
+    str(CHECKOUT / folder)
+    for folder in (
+        *(f"devcluster/charts/{name}" for name in ("gpu-operator", "dra-driver", "script-job")),
+        "charts/gpu-operator-post",
+    )
+)
+FLEET_SECONDS: Final = 120.0
+"""For a fleet to come up, and a second per node in addition."""
+A_NODE_SECONDS: Final = 25.0
+"""No node takes longer, on the slowest machine."""
+
+
+class Scene:
+    """One fleet on one cluster, with the operator's settings that stay the same."""
+
+    def __init__(self, cluster: Cluster, nodes: int, peers: Sequence[Peer], requeue: float, parallel: int) -> None:
+        self.cluster, self.nodes, self.peers = cluster, nodes, peers
+        self.minutes = int((FLEET_SECONDS + A_NODE_SECONDS * nodes) // 60) + 1
+        self.plugins = {OURS: f"{OUR_NAMESPACE}/{DAEMONSET}"}
+        """The DaemonSet of each approach."""
+        self.plugins |= {peer.title: f"{peer.name}/{DAEMONSET}" for peer in peers}
+        self._requeue, self._parallel = requeue, parallel
+
+    def prepare(self) -> None:
+        """Bring up the fleet on the old driver, with one plugin per approach on every node."""
+        self.cluster.up(nodes=self.nodes, fleet=True)
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fleet"}}
+        body |= {"data": {"settings": json.dumps(SETTINGS)}}
+        place = path("v1", "configmaps", namespace="devcluster", name="fleet")
+        self.cluster.run(lambda api: api.apply(place, body, "bench"))
+        self.cluster.kubectl("label", "nodes", "--all", f"{EVICTION_LABEL}=true")
+        self.operator(*OLD)
+        self._helm("dra-driver", PLUGIN, OUR_NAMESPACE, {})
+        for peer in self.peers:
+            # The name of the driver keeps the plugins out of each other's slices.
+            values = {"driverName": f"{peer.name}.example.com", **peer.plugin}
+            self._helm("dra-driver", PLUGIN, peer.name, values)
+        plugins = len(self.plugins) * self.nodes
+        self.until(lambda: self._count("plugin-ready") >= plugins, f"{plugins} plugins run")
+
+    def operator(self, driver: str, chart: str = OLD[1], *, auto: bool = True, precompiled: bool = False) -> None:
+        """Install or upgrade the operator; this returns long before any driver reloads."""
+        policy = {"autoUpgrade": auto, "maxParallelUpgrades": self._parallel, "maxUnavailable": "100%"}
+        values = {
+            "chartVersion": chart,
+            "driver.version": driver,
+            "driver.usePrecompiled": precompiled,
+            "driver.upgradePolicy": policy,
+            "driver.manager.env": EVICTION_ENV,
+            "simulate.requeueSeconds": self._requeue,
+            "simulate.behaviour": "26.3",
+        }
+        self._helm("gpu-operator", OPERATOR, "gpu-operator", values)
+
+    def ours(self, values: Mapping[str, Any]) -> subprocess.Popen[str]:
+        """Install or upgrade our chart; the namespace keeps it off the others' plugins."""
+        always = {"plugin.namespace": OUR_NAMESPACE, "image.repository": "registry.example/gpu-operator-post"}
+        return self._start(OURS, (OURS, POST, "-n", "gpu-operator"), {**always, **values})
+
+    def script(self, peer: Peer) -> subprocess.Popen[str]:
+        """Run a script as people do: as a Helm hook Job with kubectl."""
+        variables = {
+            "KUBECTL": str(binaries.ensure(["kubectl"])["kubectl"]),
+            "NAMESPACE": peer.name,
+            "DAEMONSET": DAEMONSET,
+            "SELECTOR": SELECTOR,
+        }
+        return self._start(peer.title, (peer.name, SCRIPT, "-n", peer.name), {"script": peer.script, "env": variables})
+
+    def wait(self, running: Mapping[str, subprocess.Popen[str]]) -> None:
+        """Wait for each approach; one that fails or hangs ends the measurement."""
+        deadline = time.monotonic() + self.minutes * 60
+        for title, process in running.items():
+            try:
+                code = process.wait(timeout=max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired as error:
+                raise TooSlowError(f"{title} is still at work") from error
+            if code != 0:
+                raise SystemExit(f"{title} ended with {code}: {self._log(title).read_text()}")
+
+    @property
+    def truth(self) -> Truth:
+        """The journal so far."""
+        return Truth.read(self.cluster.state)
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait for something. Each look reads the whole journal, which grows with the fleet."""
+        patience.until(holds, what, FLEET_SECONDS + self.nodes, soonest=0.5 + self.nodes / 250)
+
+    def all_new(self, version: str) -> bool:
+        """Return whether a driver of this version is Ready on every node."""
+        return len(self.truth.running(version)) == self.nodes
+
+    def _count(self, event: str) -> int:
+        return sum(each.event == event for each in self.truth.entries)
+
+    def _start(self, title: str, release: tuple[str, ...], values: Mapping[str, Any]) -> subprocess.Popen[str]:
+        """Start Helm, which waits for the hook of a chart. Its output goes into a file: a full pipe would stop it."""
+        command = [str(self.cluster.binary("helm4")), "upgrade", "--install", *release, "--reset-values", "--wait"]
+        with self._log(title).open("w", encoding="utf-8") as log:
+            process = subprocess.Popen(
+                [*command, f"--timeout={self.minutes + 2}m", *_sets(values)],
+                env=commands.environment(self.cluster.files),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        return self.cluster.adopt(process)
+
+    def _log(self, title: str) -> Path:
+        return self.cluster.files.log(f"bench-{title.replace(' ', '-')}")
+
+    def _helm(self, release: str, chart: str, namespace: str, values: Mapping[str, Any]) -> None:
+        place = ["-n", namespace, "--create-namespace", "--reset-values"]
+        self.cluster.helm("upgrade", "--install", release, chart, *place, *_sets(values))
+
+
+def _sets(values: Mapping[str, Any]) -> list[str]:
+    return [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
