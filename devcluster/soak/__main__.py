@@ -14,7 +14,7 @@ import click
 from devcluster.boot.cluster import Cluster
 from devcluster.soak import plan
 from devcluster.soak.controlled import ControllerSoak
-from devcluster.soak.soak import Soak
+from devcluster.soak.jobs import JobSoak
 from devcluster.soak.stage import Stage
 
 if TYPE_CHECKING:
@@ -42,11 +42,8 @@ def main(*, nodes: int, cycles: int, seed: int, controller: bool, evidence: Path
                 cluster.up(nodes=nodes, fleet=True)
                 stage = Stage(cluster, nodes)
                 stage.install(120 + 3 * nodes)
-                if controller:
-                    soak: Course = ControllerSoak(stage, seed, say=say)
-                else:
-                    soak = Soak(stage, seed, say=say)
-                soaked = soak.run(plan.draw(cycles, nodes, seed))
+                kind: type[Course] = ControllerSoak if controller else JobSoak
+                soaked = kind(stage, seed, say).run(plan.draw(cycles, nodes, seed))
             finally:
                 if evidence is not None:
                     cluster.save_evidence(evidence)

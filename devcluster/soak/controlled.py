@@ -12,21 +12,19 @@ from devcluster.patience import TooSlowError
 from devcluster.soak.course import Course
 from devcluster.soak.judge import CONTROLLER_MEBIBYTES, Run
 from devcluster.soak.plan import Cycle, Fault
-from devcluster.soak.processes import END_SECONDS, KILLED, SAMPLE_SECONDS, STOPPED, Waiting, launch
-from devcluster.soak.soak import PROGRAM
+from devcluster.soak.processes import END_SECONDS, KILLED, STOPPED, Process
 from devcluster.soak.stage import DAEMONSET, OPERATOR, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 CONTROLLER: Final = (
-    *PROGRAM,
     "controller",
     f"--release-namespace={OPERATOR[2]}",
     "--listen=127.0.0.1:0",
     "controller.maxUnavailable=100%",
 )
-"""One controller; ``--identity`` is added, and KUBECONFIG is in its environment."""
+"""One controller; ``--identity`` is added."""
 LOST: Final = 1
 """A controller that could not renew its Lease in time ends so, and is started again: on a busy machine that happens.
 Whatever else goes wrong with a program ends so, too; the end of its log shows that."""
@@ -48,33 +46,23 @@ class ControllerSoak(Course):
 
     limit = CONTROLLER_MEBIBYTES
 
-    def __init__(
-        self,
-        stage: Stage,
-        seed: int,
-        command: Sequence[str] = CONTROLLER,
-        say: Callable[[str], None] | None = None,
-    ) -> None:
-        super().__init__(stage, seed, "controller", say)
-        self._command = command
-        self._ends: list[int] = []
+    def __init__(self, stage: Stage, seed: int, say: Callable[[str], None] | None = None) -> None:
+        super().__init__(stage, seed, say)
         # A plugin counts as forgotten only after drivers had a minute to load, and more where nodes queue.
         self.cycle_seconds = NEGLECTED_SECONDS + 60 + 2 * stage.nodes
-        self.sample_seconds = SAMPLE_SECONDS
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Start the first controller."""
         self._start()
 
-    def _end_all(self) -> None:
-        self._end(self._lives[-1], signal.SIGTERM, STOPPED)
+    def end(self) -> None:
+        """End the last one."""
+        self._end(self.processes[-1], signal.SIGTERM, STOPPED)
 
-    def _controller_ends(self) -> tuple[int, ...]:
-        return tuple(self._ends)
-
-    def _cycle(self, cycle: Cycle) -> None:
+    def cycle(self, cycle: Cycle) -> None:
         """Upgrade, let the fault happen, repair, and wait until every node is refreshed."""
         began = time.time()
-        self._ask(cycle)
+        self.ask(cycle)
         served = True
         if cycle.fault is Fault.BROKEN_DRIVER:
             broken = {f"gpu-{number}" for number in cycle.nodes}
@@ -84,29 +72,28 @@ class ControllerSoak(Course):
             time.sleep(cycle.after)  # A moment that the seed draws: any other one would do as well.
             self._strike(cycle.fault)
         code = 0 if served and self._await(self.stage.served) else NOT_SERVED
-        said = self._lives[-1].process.said() if code else ""
-        run = Run(cycle.number, began, time.time(), code, (0,), self.stage.stale(), self.stage.behind(), said)
-        self._runs.append(run)
-        self._say(f"  served after {run.ended - began:.0f} s{''.join(f'; {one}' for one in run.broken)}")
+        said = self.processes[-1].said() if code else ""
+        self.note(Run(cycle.number, began, time.time(), code, (0,), self.stage.stale(), self.stage.behind(), said))
+        self.processes[-1].mark()
 
     def _await(self, holds: Callable[[], bool]) -> bool:
         """Wait for a condition of the world, and keep a controller running meanwhile; False where it broke a promise.
 
         Raises TooSlowError where time ran out and nothing is wrong: drivers that are late are not the controller's.
         """
-        known = len(self._wrong)
+        known = len(self.wrong)
 
         def look() -> bool:
             self._living()
-            return len(self._wrong) > known or holds()
+            return len(self.wrong) > known or holds()
 
         try:
             patience.until(look, "the fleet is refreshed", self.cycle_seconds)
         except TooSlowError:
-            if not self._wrong and not self._neglected():
+            if not self.wrong and not self._neglected():
                 raise
             return False
-        return len(self._wrong) == known
+        return len(self.wrong) == known
 
     def _neglected(self) -> bool:
         """Whether a plugin was left stale for long on a node whose driver is as it was asked for, and ready."""
@@ -121,46 +108,41 @@ class ControllerSoak(Course):
     def _strike(self, fault: Fault) -> None:
         """Let the fault happen."""
         if fault not in {Fault.KILL, Fault.STOP, Fault.TWICE}:
-            self._disturb(fault)
+            self.disturb(fault)
             return
         leader = self._living()
         if fault is Fault.TWICE:
             self._start()
-            second = self._lives[-1].process
+            second = self.processes[-1]
             patience.until(lambda: bool(second.said()), "the second controller runs", END_SECONDS)
         self._end(leader, *((signal.SIGKILL, KILLED) if fault is Fault.KILL else (signal.SIGTERM, STOPPED)))
         if fault is not Fault.TWICE:
             self._start()
 
-    def _living(self) -> Waiting:
+    def _living(self) -> Process:
         """Return a controller that runs, started again as a kubelet would if the last one has ended by itself."""
-        if self._lives[-1].process.over:
-            self._end(self._lives[-1])
+        if self.processes[-1].over:
+            self._end(self.processes[-1])
             self._start()
-        return self._lives[-1]
+        return self.processes[-1]
 
     def _start(self) -> None:
-        number = len(self._lives)
-        command = [*self._command, f"--identity=soak-{number}"]
-        log = self._folder / f"{number:03}-controller.log"
-        process = launch(command, self.stage.cluster.kubeconfig, log)
-        self._lives.append(Waiting(process, self.sample_seconds))
+        self.start(*CONTROLLER, f"--identity=soak-{len(self.processes)}")
 
-    def _end(self, life: Waiting, number: signal.Signals | None = None, expected: int | None = None) -> None:
+    def _end(self, process: Process, number: signal.Signals | None = None, expected: int | None = None) -> None:
         """End a controller, unless it has ended by itself; note how."""
         if number is not None:
-            life.process.signal(number)
-        code = life.process.wait(END_SECONDS)
-        life.look_away()
-        self._ends.append(code)
+            process.signal(number)
+        code = process.wait(END_SECONDS)
+        self.ends.append(code)
         # One may lose its Lease a moment before a signal; one that had not come to its first line ends by that itself.
         if code == LOST:
-            fine = lost_its_lease(life.process.said(WHOLE))
+            fine = lost_its_lease(process.said(WHOLE))
         else:
             fine = code in {expected, *([-number] if number else [])}
         if not fine:
             how = f"with {code}, not {expected}" if number else f"by itself, with {code}"
-            self._wrong.append(f"a controller ended {how}: {life.process.said(600)}")
+            self.wrong.append(f"a controller ended {how}: {process.said(600)}")
 
 
 def lost_its_lease(said: str) -> bool:

@@ -16,14 +16,12 @@ RACE_SECONDS: Final = 3.0
 """No program can know what was asked of the operator, or happened to a node, just now: the API does not show it yet.
 A restart within it is counted by itself."""
 GROWTH_MEBIBYTES: Final = 12.0
-"""What a process that waits may take on top of what it had once warm: watches that are listed anew leave some of
+"""What a controller may take on top of what it had after its first cycle: watches that are listed anew leave some of
 the allocator's memory behind, once. The chart's limit leaves more than twice as much."""
 JOB_MEBIBYTES: Final = 128.0
 """The chart's memory limit for the Job (``resources``)."""
 CONTROLLER_MEBIBYTES: Final = 192.0
 """The chart's memory limit for the controller (``controller.resources``)."""
-WARM: Final = 3
-"""So many first samples are warming up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +55,6 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """The memory of a process at one moment."""
-
-    at: float
-    mebibytes: float
-
-
-@dataclass(frozen=True, slots=True)
 class Soaked:
     """Everything that came of it."""
 
@@ -79,12 +69,14 @@ class Soaked:
     daemonset: str
     upsets: tuple[float, ...] = ()
     """When something was asked of the operator or done to nodes."""
-    lives: tuple[tuple[Sample, ...], ...] = ()
-    """The memory of the process that waited all the time, or of each controller in turn."""
+    peak: float = 0.0
+    """The most memory of a process, in MiB."""
+    growth: float = 0.0
+    """What a controller took on top of what it had after its first cycle."""
     limit: float = JOB_MEBIBYTES
     """What the chart lets such a process have."""
-    long_ended: str = ""
-    """Why the process that waited did not go on to the end, or how controllers ended wrongly; empty if all is well."""
+    wrong: str = ""
+    """How controllers ended that were not to end so; empty if all is well."""
     left_stale: tuple[str, ...] = field(default_factory=tuple)
     """Nodes with a stale plugin at the very end."""
     controller_ends: tuple[int, ...] = ()
@@ -115,10 +107,6 @@ class Soaked:
             if end is None or end >= self.since
         ]
 
-    def growth(self) -> float:
-        """Return how much memory came after the warming up, in the life that grew most."""
-        return max((_growth(life) for life in self.lives), default=0.0)
-
     def broken(self) -> list[str]:
         """List every broken promise."""
         found = [line for run in self.runs for line in run.broken]
@@ -126,13 +114,13 @@ class Soaked:
         found += [f"restarted early: {each.pod} on {each.node}" for each in early]
         found += [f"restarted needlessly: {each.pod} on {each.node}" for each in self.needless()]
         found += [f"stale at the end: {_some(self.left_stale)}"] if self.left_stale else []
-        found += [self.long_ended] if self.long_ended else []
-        if self.growth() > GROWTH_MEBIBYTES:
-            found.append(f"the process that waits grew by {self.growth():.1f} MiB")
-        if self._peak() > self.limit:
-            found.append(f"the process that waits had {self._peak():.0f} MiB, its limit is {self.limit:.0f}")
-        if not any(self.lives):
-            found.append("the memory was not seen of the process that waits")
+        found += [self.wrong] if self.wrong else []
+        if self.growth > GROWTH_MEBIBYTES:
+            found.append(f"the memory grew by {self.growth:.1f} MiB")
+        if self.peak > self.limit:
+            found.append(f"the memory came to {self.peak:.0f} MiB, its limit is {self.limit:.0f}")
+        if not self.peak:
+            found.append("the memory was not seen")
         return found
 
     def report(self, until: float) -> dict[str, Any]:
@@ -151,21 +139,10 @@ class Soaked:
             "staleWindows": len(windows),
             "staleSecondsMean": round(_mean(windows), 1),
             "staleSecondsMost": round(max(windows, default=0.0), 1),
-            "memoryFirstMiB": round(next((life[0].mebibytes for life in self.lives if life), 0.0), 1),
-            "memoryPeakMiB": round(self._peak(), 1),
-            "memoryGrowthMiB": round(self.growth(), 1),
+            "memoryPeakMiB": round(self.peak, 1),
+            "memoryGrowthMiB": round(self.growth, 1),
             "broken": self.broken(),
         }
-
-    def _peak(self) -> float:
-        return max((each.mebibytes for life in self.lives for each in life), default=0.0)
-
-
-def _growth(life: Sequence[Sample]) -> float:
-    """Compare the last third of a life with its first one; what is too short to say has not grown."""
-    warm = [each.mebibytes for each in life[WARM:]]
-    third = len(warm) // 3
-    return _mean(warm[-third:]) - _mean(warm[:third]) if third else 0.0
 
 
 def _counted(codes: Iterable[int]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Runs of the hook as processes, and the memory of one that waits."""
+"""The program as a process: its end, its memory and what it said."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import os
 import re
 import signal
 import subprocess
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from devcluster.boot.layout import CHECKOUT
 from devcluster.settings import separated
-from devcluster.soak.judge import Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import TextIO
 
-SAMPLE_SECONDS: Final = 2.0
+LOOK_SECONDS: Final = 0.2
 STOPPED: Final = 128 + signal.SIGTERM
 KILLED: Final = -signal.SIGKILL
 END_SECONDS: Final = 60.0
@@ -27,21 +25,42 @@ END_SECONDS: Final = 60.0
 
 
 class Process:
-    """A process whose output goes to a file: it need not be read for the process to continue."""
+    """A program with a kubeconfig and its settings in the environment; its output goes to a file."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(self, command: Sequence[str], kubeconfig: Path, log: Path) -> None:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("KUBERNETES_")}
+        arguments, settings = separated(command)
         self.log = log
         self.began = time.time()
+        self.peak = 0.0
+        """The most memory that it was seen with, in MiB."""
+        self.marks: list[float] = []
+        """Its memory at the end of each cycle that it lived through."""
         self._file: TextIO = log.open("w")
         self._process = subprocess.Popen(
-            list(command), cwd=CHECKOUT, env=dict(environment), stdin=subprocess.DEVNULL, stdout=self._file,
+            arguments,
+            cwd=CHECKOUT,
+            env={**kept, "KUBECONFIG": str(kubeconfig), **settings},
+            stdin=subprocess.DEVNULL,
+            stdout=self._file,
             stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        )
 
     @property
     def over(self) -> bool:
-        """Whether it has ended."""
+        """Whether it has ended; while it runs, its memory is looked at."""
+        self.peak = max(self.peak, self._mebibytes("VmHWM"))
         return self._process.poll() is not None
+
+    @property
+    def growth(self) -> float:
+        """The memory that came after the first cycle, which warms it up."""
+        return self.marks[-1] - self.marks[0] if self.marks else 0.0
+
+    def mark(self) -> None:
+        """Note its memory at the end of a cycle."""
+        if (resident := self._mebibytes("VmRSS")) > 0:
+            self.marks.append(resident)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, if it still runs."""
@@ -49,68 +68,24 @@ class Process:
 
     def wait(self, seconds: float) -> int:
         """Wait for its end, and end it if it does not come. Gives the exit code."""
-        try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return self._process.wait()
-        finally:
-            self._file.close()
-
-    def mebibytes(self) -> float | None:
-        """Return its resident memory; None once it has ended."""
-        try:
-            status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
-        except OSError:
-            return None
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        return int(found[1]) / 1024 if found else None
+        end = time.monotonic() + seconds
+        while not self.over:
+            if time.monotonic() > end:
+                self._process.kill()
+                break
+            time.sleep(LOOK_SECONDS)
+        self._file.close()
+        return self._process.wait()
 
     def said(self, last: int = 4000) -> str:
         """Return the end of what it said."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-last:]
 
-
-def launch(command: Sequence[str], kubeconfig: Path, log: Path) -> Process:
-    """Start a program with a kubeconfig and the settings in its environment, and nothing of a pod's."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("KUBERNETES_")}
-    arguments, settings = separated(command)
-    return Process(arguments, {**kept, "KUBECONFIG": str(kubeconfig), **settings}, log)
-
-
-class Waiting:
-    """A process that is to continue until it is stopped, with its memory at many moments."""
-
-    def __init__(self, process: Process, seconds: float = SAMPLE_SECONDS) -> None:
-        self.process = process
-        self._seconds = seconds
-        self.samples: list[Sample] = []
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-        self._thread.start()
-
-    def look_away(self) -> None:
-        """Take no more samples."""
-        self._end.set()
-        self._thread.join()
-
-    def stop(self) -> str:
-        """Stop it; return what is wrong with how it ended, or nothing."""
-        early = self.process.over
-        self.look_away()
-        if not early:
-            self.process.signal(signal.SIGTERM)
-        code = self.process.wait(END_SECONDS)
-        if early:
-            return f"the process that waits ended by itself, with {code}: {self.process.said(600)}"
-        # Of one that had not come to its first line, the signal itself tells.
-        if code in (STOPPED, -signal.SIGTERM):
-            return ""
-        return f"the process that waits was stopped, and ended with {code}"
-
-    def _sample(self) -> None:
-        while not self._end.wait(self._seconds):
-            taken = self.process.mebibytes()
-            if taken is None:
-                return
-            self.samples.append(Sample(time.time(), taken))
+    def _mebibytes(self, kind: str) -> float:
+        """Return what the kernel says of its memory; 0 once it has ended."""
+        try:
+            status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
+        except OSError:
+            return 0.0
+        found = re.search(rf"{kind}:\s+(\d+) kB", status)
+        return int(found[1]) / 1024 if found else 0.0

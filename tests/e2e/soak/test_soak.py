@@ -11,9 +11,9 @@ import pytest
 from devcluster.journal import encode
 from devcluster.soak import plan
 from devcluster.soak.controlled import ControllerSoak
-from devcluster.soak.judge import CONTROLLER_MEBIBYTES, GROWTH_MEBIBYTES, JOB_MEBIBYTES, Run, Sample, Soaked
+from devcluster.soak.jobs import JobSoak
+from devcluster.soak.judge import CONTROLLER_MEBIBYTES, GROWTH_MEBIBYTES, JOB_MEBIBYTES, Run, Soaked
 from devcluster.soak.plan import Before, Cycle, Fault, Upgrade
-from devcluster.soak.soak import Soak
 from devcluster.soak.stage import Stage
 from devcluster.truth import Truth
 from tests.pool import Pool
@@ -35,7 +35,7 @@ def test_a_short_soak_breaks_no_promise(pool: Pool) -> None:
     """Four cycles of upgrades and faults, and three with a controller."""
     stage = Stage(pool.take(NODES), NODES)
     stage.install(150)
-    soaked = Soak(stage, SEED).run(plan.draw(CYCLES, NODES, SEED))
+    soaked = JobSoak(stage, SEED).run(plan.draw(CYCLES, NODES, SEED))
     report = soaked.report(time.time())
     with promised():
         assert [] == report["broken"], [run.said for run in soaked.runs if run.said]
@@ -76,13 +76,8 @@ def journal(deleted_at: float = 110.0, **how: Any) -> Truth:  # noqa: ANN401 - t
 def soaked(truth: Truth | None = None, **facts: Any) -> Soaked:  # noqa: ANN401 - a soak's own
     """Return a soak of one node."""
     about: dict[str, Any] = {"nodes": 1, "seed": 1, "cycles": ("driver",), "runs": (FINE,), "since": 100.0,
-                             "daemonset": "ds", "lives": (memory(50.0),)}  # fmt: skip
+                             "daemonset": "ds", "peak": 50.0}  # fmt: skip
     return Soaked(**{**about, "truth": truth or journal(), **facts})
-
-
-def memory(*mebibytes: float) -> tuple[Sample, ...]:
-    """Return samples, after those of warming up."""
-    return tuple(Sample(float(number), each) for number, each in enumerate((1.0, 1.0, 1.0, *mebibytes)))
 
 
 BROKEN = {
@@ -92,18 +87,17 @@ BROKEN = {
     "stale-at-done": (soaked(runs=(replace(FINE, stale=(NODE,)),)), "succeeded with stale plugins on gpu-0"),
     "done-too-soon": (soaked(runs=(replace(FINE, behind=(NODE,)),)), "succeeded before the driver was ready on gpu-0"),
     "stale-at-the-end": (soaked(left_stale=(NODE,)), "stale at the end: gpu-0"),
-    "the-long-one-ended": (soaked(long_ended="it ended by itself"), "it ended by itself"),
-    "it-grows": (soaked(lives=(memory(*(40 + step * (GROWTH_MEBIBYTES + 2) / 6 for step in range(10))),)), "grew by"),
-    "it-is-large": (soaked(lives=(memory(JOB_MEBIBYTES + 1),)), "its limit is 128"),
-    "a-controller-is-large": (soaked(lives=(memory(193),), limit=CONTROLLER_MEBIBYTES), "its limit is 192"),
-    "its-memory-was-not-seen": (soaked(lives=((), ())), "memory was not seen"),
+    "a-controller-ended": (soaked(wrong="it ended by itself"), "it ended by itself"),
+    "it-grows": (soaked(growth=GROWTH_MEBIBYTES + 1), "grew by"),
+    "it-is-large": (soaked(peak=JOB_MEBIBYTES + 1), "its limit is 128"),
+    "a-controller-is-large": (soaked(peak=193.0, limit=CONTROLLER_MEBIBYTES), "its limit is 192"),
+    "its-memory-was-not-seen": (soaked(peak=0.0), "memory was not seen"),
 }
 KEPT = {
     "plain": soaked(),
     "before-it-began": soaked(journal(deleted_at=99.0, stale=False)),
     "early-in-a-race": soaked(journal(driver_current=False), upsets=(108.0,)),
     "a-failure-that-was-expected": soaked(runs=(replace(FINE, code=124, expected=(124, 3), stale=(NODE,)),)),
-    "steady": soaked(lives=(memory(*[50.0] * 30),)),
 }
 
 
