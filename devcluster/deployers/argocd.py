@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -19,9 +19,8 @@ from devcluster.boot.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.boot.ports import free_ports
 from devcluster.build import binaries
 from devcluster.client import path
-from devcluster.deployers import crds
-from devcluster.deployers.gitrepo import GitRepository
-from devcluster.deployers.release import Outcome, settled
+from devcluster.deployers.release import Object, Outcome, Release, install_crds, settled
+from devcluster.deployers.sources import GitRepository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +43,9 @@ FOLDERS = ("home", "gpg-keys", "gpg-source", "tls", "ssh", "plugins", "tmp")
 
 ENDED = {"Succeeded", "Failed", "Error"}
 
+RETRIES = 1
+"""Argo CD retries a failed automated sync five times by default, each with a whole run of the hook."""
+
 
 class ArgoCd:
     """Argo CD on one cluster, with one git repository."""
@@ -58,7 +60,7 @@ class ArgoCd:
 
     def start(self) -> None:
         """Install the CRDs and the objects that Argo CD's own chart makes, and start the three processes."""
-        crds.install(self.cluster, [self._program.parent], [path("argoproj.io/v1alpha1", kind) for kind in KINDS])
+        install_crds(self.cluster, [self._program.parent], [path("argoproj.io/v1alpha1", kind) for kind in KINDS])
         self.commit([_namespace(), *_configuration(), _project()])
         redis, repo, repo_metrics, metrics = self._ports
         self._launch(PROCESSES[0], "redis", f"--address=127.0.0.1:{redis}")
@@ -127,7 +129,7 @@ class ArgoCd:
 
     # What a platform team does.
 
-    def commit(self, objects: Sequence[dict[str, Any]]) -> None:
+    def commit(self, objects: Sequence[Object]) -> None:
         """Apply objects, such as Applications."""
         self.cluster.kubectl(
             "apply", "--server-side", "--force-conflicts", "-f", "-",
@@ -148,7 +150,7 @@ class ArgoCd:
 
     # What its user sees.
 
-    def application(self, name: str) -> dict[str, Any]:
+    def application(self, name: str) -> Object:
         """Read an Application."""
         return self.cluster.get(f"{APPLICATIONS}/{name}")
 
@@ -169,30 +171,30 @@ class ArgoCd:
         """Wait for the end of an operation that began after another one did, and say how it ended."""
         return self._await(name, lambda application: _began(application) > since and _idle(application))
 
-    def _await(self, name: str, done: Callable[[dict[str, Any]], bool]) -> Outcome:
-        def verdict(application: dict[str, Any]) -> bool | None:
+    def _await(self, name: str, done: Callable[[Object], bool]) -> Outcome:
+        def verdict(application: Object) -> bool | None:
             return bool(_state(application)["phase"] == "Succeeded") if done(application) else None
 
         return settled(self.cluster, f"{APPLICATIONS}/{name}", verdict, _shown)
 
 
-def _state(application: dict[str, Any]) -> dict[str, Any]:
+def _state(application: Object) -> Object:
     """Return the state of the last operation; empty before the first."""
-    found: dict[str, Any] = application.get("status", {}).get("operationState", {})
+    found: Object = application.get("status", {}).get("operationState", {})
     return found
 
 
-def _began(application: dict[str, Any]) -> str:
+def _began(application: Object) -> str:
     """When the last operation began."""
     return str(_state(application).get("startedAt", ""))
 
 
-def _idle(application: dict[str, Any]) -> bool:
+def _idle(application: Object) -> bool:
     """Whether the last operation, with its retries, has ended and no other is asked for."""
     return "operation" not in application and _state(application).get("phase") in ENDED
 
 
-def _through(application: dict[str, Any], revision: str) -> bool:
+def _through(application: Object, revision: str) -> bool:
     """Whether nothing more will happen by itself for a revision; a chart's is its version."""
     if "chart" in application["spec"]["source"]:
         revision = application["spec"]["source"]["targetRevision"]
@@ -203,7 +205,7 @@ def _through(application: dict[str, Any], revision: str) -> bool:
     return _idle(application) and current and (attempted or compared)
 
 
-def _shown(application: dict[str, Any]) -> str:
+def _shown(application: Object) -> str:
     """Return what the Application's page shows: badges, the operation's message and the result of each resource."""
     status = application.get("status", {})
     state = _state(application)
@@ -219,15 +221,15 @@ def _shown(application: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _namespace() -> dict[str, Any]:
+def _namespace() -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
 
 
-def _configuration() -> list[dict[str, Any]]:
+def _configuration() -> list[Object]:
     """Return the objects that Argo CD reads its settings from."""
     labels = {"app.kubernetes.io/part-of": "argocd"}
 
-    def named(kind: str, name: str, **more: object) -> dict[str, Any]:
+    def named(kind: str, name: str, **more: object) -> Object:
         metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
         return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **more}
 
@@ -238,7 +240,7 @@ def _configuration() -> list[dict[str, Any]]:
     ]
 
 
-def _project() -> dict[str, Any]:
+def _project() -> Object:
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AppProject",
@@ -247,5 +249,30 @@ def _project() -> dict[str, Any]:
             "sourceRepos": ["*"],
             "destinations": [{"server": "*", "namespace": "*"}],
             "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+        },
+    }
+
+
+def application(release: Release, repository: str, folder: str, **policy: object) -> Object:
+    """Describe a release whose chart and values stand in a git repository, synced automatically."""
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": release.name, "namespace": NAMESPACE},
+        "spec": {
+            "project": "default",
+            "source": {
+                "repoURL": repository,
+                "targetRevision": "main",
+                "path": folder,
+                "helm": {"valueFiles": ["values.yaml", f"../../values/{release.name}.yaml"]},
+            },
+            "destination": {"server": "https://kubernetes.default.svc", "namespace": release.namespace},
+            "syncPolicy": {
+                "automated": {"prune": True, "selfHeal": True},
+                "syncOptions": ["CreateNamespace=true"],
+                "retry": {"limit": RETRIES, "backoff": {"duration": "2s"}},
+                **policy,
+            },
         },
     }

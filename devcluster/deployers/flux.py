@@ -6,15 +6,14 @@ import json
 import os
 import time
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from devcluster.boot.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.boot.ports import free_ports
 from devcluster.build import binaries
 from devcluster.client import path
-from devcluster.deployers import crds
-from devcluster.deployers.charts import ChartSources
-from devcluster.deployers.release import Outcome, settled
+from devcluster.deployers.release import Object, Outcome, Release, install_crds, settled
+from devcluster.deployers.sources import ChartSources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +48,7 @@ class Flux:
     def start(self) -> None:
         """Install the CRDs, start everything, and return when the controllers are ready."""
         collections = (*COLLECTIONS, KUSTOMIZATIONS) if KUSTOMIZE in self._programs else COLLECTIONS
-        crds.install(self.cluster, [program.parent for program in self._programs.values()], collections)
+        install_crds(self.cluster, [program.parent for program in self._programs.values()], collections)
         self.cluster.kubectl("create", "namespace", NAMESPACE)
         if self._serve:
             self.sources.start()
@@ -97,7 +96,7 @@ class Flux:
 
     # What a platform team does.
 
-    def commit(self, objects: Sequence[dict[str, Any]]) -> None:
+    def commit(self, objects: Sequence[Object]) -> None:
         """Apply objects as kustomize-controller does after a commit: server-side."""
         self.cluster.kubectl(
             "apply", "--server-side", "--force-conflicts", "-f", "-",
@@ -116,7 +115,7 @@ class Flux:
         """Wait until Flux has come to a verdict on what was asked last, and give it."""
         return settled(self.cluster, f"{HELM_RELEASES}/{name}", _verdict, _shown)
 
-    def release(self, name: str) -> dict[str, Any]:
+    def release(self, name: str) -> Object:
         """Read a HelmRelease."""
         return self.cluster.get(f"{HELM_RELEASES}/{name}")
 
@@ -130,7 +129,7 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _verdict(release: dict[str, Any]) -> bool | None:
+def _verdict(release: Object) -> bool | None:
     """Return whether Flux is through with a HelmRelease's present generation and request, and how it ended."""
     status, generation = release.get("status", {}), release["metadata"]["generation"]
     conditions = {each["type"]: each for each in status.get("conditions", [])}
@@ -147,9 +146,63 @@ def _verdict(release: dict[str, Any]) -> bool | None:
     return ready["status"] == "True" if handled else None
 
 
-def _shown(release: dict[str, Any]) -> str:
+def _shown(release: Object) -> str:
     """Return the conditions as `kubectl describe` shows them."""
     return "\n".join(
         f"{each['type']}={each['status']} {each['reason']}: {each['message']}"
         for each in release.get("status", {}).get("conditions", [])
     )
+
+
+def helm_repository(name: str, url: str) -> Object:
+    """Describe a folder of packages behind HTTP."""
+    return {
+        "apiVersion": "source.toolkit.fluxcd.io/v1",
+        "kind": "HelmRepository",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"interval": INTERVAL, "url": url},
+    }
+
+
+def oci_repository(name: str, url: str, tag: str) -> Object:
+    """Describe one chart in a registry without TLS."""
+    return {
+        "apiVersion": "source.toolkit.fluxcd.io/v1",
+        "kind": "OCIRepository",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "interval": INTERVAL,
+            "insecure": True,
+            "url": url,
+            "ref": {"tag": tag},
+            "layerSelector": {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "operation": "copy"},
+        },
+    }
+
+
+def helm_release(release: Release, source: Object, version: str) -> Object:
+    """Describe a release; without a releaseName, so that Flux calls it NAMESPACE-NAME.
+
+    What does not ask to be waited for is not: one node that is down would hold up everything else. Hooks are anyway.
+    """
+    waits: Object = {"disableWait": not release.wait}
+    kind, name = source["kind"], source["metadata"]["name"]
+    reference: Object = {"chartRef": {"kind": kind, "name": name}}
+    if kind == "HelmRepository":
+        spec = {"chart": release.chart.name, "version": version, "interval": INTERVAL}
+        reference = {"chart": {"spec": {**spec, "sourceRef": {"kind": kind, "name": name}}}}
+    return {
+        "apiVersion": "helm.toolkit.fluxcd.io/v2",
+        "kind": "HelmRelease",
+        "metadata": {"name": release.name, "namespace": NAMESPACE},
+        "spec": {
+            "interval": INTERVAL,
+            "targetNamespace": release.namespace,
+            "install": {"createNamespace": True, **waits},
+            "upgrade": waits,
+            "dependsOn": [{"name": need} for need in release.needs],
+            "timeout": f"{release.timeout}s",
+            "values": release.values,
+            **reference,
+        },
+    }

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from devcluster.access import ApiError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from devcluster.boot.cluster import Cluster
-    from devcluster.client import Object
 
+Object = dict[str, Any]
 Values = dict[str, Any]
+
+NOT_FOUND = 404
 
 PATIENCE_SECONDS = 300.0
 """For a deployer to come to a verdict on a busy machine."""
@@ -57,3 +61,22 @@ def settled(
         return Outcome(succeeded, said) if succeeded is not None else None
 
     return cluster.wait_until(lambda: f"there is a verdict on {where}:\n{said}", outcome, PATIENCE_SECONDS)
+
+
+def install_crds(cluster: Cluster, folders: Iterable[Path], collections: Iterable[str]) -> None:
+    """Apply the CRDs in some folders, and return when the API server has these collections."""
+    for folder in folders:
+        cluster.kubectl("apply", "--server-side", "-f", str(folder))
+    wanted = list(collections)
+    cluster.wait_until(f"{', '.join(wanted)} exist", lambda: all(_served(cluster, each) for each in wanted))
+
+
+def _served(cluster: Cluster, collection: str) -> bool:
+    """Whether the API server knows a collection (`kubectl wait` fails on a CRD that is a moment old)."""
+    try:
+        cluster.list(collection)
+    except ApiError as error:
+        if error.code != NOT_FOUND:
+            raise
+        return False
+    return True

@@ -18,10 +18,10 @@ from devcluster.boot.layout import CHECKOUT
 from devcluster.build import binaries
 from devcluster.deployers.argocd import APPLICATIONS, ArgoCd
 from devcluster.deployers.argocd import NAMESPACE as NAMESPACE_OF_ARGO_CD
-from devcluster.deployers.charts import ChartSources
 from devcluster.deployers.flux import Flux
 from devcluster.deployers.helmfile import Helmfile
 from devcluster.deployers.release import Outcome, Values
+from devcluster.deployers.sources import ChartSources
 from tests.bundler.kit import KIT, asserted, component_ref
 from tests.bundler.program import run
 from tests.deployers.bench import OPERATOR_RELEASE, PLUGIN_RELEASE, QUICK_JOB, Wanted

@@ -22,10 +22,9 @@ from devcluster import commands
 from devcluster.boot.layout import CHECKOUT
 from devcluster.build import binaries
 from devcluster.deployers import argocd as argo
-from devcluster.deployers.argocd import APPLICATIONS, ArgoCd
-from devcluster.deployers.flux import HELM_RELEASES, KUSTOMIZATIONS, Flux
-from devcluster.deployers.manifests import RETRIES, Object, application, helm_release, helm_repository, oci_repository
-from devcluster.deployers.release import Release
+from devcluster.deployers.argocd import APPLICATIONS, RETRIES, ArgoCd, application
+from devcluster.deployers.flux import HELM_RELEASES, KUSTOMIZATIONS, Flux, helm_release, helm_repository, oci_repository
+from devcluster.deployers.release import Object, Release
 from tests.deployers.bench import NODES, QUICK_JOB, Bench, booted
 from tests.deployers.story import NEXT, ONLY_CONTROLLER, SOON
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, NEW, OLD, RELEASE

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from devcluster.boot.cluster import Cluster
+from devcluster.deployers.argocd import RETRIES
 from devcluster.deployers.helm import Helm
-from devcluster.deployers.manifests import RETRIES
 from tests.deployers.bench import NODES, Bench, Chapter, booted
 from tests.deployers.story import (
     BROKEN,

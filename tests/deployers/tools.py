@@ -10,12 +10,11 @@ import yaml
 
 from devcluster.boot.cluster import Cluster
 from devcluster.boot.layout import CHECKOUT
-from devcluster.deployers.argocd import ArgoCd
-from devcluster.deployers.flux import Flux
+from devcluster.deployers.argocd import ArgoCd, application
+from devcluster.deployers.flux import Flux, helm_release, helm_repository, oci_repository
 from devcluster.deployers.helm import Helm
 from devcluster.deployers.helmfile import Helmfile
-from devcluster.deployers.manifests import Object, application, helm_release, helm_repository, oci_repository
-from devcluster.deployers.release import Outcome, Release
+from devcluster.deployers.release import Object, Outcome, Release
 from tests.e2e.lab import CHART, NAMESPACE, OPERATOR, PLUGIN, RELEASE
 
 FLUX_NAME: Final = f"{NAMESPACE}-{RELEASE}"

@@ -16,7 +16,7 @@ from devcluster.fleet.settings import Settings
 from tests.simulator.test_journal import STORIES
 
 TEXT: Final = (CHECKOUT / "devcluster/README.md").read_text(encoding="utf-8")
-BEHAVIOURS, DELAYS = TEXT.split("## Delays")
+_, BEHAVIOURS, DELAYS = TEXT.split("\n## ")
 
 
 def rows(text: str) -> list[list[str]]:

@@ -1,8 +1,10 @@
-"""Places that charts come from, on loopback: a folder of packages behind HTTP, and an OCI registry."""
+"""Places that charts come from: a folder of packages behind HTTP, an OCI registry, and a git repository."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
 
 NAMES = ("chart-repository", "chart-registry")
 """What the two are called among the cluster's processes."""
+
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "platform team",
+    "GIT_AUTHOR_EMAIL": "platform@example.invalid",
+    "GIT_COMMITTER_NAME": "platform team",
+    "GIT_COMMITTER_EMAIL": "platform@example.invalid",
+}
 
 
 class ChartSources:
@@ -66,3 +75,36 @@ class ChartSources:
         self.cluster.helm("repo", "index", str(packages), "--url", self.repository)
         self.cluster.helm("push", "--plain-http", str(packages / f"{chart.name}-{version}.tgz"), self.registry)
         return version
+
+
+class GitRepository:
+    """One branch, `main`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self._git("init", "--quiet", "--initial-branch=main")
+
+    @property
+    def url(self) -> str:
+        """Where Argo CD finds it."""
+        return f"file://{self.folder}"
+
+    def commit(self, message: str) -> str:
+        """Commit everything, changed or not, and return the revision."""
+        self._git("add", "--all")
+        self._git("commit", "--quiet", "--allow-empty", f"--message={message}")
+        return self._git("rev-parse", "HEAD")
+
+    def _git(self, *arguments: str) -> str:
+        """Run git with nothing of the user's own configuration."""
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(self.folder),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            **IDENTITY,
+        }
+        answer = subprocess.run(
+            ["git", *arguments], cwd=self.folder, env=environment, capture_output=True, text=True, check=True
+        )
+        return answer.stdout.strip()
