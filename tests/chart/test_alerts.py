@@ -20,7 +20,7 @@ from hook.decide.result import NodeState
 from hook.run import telemetry
 from tests.chart.promtool import promtool, write
 from tests.chart.rendering import NAMESPACE, ROOT, Helm, Values
-from tests.client.controller import exposition
+from tests.fixtures.statuses import exposition
 
 RULES: Final[Values] = {"controller.enabled": True, "controller.prometheusRule.enabled": True}
 TESTS: Final = Path(__file__).with_name("alerts.yaml")

@@ -22,7 +22,7 @@ from hook.kube.informer import OutOfSync
 from hook.run.telemetry import ControllerState, Telemetry
 from tests.chart.promtool import promtool, write
 from tests.chart.rendering import NAMESPACE, ROOT, Helm
-from tests.client.controller import decision, restart, stale, stale_pod, standing, verified
+from tests.fixtures.statuses import decision, restart, stale, stale_pod, standing, verified
 
 BEGAN: Final = datetime.fromtimestamp(600, UTC)
 """The first scrape. promtool counts time from 0 on."""

@@ -8,7 +8,7 @@ import pytest
 
 from hook.kube import informer, retry
 from hook.run import loop
-from tests.client.certificates import Authority
+from tests.client.access import Authority
 
 
 @pytest.fixture(autouse=True)

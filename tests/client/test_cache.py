@@ -18,8 +18,8 @@ from hook.kube.retry import Patience
 from hook.objects import Malformed, read_pod
 from hook.objects.stacks import GPU_OPERATOR
 from hook.settings import Settings
-from tests.client.fixtured import Shown
 from tests.client.server import PATIENCE, Said, Server, refused, serving, until
+from tests.client.shown import Shown
 from tests.fixtures.cluster import Cluster, cluster
 from tests.fixtures.objects import Object, raw
 

@@ -15,10 +15,10 @@ from hook.errors import ApiError, PermissionDeniedError, SettingsError
 from hook.kube import client, connection, credentials
 from hook.kube.resources import NODES
 from hook.run import controller
-from tests.client.access import account, connected, kubeconfig, trusting
-from tests.client.certificates import Authority, Pair, server_side
+from tests.client.access import Authority, Pair, account, connected, kubeconfig, server_side, trusting
 from tests.client.server import GRANTED, JSON, Said, refused, serving
 
+ONE: Final = ("get", NODES, "gpu-0")
 ANONYMOUS: Final = Said(
     403, b'{"kind": "Status", "message": "nodes is forbidden: User \\"system:anonymous\\" cannot list resource"}'
 )
@@ -31,19 +31,21 @@ def mount(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch)
     return account(tmp_path, authority.certificate, 443, monkeypatch)
 
 
-def test_a_pod_finds_its_api_server(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the kubelet says, with connections that a router does not forget."""
-    for host, url in (
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
         ("10.96.0.1", "https://10.96.0.1:443"),
         ("fd00::1", "https://[fd00::1]:443"),
         ("kubernetes.default.svc", "https://kubernetes.default.svc:443"),
-    ):
-        monkeypatch.setenv(connection.HOST, host)
-        made = connection.connect("", "", str(mount))
-        pool, credential = made.prepare()
-        assert (made.host, credential.authorization) == (url, "Bearer token")
-        assert pool.connection_pool_kw["maxsize"] == 64
-        assert connection.KEEP_ALIVE == pool.connection_pool_kw["socket_options"]
+    ],
+)
+def test_a_pod_finds_its_api_server(host: str, url: str, mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kubelet says, with connections that a router does not forget."""
+    monkeypatch.setenv(connection.HOST, host)
+    made = connection.connect("", "", str(mount))
+    pool, credential = made.prepare()
+    assert (made.host, credential.authorization) == (url, "Bearer token")
+    assert pool.connection_pool_kw["socket_options"] is connection.KEEP_ALIVE
 
 
 def test_kubeconfig_counts_before_the_service_account(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,92 +53,6 @@ def test_kubeconfig_counts_before_the_service_account(mount: Path, monkeypatch: 
     assert connection.connect("", "", str(mount)).host == "https://127.0.0.1:443"
     monkeypatch.setenv(connection.KUBECONFIG, str(kubeconfig(mount, "http://127.0.0.1:1")))
     assert connection.connect("", "", str(mount)).host == "http://127.0.0.1:1"
-    monkeypatch.setenv(connection.KUBECONFIG, str(mount / "gone"))
-    with pytest.raises(SettingsError, match="gone"):
-        connection.connect("", "", str(mount))
-
-
-def test_a_token_that_was_replaced_is_used(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within a minute; and one that is gone is trouble with credentials, not a request without any."""
-    lasting = client.connect("", "", str(mount)).connection
-    monkeypatch.setattr(credentials, "FILE_SECONDS", 0.0)
-    api = client.connect("", "", str(mount))
-    (mount / "token").write_text("second")
-    assert [each.prepare()[1].authorization for each in (lasting, api.connection)] == ["Bearer token", "Bearer second"]
-    (mount / "token").write_text("")
-    with pytest.raises(ApiError, match="token is empty"):
-        api.send("get", NODES, "gpu-0")
-    (mount / "token").unlink()
-    with pytest.raises(ApiError, match="No such file"):
-        api.send("get", NODES, "gpu-0")
-
-
-def test_a_refused_token_is_read_again(mount: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once, although its minute is not over: by a pod and by a kubeconfig alike."""
-    with serving(lambda _line: answer(), tls=server_side(authority.sign())) as server:
-
-        def answer() -> Said:
-            return GRANTED if server.heard[-1].headers["authorization"] == "Bearer second" else refused(401)
-
-        account(mount, authority.certificate, server.port, monkeypatch)
-        for api in (
-            client.connect("", "", str(mount)),
-            trusting(mount, authority, server.port, "tokenFile: token"),
-        ):
-            with pytest.raises(ApiError):
-                api.send("get", NODES, "gpu-0")
-            (mount / "token").write_text("second")
-            api.send("get", NODES, "gpu-0")
-            (mount / "token").write_text("token")
-
-
-def test_a_renewed_client_certificate_is_presented(tmp_path: Path, authority: Authority) -> None:
-    """Connections that are kept open would present the old one. Half a pair replaces nothing."""
-    old, new = authority.sign(subject="old"), authority.sign(subject="new")
-    used = Pair(tmp_path / "client.crt", tmp_path / "client.key")
-
-    def put(certificate: Path, key: Path) -> None:
-        used.certificate.write_bytes(certificate.read_bytes())
-        used.key.write_bytes(key.read_bytes())
-
-    put(old.certificate, old.key)
-    context = server_side(authority.sign(), clients=authority)
-    expected = "old"
-    with serving(lambda _line: answer(), tls=context) as server:
-
-        def answer() -> Said:
-            said = GRANTED if server.heard[-1].subject == expected else refused(401)
-            return dataclasses.replace(said, headers=KEPT)
-
-        user = "client-certificate: client.crt, client-key: client.key"
-        api = trusting(tmp_path, authority, server.port, user)
-        api.send("get", NODES, "gpu-0")
-        api.send("get", NODES, "gpu-0")
-        assert len({each.connection for each in server.heard}) == 1  # It is kept.
-        pool, _credential = api.connection.prepare()
-        assert len(pool.pools) == 1
-        expected = "new"
-        with pytest.raises(ApiError):
-            api.send("get", NODES, "gpu-0")
-        put(new.certificate, old.key)
-        for _time in range(2):
-            with pytest.raises(ApiError, match="client certificate: certificate and key"):
-                api.send("get", NODES, "gpu-0")
-        put(new.certificate, new.key)
-        api.send("get", NODES, "gpu-0")
-        assert [each.subject for each in server.heard] == ["old", "old", "old", "new"]
-        assert len(pool.pools) == 0
-
-
-def test_an_anonymous_request_says_nothing_about_permissions(tmp_path: Path) -> None:
-    """Lost credentials are reported as such. Only one who asks to act as system:anonymous lacks permissions."""
-    with serving(ANONYMOUS) as server:
-        with pytest.raises(ApiError, match="system:anonymous") as caught:
-            server.api.send("get", NODES, "gpu-0")
-        assert caught.value.status == 401
-        api = connected(kubeconfig(tmp_path, server.api.host, user="as: system:anonymous"))
-        with pytest.raises(PermissionDeniedError):
-            api.send("get", NODES, "gpu-0")
 
 
 def test_half_a_service_account_is_refused(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,6 +66,76 @@ def test_half_a_service_account_is_refused(mount: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv(connection.PORT)
     with pytest.raises(SettingsError, match=connection.PORT):
         connection.connect("", "", str(mount))
+
+
+def test_a_token_that_was_replaced_is_used(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a minute; and one that is gone is trouble with credentials, not a request without any."""
+    lasting = client.connect("", "", str(mount)).connection
+    monkeypatch.setattr(credentials, "FILE_SECONDS", 0.0)
+    api = client.connect("", "", str(mount))
+    (mount / "token").write_text("second")
+    assert [each.prepare()[1].authorization for each in (lasting, api.connection)] == ["Bearer token", "Bearer second"]
+    (mount / "token").unlink()
+    with pytest.raises(ApiError, match="there are no credentials: No such file") as caught:
+        api.send(*ONE)
+    assert caught.value.status == 401
+
+
+def test_a_refused_token_is_read_again(mount: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, although its minute is not over: by a pod and by a kubeconfig alike."""
+
+    def answer(_line: str) -> Said:
+        return GRANTED if server.heard[-1].headers["authorization"] == "Bearer second" else refused(401)
+
+    with serving(answer, tls=server_side(authority.sign())) as server:
+        account(mount, authority.certificate, server.port, monkeypatch)
+        for api in (client.connect("", "", str(mount)), trusting(mount, authority, server.port, "tokenFile: token")):
+            with pytest.raises(ApiError):
+                api.send(*ONE)
+            (mount / "token").write_text("second")
+            api.send(*ONE)
+            (mount / "token").write_text("token")
+
+
+def test_a_renewed_client_certificate_is_presented(tmp_path: Path, authority: Authority) -> None:
+    """Connections that are kept open would present the old one. Half a pair replaces nothing."""
+    old, new = authority.sign(subject="old"), authority.sign(subject="new")
+    used = Pair(tmp_path / "client.crt", tmp_path / "client.key")
+    accepted = "old"
+
+    def put(certificate: Path, key: Path) -> None:
+        used.certificate.write_bytes(certificate.read_bytes())
+        used.key.write_bytes(key.read_bytes())
+
+    def answer(_line: str) -> Said:
+        said = GRANTED if server.heard[-1].subject == accepted else refused(401)
+        return dataclasses.replace(said, headers=KEPT)
+
+    put(old.certificate, old.key)
+    with serving(answer, tls=server_side(authority.sign(), clients=authority)) as server:
+        api = trusting(tmp_path, authority, server.port, "client-certificate: client.crt, client-key: client.key")
+        for _time in range(2):
+            api.send(*ONE)
+        assert len({each.connection for each in server.heard}) == 1, "the connection is kept"
+        accepted = "new"
+        with pytest.raises(ApiError):
+            api.send(*ONE)
+        put(new.certificate, old.key)
+        with pytest.raises(ApiError, match="client certificate: certificate and key"):
+            api.send(*ONE)
+        put(new.certificate, new.key)
+        api.send(*ONE)
+        assert [each.subject for each in server.heard] == ["old", "old", "old", "new"]
+
+
+def test_an_anonymous_request_says_nothing_about_permissions(tmp_path: Path) -> None:
+    """Lost credentials are reported as such. Only one who asks to act as system:anonymous lacks permissions."""
+    with serving(ANONYMOUS) as server:
+        with pytest.raises(ApiError, match="system:anonymous") as caught:
+            server.api.send(*ONE)
+        assert caught.value.status == 401
+        with pytest.raises(PermissionDeniedError):
+            connected(kubeconfig(tmp_path, server.api.host, user="as: system:anonymous")).send(*ONE)
 
 
 def test_a_pod_loads_only_what_it_needs(mount: Path) -> None:

@@ -1,4 +1,4 @@
-"""Events: written in order and in the background, on the Job and on DaemonSets; and the own objects."""
+"""Events: written in order and in the background, on the Job and on DaemonSets; and the own Job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -17,21 +17,14 @@ from hook.decide.result import Decision, NodeState, NodeStatus, Phase, headline
 from hook.decide.workloads import Affected, AffectedPod
 from hook.errors import ApiError, LeaseLostError
 from hook.kube import events, retry
-from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, ObjectReference
-from hook.kube.own import Job, own_job
+from hook.kube.events import EventRecorder
+from hook.kube.own import own_job
 from hook.kube.resources import Resource
 from hook.objects.stacks import GPU_OPERATOR
-from hook.run.job import Runner
 from hook.run.report import next_step
-from hook.settings import Settings
-from tests.client.server import GRANTED, PATIENCE, SILENT, Said, Server, bounded, refused, serving, told
+from tests.client.runs import JOB, LATE, PLUGIN, runner
+from tests.client.server import GRANTED, PATIENCE, SILENT, Said, bounded, refused, serving, told
 from tests.fixtures.objects import at
-
-SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "plugin-uid")
-JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "job-uid")
-LATE: Final = Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up")
-REFRESHED: Final = Decision(Phase.DONE, Reason.REFRESHED, "all is done")
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +70,7 @@ def recording(writing: Writing) -> Iterator[EventRecorder]:
 def record(recorder: EventRecorder, *about: str) -> None:
     """Record an Event about each of these."""
     for each in about:
-        recorder.event(SUBJECT, "Restarted", each, about=each)
+        recorder.event(PLUGIN, "Restarted", each, about=each)
 
 
 def test_events_keep_their_order_and_no_more_wait_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,27 +87,20 @@ def test_events_keep_their_order_and_no_more_wait_than_fit(monkeypatch: pytest.M
     assert writing.order == ["0", "1", "2", "3"]
 
 
-def test_the_same_fact_is_one_event_with_a_count() -> None:
-    """While it waits to be written, and afterwards: the newest message and time, and how often it occurred."""
+def test_the_same_fact_that_waits_is_written_once() -> None:
+    """With the newest message, and how often it occurred. Another reason is another fact."""
     writing = Writing(held=True)
     with recording(writing) as recorder:
         record(recorder, "other")
         assert writing.first.wait(PATIENCE)
         for message in ("one", "two", "three"):
-            recorder.event(SUBJECT, "Restarted", message, about="gpu-0")
+            recorder.event(PLUGIN, "Restarted", message, about="gpu-0")
+        recorder.event(PLUGIN, "Failed", "five", about="gpu-0", warning=True)
         writing.go.set()
         recorder.flush()
-        assert writing.order == ["other", "three"]
-        recorder.event(SUBJECT, "Restarted", "four", about="gpu-0")
-        recorder.event(SUBJECT, "Failed", "five", about="gpu-0", warning=True)
-        recorder.flush()
-    found = [(each["reason"], each["type"], each["message"], each["count"]) for each in writing.events.values()]
-    assert found == [
-        ("Restarted", "Normal", "other", 1), ("Restarted", "Normal", "four", 4), ("Failed", "Warning", "five", 1),
+    assert [(each["reason"], each["type"], each["message"], each["count"]) for each in writing.events.values()] == [
+        ("Restarted", "Normal", "other", 1), ("Restarted", "Normal", "three", 3), ("Failed", "Warning", "five", 1),
     ]  # fmt: skip
-    (_other, four, _five) = writing.events.values()
-    assert four["lastTimestamp"] >= four["firstTimestamp"]
-    assert four["involvedObject"]["uid"] == SUBJECT.uid
 
 
 def test_an_event_that_has_expired_is_created_again() -> None:
@@ -122,7 +108,7 @@ def test_an_event_that_has_expired_is_created_again() -> None:
     writing = Writing()
     with recording(writing) as recorder:
         for message in ("early", "late"):
-            recorder.event(SUBJECT, "Restarted", message, about="gpu-0")
+            recorder.event(PLUGIN, "Restarted", message, about="gpu-0")
             recorder.flush()
             found = [(each["message"], each["count"]) for each in writing.events.values()]
             writing.events.clear()
@@ -133,19 +119,19 @@ def test_the_memory_for_counts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     """The oldest Events are forgotten first."""
     monkeypatch.setattr(events, "COUNTS_LIMIT", 2)
     with recording(Writing()) as recorder:
-        record(recorder, "a", "b", "c")
+        record(recorder, "a", "b", "c", "c")
         recorder.flush()
-        assert list(recorder._counts.values()) == [1, 1]
+        assert len(recorder._counts) == 2
         record(recorder, "c")
         recorder.flush()
-        assert sorted(recorder._counts.values()) == [1, 2]
+        assert sorted(recorder._counts.values()) == [1, 3]
 
 
 def test_a_message_fits() -> None:
     """The API server refuses more than 1024 bytes. Control characters of foreign text are left out."""
     writing = Writing()
     with recording(writing) as recorder:
-        recorder.event(SUBJECT, "Restarted", "\x1b[31m" + "ä" * 1000)
+        recorder.event(PLUGIN, "Restarted", "\x1b[31m" + "ä" * 1000)
         recorder.flush()
     (message,) = writing.order
     assert len(message.encode()) <= 1024
@@ -157,33 +143,33 @@ def test_a_server_that_takes_no_events_holds_up_no_end(said: Said, caplog: pytes
     """After its time the rest is dropped, and one line reports that."""
     with serving(said) as server, bounded():
         recorder = EventRecorder(server.api, "run", silent=False)
-        for _time in range(2):
-            record(recorder, *map(str, range(9)))
-            recorder.flush(0.1)
-            assert not recorder._waiting
-        assert server.count("POST") <= 2
-    assert sum("Events" in message for message in caplog.messages) <= 3
+        record(recorder, *map(str, range(9)))
+        recorder.flush(0.1)
+        assert not recorder._waiting
+        assert server.count("POST") <= 1
+    assert sum("Events" in message for message in caplog.messages) <= 2
 
 
-def test_events_pause_after_a_failure_but_not_at_the_end() -> None:
-    """The program does not retry for each node. Users look for the Event about the end, so it is tried."""
-    with serving(Said(500)) as server:
+@pytest.mark.parametrize(
+    ("said", "at_the_end"),
+    [
+        pytest.param(Said(500), 2, id="users look for the Event about the end, so it is tried"),
+        pytest.param(refused(429, **{"retry-after": "60"}), 1, id="the server asked for time"),
+    ],
+)
+def test_events_pause_after_a_failure(said: Said, at_the_end: int) -> None:
+    """The program does not retry for each node."""
+    with serving(said) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
         record(recorder, "1", "2", "3")
         recorder.flush()
         assert server.count("POST") == 1
         record(recorder, "end")
         recorder.flush()
-        assert server.count("POST") == 2
-    with serving(refused(429, **{"retry-after": "60"})) as server:
-        recorder = EventRecorder(server.api, "run", silent=False)
-        for each in ("1", "end"):
-            record(recorder, each)
-            recorder.flush()
-        assert server.count("POST") == 1, "the server asked for time"
+        assert server.count("POST") == at_the_end
 
 
-def test_without_the_lease_no_event_is_written() -> None:
+def test_without_the_lease_no_event_is_written(caplog: pytest.LogCaptureFixture) -> None:
     """The new leader reports what it does. The process that lost the Lease is about to exit."""
 
     def fence(_resource: Resource) -> None:
@@ -194,98 +180,74 @@ def test_without_the_lease_no_event_is_written() -> None:
         recorder = EventRecorder(server.api, "run", silent=False)
         record(recorder, "1", "2")
         recorder.flush()
-        assert server.asked == []
+        assert (server.asked, caplog.messages) == ([], [])
 
 
-class Heard:
-    """Keeps the Events that reach the server."""
-
-    def __init__(self) -> None:
-        """Grant every Event."""
-        self.events: list[tuple[dict[str, Any], str]] = []
-        """The object of each, and its message."""
-
-    def wrote(self, _line: str, body: bytes) -> Said:
-        """Take note of an Event."""
-        event = json.loads(body)
-        self.events.append((event.get("involvedObject", {}), event["message"]))
-        return told(kind="Event")
+REFRESHED = Decision(Phase.DONE, Reason.REFRESHED, "all is done")
 
 
-def runner(server: Server, *, dry_run: bool = False) -> Runner:
-    """Return a run that is about to end, with a plugin in sight."""
-    settings = Settings(dry_run=dry_run)
-    cache = Cache(server.api, settings, retry.WRITE)
-    recorder = EventRecorder(server.api, JOB.uid, silent=settings.dry_run)
-    found = Runner(server.api, cache, settings, recorder, Job(JOB, None))
-    found._loop.subjects = {SUBJECT.uid: SUBJECT}
-    return found
-
-
-def test_an_end_is_an_event_on_the_job_and_on_the_plugins() -> None:
+@pytest.mark.parametrize(
+    ("decision", "restarted", "kinds"),
+    [
+        pytest.param(LATE, 0, ["Job", "DaemonSet"], id="time up"),
+        pytest.param(REFRESHED, 0, ["Job"], id="nothing to do"),
+        pytest.param(REFRESHED, 1, ["Job", "DaemonSet"], id="restarted"),
+    ],
+)
+def test_an_end_is_an_event_on_the_job_and_on_the_plugins(decision: Decision, restarted: int, kinds: list[str]) -> None:
     """By the UID that `kubectl describe` selects. The plugins of a run with nothing to do get none."""
-    for decision, restarted, kinds in (
-        (LATE, 0, ["Job", "DaemonSet"]),
-        (REFRESHED, 0, ["Job"]),
-        (REFRESHED, 1, ["Job", "DaemonSet"]),
-    ):
-        heard = Heard()
-        with serving(GRANTED, heard.wrote) as server:
-            run = runner(server)
-            run._loop.restarter.restarted = restarted
-            run.report_end(decision)
-        assert kinds == [about["kind"] for about, _message in heard.events]
-        (message,) = {message for _about, message in heard.events}
-        assert message.startswith(headline(decision))
-        assert (next_step(decision, GPU_OPERATOR) in message) is decision.unhappy
-        job = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "gpu-operator", "name": "post", "uid": "job-uid"}
-        assert job == heard.events[0][0]
-    # Affected pods are one more, with a warning.
-    heard, pods = Heard(), [AffectedPod("team", f"train-{one}", f"{one}", "gpu-0", at(5), ()) for one in range(99)]
-    with serving(GRANTED, heard.wrote) as server:
-        run = runner(server)
-        run.workloads.affected = Affected(tuple(pods))
-        run.report_end(REFRESHED)
-    (_end, (about, message)) = heard.events
-    assert about["kind"] == "Job"
-    assert message.startswith("99 pods may hold files of an old driver: team/train-0 on gpu-0, ")
-    # A dry run writes nothing at all.
-    with serving(GRANTED) as server:
-        runner(server, dry_run=True).report_end(LATE)
-        assert [] == server.asked
+    writing = Writing()
+    with serving(GRANTED, writing) as server:
+        run = runner(server, silent=False)
+        run._loop.subjects = {PLUGIN.uid: PLUGIN}
+        run._loop.restarter.restarted = restarted
+        run.report_end(decision)
+    found = list(writing.events.values())
+    assert kinds == [each["involvedObject"]["kind"] for each in found]
+    job = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "gpu-operator", "name": "post", "uid": "job-uid"}
+    assert job == found[0]["involvedObject"]
+    for event in found:
+        assert event["message"].startswith(headline(decision))
+        assert (next_step(decision, GPU_OPERATOR) in event["message"]) is decision.unhappy
 
 
-def test_a_node_that_fails_is_an_event_on_the_job_at_once() -> None:
-    """Users who look why a release hangs find it, with the cause, long before the end."""
-    heard = Heard()
+def test_affected_pods_and_failed_nodes_are_events_on_the_job() -> None:
+    """Users who look why a release hangs find a node that fails, with the cause, long before the end."""
     status = NodeStatus("a", NodeState.FAILED, Reason.DRIVER_FAILING, "its image cannot be pulled")
-    with serving(GRANTED, heard.wrote) as server:
-        run = runner(server)
+    pods = tuple(AffectedPod("team", f"train-{one}", f"{one}", "gpu-0", at(5), ()) for one in range(99))
+    writing = Writing()
+    with serving(GRANTED, writing) as server:
+        run = runner(server, silent=False)
         run._reporter.report_changes(replace(LATE, phase=Phase.WAIT, statuses=(status,)))
-        run._recorder.flush()
-    ((about, message),) = heard.events
-    assert "Job" == about["kind"]
-    assert all(word in message for word in ("a", "DriverFailing", "its image cannot be pulled")), message
+        run.workloads.affected = Affected(pods)
+        run.report_end(REFRESHED)
+    failed, _end, affected = writing.events.values()
+    assert failed["involvedObject"]["kind"] == affected["involvedObject"]["kind"] == "Job"
+    assert "node a: Failed (DriverFailing): its image cannot be pulled" in failed["message"]
+    assert affected["message"].startswith("99 pods may hold files of an old driver: team/train-0 on gpu-0, ")
 
 
-def test_reading_the_own_job_has_the_time_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No try begins that would come too late, whatever the trouble, and the time is up without an error.
-
-    A run that waits for no server asks once.
-    """
+@pytest.mark.parametrize("said", [refused(401), refused(403), Said(503), SILENT])
+def test_reading_the_own_job_has_the_time_of_the_run(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No try begins that would come too late, whatever the trouble, and the time is up without an error."""
     for name in ("FIRST_WAIT_SECONDS", "LONGEST_WAIT_SECONDS"):
         monkeypatch.setattr(retry, name, 9 * PATIENCE)
     patience = retry.Patience(9 * PATIENCE)
-    for said in (refused(401), refused(403), Said(503), SILENT):
-        for seconds in (0.5 if said is SILENT else PATIENCE, 0.0):
-            with serving(said) as server, bounded():
-                assert own_job(server.api, "gpu-operator", "post", patience, seconds) is None
-                assert len(server.asked) <= bool(seconds), said
-    with serving(Said(503)) as server, pytest.raises(ApiError):
-        own_job(server.api, "gpu-operator", "post", retry.Patience(0), 60)
-    assert len(server.asked) == 1
-    job = told(kind="Job", metadata={"name": "post", "uid": "u"}, status={"startTime": "2026-01-01T10:00:00Z"})
-    with serving(job) as server:
+    for seconds in (0.5 if said is SILENT else PATIENCE, 0.0):
+        with serving(said) as server, bounded():
+            assert own_job(server.api, "gpu-operator", "post", patience, seconds) is None
+            assert len(server.asked) <= bool(seconds)
+
+
+def test_the_own_job() -> None:
+    """It has the UID for Events and the start for the deadline. A run that waits for no server asks once."""
+    answers = [
+        Said(503),
+        told(kind="Job", metadata={"name": "post", "uid": "u"}, status={"startTime": "2026-01-01T10:00:00Z"}),
+    ]
+    with serving(lambda _line: answers.pop(0)) as server:
+        with pytest.raises(ApiError):
+            own_job(server.api, "gpu-operator", "post", retry.Patience(0), 60)
         own = own_job(server.api, "gpu-operator", "post", retry.Patience(0), 60)
     assert own is not None
-    assert (own.reference.uid, own.started) == ("u", datetime(2026, 1, 1, 10, tzinfo=UTC))
+    assert (own.reference, own.started) == (replace(JOB, uid="u"), datetime(2026, 1, 1, 10, tzinfo=UTC))

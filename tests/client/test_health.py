@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from socketserver import BaseServer
@@ -16,10 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hook.errors import HookError, SettingsError
 from hook.kube.client import Counters
-from hook.kube.informer import OutOfSync
-from hook.run.telemetry import ALIVE_SECONDS, UNREADY_SECONDS, WAIT_SECONDS, Handler, Health, Telemetry, address, serve
-from tests.client.controller import state
+from hook.run.telemetry import WAIT_SECONDS, Handler, Telemetry, address, serve
 from tests.client.server import PATIENCE
+from tests.fixtures.statuses import state
 
 NOT_READ: Final = "the cluster has not been read yet"
 
@@ -27,75 +25,6 @@ NOT_READ: Final = "the cluster has not been read yet"
 @pytest.fixture(autouse=True)
 def _ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BaseServer.serve_forever, "__defaults__", (0.01,))
-
-
-@pytest.fixture
-def clock() -> list[float]:
-    """Return a clock that a test advances: its only element."""
-    return [1000.0]
-
-
-@pytest.fixture
-def health(clock: list[float]) -> Health:
-    """Return the health of a controller that has just started."""
-    return Health(lambda: clock[0])
-
-
-def _lost(seconds: float) -> OutOfSync:
-    return OutOfSync("pods", time.monotonic() - seconds, "connection refused")
-
-
-def test_a_standby(health: Health, clock: list[float]) -> None:
-    """It lives while its tries continue. One that cannot have the Lease could never take over: it is not ready."""
-    assert health.unready == "no Lease request was sent yet"
-    for _try in range(5):
-        clock[0] += ALIVE_SECONDS - 1
-        health.try_for_the_lease()
-    assert (health.dead, health.unready, health.role) == ("", "", "standby")
-    clock[0] += ALIVE_SECONDS + 1
-    assert health.unready == health.dead == "no Lease request was sent for 121 s"
-    for trouble in ("permission missing: get leases", "connection refused"):
-        health.try_for_the_lease()
-        clock[0] += UNREADY_SECONDS
-        health.try_for_the_lease(trouble)
-        assert health.unready == ""  # a control plane that restarts
-        clock[0] += 1
-        assert (health.dead, health.unready) == ("", f"the Lease is not available: {trouble}")
-
-
-def test_a_leader(health: Health, clock: list[float]) -> None:
-    """Reconciles, the first of which makes it ready, and a slow first list are progress; renewals are none."""
-    health.lead(leading=True)
-    for _tick in range(300):
-        clock[0] += 1.0
-        health.wait(None)
-    assert (health.dead, health.unready) == ("", NOT_READ)
-    clock[0] += 112.0  # the longest step without progress
-    assert not health.dead
-    health.reconciled(None)
-    assert (health.dead, health.unready, health.role) == ("", "", "leader")
-    clock[0] += ALIVE_SECONDS + 1
-    health.try_for_the_lease()
-    assert health.dead == health.unready == "no reconcile was finished for 121 s"
-
-
-def test_a_leader_that_does_not_act(health: Health, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Out of sync for more than a minute, it is not ready, and still alive."""
-    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
-    health.lead(leading=True)
-    for found, why in (
-        (_lost(UNREADY_SECONDS / 2), ""),
-        (_lost(UNREADY_SECONDS + 1), "cannot read pods for 61 s"),
-        (None, ""),
-    ):
-        health.reconciled(found)
-        unready = health.unready
-        assert (unready.startswith(why), bool(unready), health.dead) == (True, bool(why), ""), why
-    health.lead(leading=False)  # a standby forgets what it knew as leader, also for its next term
-    health.try_for_the_lease()
-    assert health.unready == ""
-    health.lead(leading=True)
-    assert health.unready == NOT_READ
 
 
 @contextmanager

@@ -1,16 +1,11 @@
 """The Job: when a run ends and how, and what only a second read may end."""
 
-# ruff: noqa: B023 - what is defined in a loop is used in the same turn
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
-from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,59 +27,18 @@ from hook.errors import (
 )
 from hook.kube import retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import OutOfSync
-from hook.kube.own import Job
 from hook.objects.stacks import STACKS, StackName
-from hook.run.clock import Clock
-from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome, Runner
+from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome
 from hook.run.report import LOST_SECONDS, next_step
 from hook.run.statusobject import StatusObject
 from hook.settings import Duration, OnDeadline, Settings
-from tests.client.fixtured import Shown
-from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, refused, serving, told, until
+from tests.client.runs import DONE, FAIL, LATE, PASSED, ended, passes, reading, runner
+from tests.client.server import PATIENCE, SILENT, Said, bounded, refused, serving, told, until
+from tests.client.shown import Shown
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale
 
-SLICES: Final = "/resourceslices"
-JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "uid")
-DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well")
-FAIL: Final = Decision(Phase.FAIL, Reason.DRIVER_FAILING, "it crashes")
-LATE: Final = Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up")
 WAIT: Final = replace(LATE, phase=Phase.WAIT)
-PASSED: Final = Settings().timeout.total_seconds() + 1
-"""Age of a Job whose time is up."""
-
-
-def runner(server: Server, settings: Settings | None = None, ago: float = 0.0) -> Runner:
-    """Return a run whose Job started so many seconds ago."""
-    asked = settings or Settings()
-    cache = Cache(server.api, asked, retry.Patience(PATIENCE))
-    own = Job(JOB, LATER - timedelta(seconds=ago))
-    return Runner(server.api, cache, asked, EventRecorder(server.api, "run", silent=True), own, clock=Clock(LATER))
-
-
-def passes(run: Runner, seconds: float = PASSED) -> None:
-    """Let time pass for a run."""
-    run._clock._origin += timedelta(seconds=seconds)
-
-
-@contextmanager
-def reading(server: Server) -> Iterator[Runner]:
-    """Begin a run, and stop it in the end. It has read everything."""
-    run = runner(server)
-    run._cache.start()
-    until(run._loop.observe, "all is read")
-    try:
-        yield run
-    finally:
-        run._cache.stop()
-
-
-def ended(run: Runner) -> Outcome:
-    """Run to the end."""
-    outcome = run.run()
-    run._cache.stop()
-    return outcome
 
 
 def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:
@@ -102,18 +56,19 @@ def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:
     with serving(shown, wrote) as server:
         run = runner(server)
         assert ended(run).exit_code == EXIT_DEADLINE
-    assert deleted[0]["preconditions"] == {key: pod["metadata"][key] for key in ("uid", "resourceVersion")}
+    assert [each["preconditions"] for each in deleted] == [
+        {key: pod["metadata"][key] for key in ("uid", "resourceVersion")}
+    ]
 
 
 @pytest.mark.parametrize(
-    ("found", "waits"),
-    [pytest.param(cluster(), True, id="done"), pytest.param(stale(), False, id="time up")],
+    ("found", "waits"), [pytest.param(cluster(), True, id="done"), pytest.param(stale(), False, id="time up")]
 )
 def test_the_end_of_a_run_waits_for_claims_to_be_read(
     monkeypatch: pytest.MonkeyPatch, found: Cluster, waits: bool
 ) -> None:
     """Once, because a report without them is incomplete. A run whose time is up has no time for that."""
-    shown, observed = Shown(found), list[bool]()
+    observed: list[bool] = []
 
     def wrote(_line: str, _body: bytes) -> Said:
         passes(run)
@@ -123,65 +78,65 @@ def test_the_end_of_a_run_waits_for_claims_to_be_read(
         observed.append(now)
         return Affected()
 
-    with serving(shown, wrote) as server:
+    with serving(Shown(found), wrote) as server:
         run = runner(server)
         monkeypatch.setattr(run.workloads, "observe", observe)
         ended(run)
     assert (observed[-1], any(observed[:-1])) == (waits, False)
 
 
-def test_the_time_counts_from_the_jobs_start() -> None:
-    """All its tries share one deadline: a pod that starts when that has passed reads nothing and ends."""
-    for settings, code in (
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
         (Settings(), EXIT_DEADLINE),
         (Settings(on_deadline=OnDeadline.REPORT), 0),
         (Settings(stack=StackName.NETWORK), EXIT_DEADLINE),
-    ):
-        with serving(Shown(cluster())) as server:
-            run = runner(server, settings, ago=settings.timeout.total_seconds())
-            outcome = ended(run)
-            assert (outcome.decision.reason, outcome.exit_code) == (Reason.TIME_UP, code)
-            assert STACKS[settings.stack].upgrade.state in next_step(outcome.decision, STACKS[settings.stack]), settings
-            assert run._deadline == LATER - margin(settings)
-    for job in (None, Job(JOB, None), Job(JOB, LATER + timedelta(hours=1))):  # from when this process began
-        with serving(Shown(cluster())) as server:
-            cache = Cache(server.api, Settings(), retry.Patience(1))
-            recorder = EventRecorder(server.api, "", silent=True)
-            run = Runner(server.api, cache, Settings(), recorder, job, clock=Clock(LATER))
-            assert run._deadline == LATER + Settings().timeout - margin(Settings())
+    ],
+)
+def test_the_time_counts_from_the_jobs_start(settings: Settings, code: int) -> None:
+    """All its tries share one deadline: a pod that starts when that has passed reads nothing and ends."""
+    with serving(Shown(cluster())) as server:
+        run = runner(server, settings, ago=settings.timeout.total_seconds())
+        outcome = ended(run)
+        assert (outcome.decision.reason, outcome.exit_code, server.asked) == (Reason.TIME_UP, code, [])
+    assert STACKS[settings.stack].upgrade.state in next_step(outcome.decision, STACKS[settings.stack])
+    assert run._deadline == LATER - margin(settings)
 
 
+@pytest.mark.parametrize(
+    ("part", "said"), [("", refused(401)), ("", Said(503)), ("", SILENT), ("/resourceslices", refused(401))]
+)
 def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    part: str, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its Job, or a kind of object: refused credentials are tried again for some time, but not beyond the deadline."""
     monkeypatch.setattr(cli, "ignore_signals", lambda: None)
     values = {"service_account_dir": str(tmp_path), "release_namespace": "gpu-operator", "log_format": "json"}
-    values |= {"status_name": "", "release_name": "post"}
-    for part, said in (*product(("",), (refused(401), Said(503), SILENT)), (SLICES, refused(401))):
-        message = tmp_path / "message"
-        message.touch()
-        shown = Shown(cluster())
-        shown.instead = lambda line: said if part in line else None
-        mine = {**values, "termination_log": str(message), "job_name": "" if part else "post"}
-        with serving(shown) as server:
-            settings = Settings(timeout=Duration(seconds=2))
-            assert cli._run(server.api, settings, mine) == EXIT_DEADLINE, (part, said)
-        told = json.loads(message.read_text())
-        assert (told["phase"], told["reason"]) == (Phase.DEADLINE, Reason.TIME_UP), (part, said)
+    message, shown = tmp_path / "message", Shown(cluster())
+    message.touch()
+    shown.instead = lambda line: said if part in line else None
+    values |= {
+        "release_name": "post",
+        "status_name": "",
+        "termination_log": str(message),
+        "job_name": "" if part else "post",
+    }
+    with serving(shown) as server:
+        assert cli._run(server.api, Settings(timeout=Duration(seconds=2)), values) == EXIT_DEADLINE
+    shown_at_last = json.loads(message.read_text())
+    assert (shown_at_last["phase"], shown_at_last["reason"]) == (Phase.DEADLINE, Reason.TIME_UP)
 
 
 def test_an_end_that_could_not_be_confirmed_in_time_is_a_deadline() -> None:
     """Nothing is read any more, and the message names both."""
     with serving(Shown(cluster())) as server:
         run = runner(server, ago=PASSED)
-        before = len(server.asked)
         for decision in (DONE, FAIL):
             found = run._confirmed(decision)
             assert (found.phase, found.reason) == (Phase.DEADLINE, Reason.TIME_UP)
             assert decision.message in found.message
         assert run._confirmed(LATE) is LATE
-        assert len(server.asked) == before
+        assert server.asked == []
 
 
 def test_an_end_is_believed_if_a_second_read_agrees() -> None:
@@ -210,29 +165,26 @@ def test_a_missing_permission_for_the_second_read_ends_a_run(monkeypatch: pytest
 
 def test_a_second_read_ends_at_the_deadline() -> None:
     """A server that hangs does not hold up the report, and a success that no second read confirmed is none."""
-    settings = Settings()
     with serving(shown := Shown(cluster())) as server, reading(server) as run:
-        passes(run, (settings.timeout - margin(settings)).total_seconds() - 2)
+        passes(run, (run._deadline - run._clock.now()).total_seconds() - 0.5)
         shown.instead = lambda line: None if "watch=" in line else SILENT
         with bounded():
-            assert run._confirmed(DONE).phase is Phase.WAIT
-        until(lambda: run._left <= 0, "the time is up")
+            assert run._confirmed(DONE).phase is not Phase.DONE
+        passes(run, 1)
         assert run._confirmed(DONE).phase is Phase.DEADLINE
 
 
 def test_an_end_that_is_not_confirmed_opens_no_gate() -> None:
     """The status object shows no success that only the watches saw."""
-    shown, phases = Shown(cluster()), list[str]()
-    lists = {"confirmed": False}
+    shown, phases, confirmed = Shown(cluster()), list[str](), list[bool]()
 
     def wrote(_line: str, body: bytes) -> Said:
         phases.append(json.loads(body)["data"]["phase"])
         return told(kind="ConfigMap")
 
     def second(line: str) -> Said | None:
-        if "/nodes?" not in line or "watch=" in line or lists["confirmed"]:
-            return None
-        return None if not phases else refused(503)
+        lists = "/nodes?" in line and "watch=" not in line
+        return refused(503) if lists and phases and not confirmed else None
 
     with serving(shown, wrote) as server, reading(server) as run:
         run._status_object = StatusObject(server.api, "ns", "it-status")
@@ -241,25 +193,25 @@ def test_an_end_that_is_not_confirmed_opens_no_gate() -> None:
         with ThreadPoolExecutor() as pool:
             outcome = pool.submit(run.run)
             until(lambda: phases, "the first state is written")
-            lists["confirmed"] = True
+            confirmed.append(True)
             run.show_end(outcome.result(PATIENCE))
     assert phases == ["Progressing", "Succeeded"]
 
 
-def test_a_run_that_is_out_of_time_still_shows_its_result() -> None:
+@pytest.mark.parametrize("answer", [told(kind="ConfigMap"), Said(503)])
+def test_a_run_that_is_out_of_time_still_shows_its_result(answer: Said) -> None:
     """One write has its time after the deadline. There is no time to repeat it."""
-    for answer in (told(kind="ConfigMap"), Said(503)):
-        bodies: list[bytes] = []
+    phases: list[str] = []
 
-        def wrote(_line: str, body: bytes) -> Said:
-            bodies.append(body)
-            return answer
+    def wrote(_line: str, body: bytes) -> Said:
+        phases.append(json.loads(body)["data"]["phase"])
+        return answer
 
-        with serving(Shown(cluster()), wrote=wrote) as server, bounded():
-            run = runner(server, ago=10 * PASSED)
-            run._status_object = StatusObject(server.api, "ns", "it-status")
-            run.show_end(Outcome(LATE, EXIT_DEADLINE))
-        assert ["TimedOut"] == [json.loads(body)["data"]["phase"] for body in bodies]
+    with serving(Shown(cluster()), wrote=wrote) as server, bounded():
+        run = runner(server, ago=10 * PASSED)
+        run._status_object = StatusObject(server.api, "ns", "it-status")
+        run.show_end(Outcome(LATE, EXIT_DEADLINE))
+    assert phases == ["TimedOut"]
 
 
 @pytest.mark.parametrize(
@@ -284,20 +236,25 @@ def test_a_run_names_the_outage_that_took_its_time(
     assert (found.cause, "cannot read pods" in found.message) == (cause, cause is not None)
 
 
-def test_exit_codes() -> None:
+DRY: Final = Settings(dry_run=True)
+
+
+@pytest.mark.parametrize(
+    ("decision", "settings", "code"),
+    [
+        (DONE, Settings(), 0),
+        (FAIL, Settings(), EXIT_FAILED),
+        (LATE, Settings(), EXIT_DEADLINE),
+        (LATE, DRY, EXIT_DEADLINE),
+        (FAIL, DRY, EXIT_FAILED),
+        (WAIT, DRY, 0),
+        (WAIT, Settings(), EXIT_FAILED),
+    ],
+)
+def test_exit_codes(decision: Decision, settings: Settings, code: int) -> None:
     """As documented."""
-    dry = Settings(dry_run=True)
     with serving(Shown(cluster())) as server:
-        for decision, settings, code in (
-            (DONE, Settings(), 0),
-            (FAIL, Settings(), EXIT_FAILED),
-            (LATE, Settings(), EXIT_DEADLINE),
-            (LATE, dry, EXIT_DEADLINE),
-            (FAIL, dry, EXIT_FAILED),
-            (WAIT, dry, 0),
-            (WAIT, Settings(), EXIT_FAILED),
-        ):
-            assert runner(server, settings)._exit_code(decision) == code, (decision.phase, settings.dry_run)
+        assert runner(server, settings)._exit_code(decision) == code
 
 
 @pytest.mark.parametrize(
@@ -313,5 +270,5 @@ def test_exit_codes() -> None:
 )
 def test_an_error_has_its_reason_and_exit_code(error: HookError | TerminatedError, reason: Reason, code: int) -> None:
     """As documented: the Job tries again after 1 and 143, and not after 3."""
-    ended = cli._outcome_of(error, None)
-    assert (ended.decision.phase, ended.decision.reason, ended.exit_code) == (Phase.FAIL, reason, code)
+    outcome = cli._outcome_of(error, None)
+    assert (outcome.decision.phase, outcome.decision.reason, outcome.exit_code) == (Phase.FAIL, reason, code)

@@ -11,17 +11,21 @@ from typing import Any, Final
 import pytest
 
 from hook.errors import ApiError
+from hook.kube import client, retry, tls
 from hook.kube import informer as informers
-from hook.kube import retry
 from hook.kube.client import Api, delete_options
+from hook.kube.connection import Connection
+from hook.kube.credentials import Credential
+from hook.kube.election import LeaderElectionConfig, LeaderElector
+from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import Informer, ListWatch
-from hook.kube.resources import CONFIG_MAPS, NODES, PODS, Resource, policies_of
+from hook.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, Resource, policies_of
 from hook.kube.retry import CONTROLLER, JOB, Patience
-from hook.objects import deleted_at, read_node, read_pod
+from hook.objects import decoding, deleted_at, read_node, read_pod
 from hook.objects.stacks import GPU_OPERATOR
 from hook.objects.views import reader
 from tests.client.apiserver import ApiServer, booted, create
-from tests.client.server import until
+from tests.client.server import PATIENCE, until
 
 CRDS: Final = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")
 ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole")
@@ -75,6 +79,22 @@ def label(api: Api, name: str, state: str) -> None:
 def states(informer: Informer) -> dict[str, str]:
     """Return the upgrade state of each node that is known."""
     return {view.name: view.labels[STATE] for view in informer.views()}
+
+
+def test_a_list_of_many_pages_and_its_watch_have_the_same_selector(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watch continues where the list ends. What the selector leaves out is never read."""
+    monkeypatch.setattr(client, "PAGE_SIZE", 2)
+    nodes(api, "others", "a")
+    with following(api, nodes(api, "paged", *"abcde")) as informer:
+        until(lambda: informer.synced, "it is listed")
+        assert len(states(informer)) == 5
+        nodes(api, "others", "b")
+        label(api, "paged-a", "drain-required")
+        nodes(api, "paged", "f")
+        api.send("delete", NODES, "paged-b", {})
+        until(lambda: "paged-f" in states(informer) and "paged-b" not in states(informer), "it is followed")
+        expected = {f"paged-{name}": "upgrade-done" for name in "cdef"}
+        assert states(informer) == {**expected, "paged-a": "drain-required"}
 
 
 def test_the_past_of_a_watch_is_gone(server: ApiServer, api: Api) -> None:
@@ -149,6 +169,29 @@ def test_an_outage_of_the_api_server(server: ApiServer, api: Api, monkeypatch: p
         until(lambda: states(informer)["outage-b"] == "drain-required", "it is followed further")
 
 
+def test_a_token_that_the_server_does_not_know(server: ApiServer) -> None:
+    """It is a 401, which is no missing permission."""
+    trust = tls.Trust(server.state.certificate.read_bytes())
+    stranger = Api(Connection(server.api().host, lambda: Credential("Bearer stranger"), trust))
+    with pytest.raises(ApiError) as caught:
+        stranger.send("get", NODES, "a")
+    assert (caught.value.status, type(caught.value)) == (401, ApiError)
+
+
+@pytest.mark.parametrize(("wrong", "status"), [("uid", 409), ("resourceVersion", 409), ("name", 404)])
+def test_only_the_pod_that_was_read_is_deleted(wrong: str, status: int, api: Api) -> None:
+    """Not another one of its name, nor a later version of it; and one that is gone is not there."""
+    pods = PODS.select(DEFAULT)
+    spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+    read = create(api, pods, f"read-{wrong.lower()}", spec=spec)["metadata"]
+    named = {"uid": read["uid"], "resourceVersion": read["resourceVersion"], "name": read["name"]}
+    named[wrong] = {"uid": "other", "resourceVersion": "1", "name": "gone"}[wrong]
+    with pytest.raises(ApiError) as caught:
+        api.send("delete", pods, named["name"], delete_options(named["uid"], named["resourceVersion"]))
+    assert caught.value.status == status
+    assert "deletionTimestamp" not in api.send("get", pods, read["name"])["metadata"]
+
+
 def test_a_deletion_shows_when_it_was_accepted(api: Api) -> None:
     """By the API server's clock, as the creation of every pod is: whatever grace period the pod has."""
     pods = PODS.select(DEFAULT)
@@ -171,3 +214,27 @@ def test_the_status_object_drops_what_is_no_longer_applied(api: Api) -> None:
     for data in ({"phase": "Progressing", "affectedPods": "1"}, {"phase": "Succeeded"}):
         api.apply(maps, "applied", {"data": data}, "gpu-operator-post", 5)
     assert api.send("get", maps, "applied")["data"] == {"trigger": "helm", "phase": "Succeeded"}
+
+
+def test_events_of_one_fact_are_counted_together(api: Api) -> None:
+    """One Event with the newest message, and how often it occurred; of another process it is another one."""
+    subject = ObjectReference("apps/v1", "DaemonSet", DEFAULT, "plugin", "plugin-uid")
+    for writer in ("run", "run", "other"):
+        recorder = EventRecorder(api, writer, silent=False)
+        for message in ("one", "two"):
+            recorder.event(subject, "Restarted", f"{message} by {writer}", about="gpu-0")
+            recorder.flush(PATIENCE)
+    _metadata, found = api.list_page(EVENTS.select(DEFAULT, fields="involvedObject.name=plugin"))
+    kept = sorted((event["message"], event["count"]) for event in map(decoding.decode, found))
+    assert kept == [("two by other", 2), ("two by run", 2)]
+
+
+def test_one_replica_leads_at_a_time(api: Api) -> None:
+    """Of two, the second waits as long as the first renews, and takes over what was released."""
+    first, second = (LeaderElector(api, LeaderElectionConfig(DEFAULT, "post", name)) for name in ("a", "b"))
+    assert (first._try(), second._try(), first._try()) == (True, False, True)
+    assert (first.leading, second.leading, second.holder) == (True, False, "a")
+    first.release()
+    assert (second._try(), second.leading, first.leading) == (True, True, False)
+    spec = api.send("get", LEASES.select(DEFAULT), "post")["spec"]
+    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("b", 1, 15)

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import socket
 import ssl
-import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from hook.errors import SettingsError, UntrustedError
+from hook.errors import UntrustedError
 from hook.kube import client, tls
 from hook.kube.connection import Connection
 from hook.kube.resources import NODES
-from tests.client.access import account, connected, kubeconfig, trusting
-from tests.client.certificates import STRICT_AUTHORITY, Authority, Pair, server_side
+from hook.run.restarts import Restarter
+from tests.client.access import (
+    STRICT_AUTHORITY,
+    Authority,
+    Pair,
+    account,
+    connected,
+    kubeconfig,
+    server_side,
+    trusting,
+)
+from tests.client.runs import DONE, reading, stale_pods
 from tests.client.server import GRANTED, serving
+from tests.client.shown import Shown
+from tests.fixtures.cluster import cluster
 from tests.process.program import run
 
+ONE: Final = ("get", NODES, "gpu-0")
 NO_IDENTIFIERS: Final = {"subjectKeyIdentifier": "none"}
-CHAINS: Final[Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]] = {
-    "no authority key identifier": ({}, {"authorityKeyIdentifier": "none"}),
-    "no subject key identifier": (NO_IDENTIFIERS, {"authorityKeyIdentifier": "none"}),
-    "no key usage of the authority": ({"keyUsage": ""}, {}),
-    "basic constraints are not critical": ({"basicConstraints": "CA:TRUE"}, {}),
-}
-"""Extensions of the authority and of the server that strict verification refuses."""
 
 
 @pytest.fixture
@@ -43,17 +47,25 @@ def _strict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssl, "create_default_context", strict)
 
 
-@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize(
+    ("authoritys", "servers"),
+    [
+        pytest.param({}, {"authorityKeyIdentifier": "none"}, id="no authority key identifier"),
+        pytest.param(NO_IDENTIFIERS, {"authorityKeyIdentifier": "none"}, id="no subject key identifier"),
+        pytest.param({"keyUsage": ""}, {}, id="no key usage of the authority"),
+        pytest.param({"basicConstraints": "CA:TRUE"}, {}, id="basic constraints are not critical"),
+    ],
+)
 @pytest.mark.usefixtures("_strict")
-def test_a_chain_that_kubectl_accepts_is_accepted(chain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chain_that_kubectl_accepts_is_accepted(
+    authoritys: dict[str, str], servers: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By a pod and by a kubeconfig alike, although the interpreter's own context refuses it."""
-    theirs, its = CHAINS[chain]
-    authority = Authority(tmp_path, theirs)
-    with serving(GRANTED, tls=server_side(authority.sign(extensions=its))) as server:
+    authority = Authority(tmp_path, authoritys)
+    with serving(GRANTED, tls=server_side(authority.sign(extensions=servers))) as server:
         pod = account(tmp_path, authority.certificate, server.port, monkeypatch)
-        client.connect("", "", str(pod)).send("get", NODES, "gpu-0")
-        trusting(tmp_path, authority, server.port).send("get", NODES, "gpu-0")
-        assert len(server.asked) == 2
+        client.connect("", "", str(pod)).send(*ONE)
+        trusting(tmp_path, authority, server.port).send(*ONE)
         strict = ssl.create_default_context(cafile=authority.certificate)
         with socket.create_connection(("127.0.0.1", server.port)) as plain, pytest.raises(ssl.SSLCertVerificationError):
             strict.wrap_socket(plain, server_hostname="127.0.0.1")
@@ -61,14 +73,14 @@ def test_a_chain_that_kubectl_accepts_is_accepted(chain: str, tmp_path: Path, mo
 
 @pytest.mark.parametrize("ending", ["an intermediate authority", "the server's own certificate"])
 def test_any_certificate_of_the_authority_ends_a_chain(ending: str, tmp_path: Path) -> None:
-    """As with Go: neither the root nor an authority's signature is needed."""
-    root = Authority(tmp_path)
+    """As with Go: neither the root nor an authority's signature is needed. Text between certificates is ignored."""
     extensions = {name: value for name, value in STRICT_AUTHORITY.items() if name != "authorityKeyIdentifier"}
-    authority = Authority(tmp_path, pair=root.sign(extensions=extensions))
+    authority = Authority(tmp_path, pair=Authority(tmp_path).sign(extensions=extensions))
     pair = authority.sign()
     trusted = authority if ending == "an intermediate authority" else Authority(tmp_path, pair=pair)
+    bundle = "# Zertifizierungsstelle für alle\n".encode("latin-1") + trusted.certificate.read_bytes() * 2
     with serving(GRANTED, tls=server_side(pair)) as server:
-        trusting(tmp_path, trusted, server.port).send("get", NODES, "gpu-0")
+        client.Api(Connection(f"https://127.0.0.1:{server.port}", trust=tls.Trust(bundle))).send(*ONE)
 
 
 REFUSED: Final = {
@@ -100,64 +112,46 @@ def test_a_certificate_that_proves_nothing_is_refused(case: str, tmp_path: Path)
     with serving(GRANTED, tls=server_side(pair)) as server:
         host = f"https://127.0.0.1:{server.port}"
         with pytest.raises(UntrustedError, match=REFUSED[case]) as caught:
-            trusting(tmp_path, known, server.port, cluster=named).send("get", NODES, "gpu-0")
+            trusting(tmp_path, known, server.port, cluster=named).send(*ONE)
         assert host in str(caught.value)
         assert server.asked == []
-        connected(kubeconfig(tmp_path, host, f"insecure-skip-tls-verify: true, {named}")).send("get", NODES, "gpu-0")
+        connected(kubeconfig(tmp_path, host, f"insecure-skip-tls-verify: true, {named}")).send(*ONE)
         assert len(server.asked) == 1
 
 
 def test_the_name_to_prove_may_be_given(tmp_path: Path, authority: Authority) -> None:
     """The field tls-server-name counts in place of the host."""
     with serving(GRANTED, tls=server_side(authority.sign("DNS:inside.example"))) as server:
-        cluster = "tls-server-name: inside.example"
-        trusting(tmp_path, authority, server.port, cluster=cluster).send("get", NODES, "gpu-0")
+        trusting(tmp_path, authority, server.port, cluster="tls-server-name: inside.example").send(*ONE)
 
 
-def test_a_refused_certificate_is_no_outage(tmp_path: Path) -> None:
-    """Each command ends at once with exit 1 and the reason, and does not say that another try may help."""
+@pytest.mark.parametrize(
+    "command", [("run", "--job-name=job"), ("controller", "--listen=127.0.0.1:0"), ("status",)], ids=" ".join
+)
+def test_a_refused_certificate_is_no_outage(command: tuple[str, ...], tmp_path: Path) -> None:
+    """Each command ends with exit 1 and the reason at its first request. Nothing is tried again."""
     pair, known, _name = refused_server("another authority", tmp_path)
     with serving(GRANTED, tls=server_side(pair)) as server:
         file = kubeconfig(tmp_path, f"https://127.0.0.1:{server.port}", f"certificate-authority: {known.certificate}")
-        for command in (("run", "--job-name=job"), ("controller", "--listen=127.0.0.1:0"), ("status",)):
-            began = time.monotonic()
-            done = run(tmp_path, *command, f"--kubeconfig={file}")
-            assert time.monotonic() - began < 20, command  # The patience of a run is minutes.
-            assert done.code == 1, (command, done.said)
-            assert "certificate of https://127.0.0.1" in done.said, command
-            assert "again" not in done.said, (command, done.said)
-            assert "continuing" not in done.said, (command, done.said)
+        done = run(tmp_path, *command, f"--kubeconfig={file}")
+    assert done.code == 1, done.said
+    assert "certificate of https://127.0.0.1" in done.said
+    assert [word for word in ("again", "continuing") if word in done.said] == [], done.said
 
 
-UNUSABLE: Final = {
-    "certificate-authority: {folder}/gone": "certificate-authority: No such file or directory: {folder}/gone",
-    "certificate-authority: {folder}": "certificate-authority: Is a directory",
-    "certificate-authority: ~nouser/ca": "certificate-authority: No such file or directory: {folder}/~nouser/ca",
-    "certificate-authority: empty": "certificate-authority: it contains no certificate",
-    "certificate-authority: {key}": "certificate-authority: it contains no certificate",
-    "certificate-authority: damaged": "certificate-authority: it contains a certificate that cannot be read",
-    "certificate-authority-data: '###'": "certificate-authority-data: ",
-    "certificate-authority-data: ZW1wdHk=": "certificate-authority-data: it contains no certificate",
-    "certificate-authority: {ca}, insecure-skip-tls-verify: true": "insecure-skip-tls-verify and certificate-authority",
-}
-
-
-def test_an_authority_that_cannot_be_used_is_named(tmp_path: Path, authority: Authority) -> None:
-    """The field, and why; the file where there is one."""
-    (tmp_path / "empty").touch()
-    (tmp_path / "damaged").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
-    places = {"folder": str(tmp_path), "key": str(authority.pair.key), "ca": str(authority.certificate)}
-    for fields, problem in UNUSABLE.items():
-        file = kubeconfig(tmp_path, "https://127.0.0.1:1", fields.format(**places))
-        with pytest.raises(SettingsError) as caught:
-            connected(file)
-        assert problem.format(**places) in str(caught.value), fields
-        assert str(file) in str(caught.value), fields
-
-
-def test_text_between_certificates_is_ignored(authority: Authority) -> None:
-    """In any encoding, as tools write it that make bundles."""
-    bundle = "# Zertifizierungsstelle für alle\n".encode("latin-1") + authority.certificate.read_bytes() * 2
-    with serving(GRANTED, tls=server_side(authority.sign())) as server:
-        made = Connection(f"https://127.0.0.1:{server.port}", trust=tls.Trust(bundle))
-        client.Api(made).send("get", NODES, "gpu-0")
+def test_a_certificate_that_is_refused_later_ends_a_process(
+    tmp_path: Path, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also while open watches deliver: no write and no second read is tried again. The next process reads anew."""
+    context, stranger = server_side(authority.sign()), Authority(tmp_path).sign()
+    with serving(Shown(cluster()), tls=context) as server:
+        server.api = trusting(tmp_path, authority, server.port)
+        with reading(server) as run:
+            context.load_cert_chain(stranger.certificate, stranger.key)
+            for lasting in (False, True):
+                with pytest.raises(UntrustedError):
+                    list(Restarter(server.api, lasting=lasting).act(stale_pods("a"), 60))
+            with pytest.raises(UntrustedError):
+                run._confirmed(DONE)
+        assert "again" not in caplog.text
+        assert server.writes == []

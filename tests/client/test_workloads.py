@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from hook.decide.workloads import Affected, AffectedPod
-from hook.kube.events import EventRecorder, ObjectReference
+from hook.kube.events import ObjectReference
 from hook.kube.workloads import WorkloadCache
 from hook.objects.stacks import GPU_OPERATOR, StackName
 from hook.run import status, workloads
@@ -16,14 +16,13 @@ from hook.run.controller import StateReporter
 from hook.run.report import ProgressReporter
 from hook.run.workloads import WorkloadObserver, as_json, as_lines
 from hook.settings import AffectedWorkloads, Settings
-from tests.client.controller import state
-from tests.client.fixtured import Shown
-from tests.client.server import GRANTED, PATIENCE, refused, serving, until
-from tests.client.test_events import Heard
-from tests.client.test_job import ended, runner
+from tests.client.runs import ended, runner
+from tests.client.server import refused, serving, until
+from tests.client.shown import Shown
 from tests.fixtures import workloads as objects
 from tests.fixtures.cluster import cluster
 from tests.fixtures.objects import Object, R, at
+from tests.fixtures.statuses import Recorder, state
 
 CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
 POD: Final = AffectedPod("team", "train", "train-uid", "gpu-0", at(5), ("train-gpu",))
@@ -142,20 +141,20 @@ def test_table_and_json_are_bounded() -> None:
 
 def test_a_controller_reports_affected_pods_when_there_is_one_more(caplog: pytest.LogCaptureFixture) -> None:
     """In one Event on its Deployment. A pod that ended, or that cannot be read for a moment, is no reason."""
-    heard = Heard()
-    with serving(GRANTED, heard.wrote) as server:
-        recorder = EventRecorder(server.api, "leader", silent=False)
-        owner = ObjectReference("apps/v1", "Deployment", "gpu-operator", "post-controller", "deployment-uid")
-        reporter = StateReporter(ProgressReporter(recorder, owner), GPU_OPERATOR)
-        first, second = (replace(POD, name=name, uid=name) for name in ("first", "second"))
-        for affected in (
-            Affected(), Affected((first,)), Affected((first,)), Affected((first, second)), Affected((second,)),
-            Affected(unknown="no permission"), Affected((second,)), Affected((first, second)),
-        ):  # fmt: skip
-            reporter.report(replace(state(), affected=affected), [])
-            recorder.flush(PATIENCE)
-    found = [(about, message) for about, message in heard.events if "old driver" in message]
-    # Only the first Event of a fact names its object.
-    assert [about.get("kind") for about, _message in found] == ["Deployment", None, None]
-    assert [message.partition(" ")[0] for _kind, message in found] == ["1", "2", "2"]
-    assert len([record for record in caplog.messages if "old driver" in record]) == 3
+    recorder = Recorder()
+    owner = ObjectReference("apps/v1", "Deployment", "gpu-operator", "post-controller", "deployment-uid")
+    reporter = StateReporter(ProgressReporter(recorder, owner), GPU_OPERATOR)
+    first, second = (replace(POD, name=name, uid=name) for name in ("first", "second"))
+    for affected, reported in (
+        (Affected(), 0),
+        (Affected((first,)), 1),
+        (Affected((first,)), 1),
+        (Affected((first, second)), 2),
+        (Affected((second,)), 2),
+        (Affected(unknown="no permission"), 2),
+        (Affected((second,)), 2),
+        (Affected((first, second)), 3),
+    ):
+        reporter.report(replace(state(), affected=affected), [])
+        assert recorder.heard == [("Deployment", "AffectedWorkloads", "", True)] * reported
+    assert [line.partition(" ")[0] for line in caplog.messages if "old driver" in line] == ["1", "2", "2"]

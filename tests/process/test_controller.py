@@ -13,9 +13,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from devcluster.soak.controlled import lost_its_lease
-from tests.client.controller import exposition
-from tests.client.leases import NAME, NAMESPACE, PATH, keeping
 from tests.client.server import SILENT, Said, Server, refused, until
+from tests.client.shown import LEASES, NAME, NAMESPACE, keeping
+from tests.fixtures.statuses import exposition
 from tests.process import program
 from tests.process.program import Logged, http, reaching
 
@@ -73,7 +73,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 def test_a_signal_ends_it_and_is_no_error(start: Callable[..., Process]) -> None:
     """Also while requests hang, which have a minute. A rollout stops it: its log has no error and no advice."""
     with keeping() as (kept, server):
-        kept.instead = lambda line: None if PATH in line else SILENT
+        kept.instead = lambda line: None if LEASES in line else SILENT
         controller = start(server)
         until(lambda: kept.holder == "a" and server.count("clusterpolicies"), "it leads and reads")
         assert (controller.stopped(), controller.reason) == (STOPPED, "ControllerStopped")
@@ -98,7 +98,7 @@ def test_it_takes_over_from_a_leader_that_stops(start: Callable[..., Process]) -
         assert first.stopped() == STOPPED
         until(lambda: kept.holder == "second", "the second one leads")
         assert second.stopped() == STOPPED
-        assert [line for line in server.writes if PATH not in line] == []  # there is nothing to protect
+        assert [line for line in server.writes if LEASES not in line] == []  # there is nothing to protect
 
 
 def test_it_ends_where_only_a_new_process_helps(start: Callable[..., Process]) -> None:
@@ -107,7 +107,7 @@ def test_it_ends_where_only_a_new_process_helps(start: Callable[..., Process]) -
         controller = start(server)
         until(lambda: kept.holder == "a", "it leads")
         controller.await_answer("/readyz", 200, "leader\n")
-        kept.change({"spec": {"holderIdentity": "b", "renewTime": LATER}})
+        kept.change(holderIdentity="b", renewTime=LATER)
         assert (controller.ended().code, kept.holder, controller.reason) == (1, "b", "LeaseLost")
         assert lost_its_lease(controller.said), controller.said
     with keeping() as (kept, server):
@@ -123,14 +123,14 @@ def test_it_outlives_what_may_pass(start: Callable[..., Process]) -> None:
     with keeping() as (kept, server):
         kept.instead = lambda _line: Said()
         controller = start(server)
-        until(lambda: server.count(PATH) > 2, "it has tried for the Lease more than once")
+        until(lambda: server.count(LEASES) > 2, "it has tried for the Lease more than once")
         controller.await_answer("/healthz", 200, "standby\n")
         controller.await_answer("/readyz", 503)
         labels = 'code="0",resource="leases.coordination.k8s.io",verb="get"'
         counted = f"gpu_operator_post_api_errors_total{{{labels}}}"
         assert counted in controller.asked("/metrics")[1]
         for said in (Said(503), refused(403)):
-            kept.instead = lambda line, said=said: None if PATH in line else said  # type: ignore[misc]
+            kept.instead = lambda line, said=said: None if LEASES in line else said  # type: ignore[misc]
             until(lambda: kept.holder == "a", "it leads")
             before = server.count("clusterpolicies")
             until(lambda: server.count("clusterpolicies") >= before + 2, "it is refused again and again")  # noqa: B023

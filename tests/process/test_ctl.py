@@ -20,8 +20,8 @@ from ctl.plan.harm import PASSTHROUGH
 from ctl.watch import _fitting
 from devcluster.build import binaries
 from hook import __version__
-from tests.client.fixtured import Shown, showing
 from tests.client.server import events, refused, serving, until
+from tests.client.shown import Shown, showing
 from tests.fixtures.cluster import cluster, stale
 from tests.fixtures.objects import merged
 from tests.fixtures.planning import OLD

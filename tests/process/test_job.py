@@ -16,8 +16,8 @@ import pytest
 from hook.decide.run import margin
 from hook.format import timestamp
 from hook.settings import Settings
-from tests.client.fixtured import Shown
 from tests.client.server import GRANTED, PATIENCE, Said, Server, serving, told, until
+from tests.client.shown import Shown
 from tests.fixtures.cluster import Cluster, cluster, stale
 from tests.fixtures.schemas import conforms
 from tests.process.program import Ended, Logged, documented, reaching, run, start

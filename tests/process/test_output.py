@@ -14,8 +14,8 @@ from typing import Final
 
 import pytest
 
-from tests.client.fixtured import showing
 from tests.client.server import serving
+from tests.client.shown import showing
 from tests.fixtures.cluster import cluster, stale
 from tests.process.program import CTL, ENOUGH_SECONDS, ROOT, reaching, run
 from tests.process.test_job import ApiServer, words

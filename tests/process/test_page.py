@@ -9,7 +9,7 @@ from typing import Final
 from ctl.page import COLORS
 from hook.decide.result import NodeState
 from tests.browser import browsing, need
-from tests.client.fixtured import showing
+from tests.client.shown import showing
 from tests.client.test_workloads import held
 from tests.fixtures.cluster import cluster, labelled, stale_plugin
 from tests.process.program import CTL, reaching, run

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.fixtured import showing
+from tests.client.shown import showing
 from tests.fixtures.cluster import Cluster, cluster, stale
 from tests.process.program import documented, reaching, run
 
@@ -22,7 +22,7 @@ from tests.process.program import documented, reaching, run
 def test_the_exit_code_shows_whether_something_is_wrong(
     tmp_path: Path, found: Cluster, words: list[str], state: str, code: int
 ) -> None:
-    """If a script asks for that, in any output. What is wrong is in tests/client/test_status.py."""
+    """If a script asks for that, in any output. What is wrong is in tests/unit/run/test_status.py."""
     with showing(found) as server:
         flag = reaching(tmp_path, server.api.host)
         done = run(tmp_path, "status", flag, "--output=json", *words)

@@ -14,13 +14,12 @@ from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
 from hook.decide.workloads import Affected
 from hook.kube import leader
 from hook.kube.leader import Lease, Lookup
-from hook.objects.stacks import GPU_OPERATOR, StackName
+from hook.objects.stacks import GPU_OPERATOR
 from hook.run import status
 from hook.settings import OnManualUpgrade, Settings
-from tests.client.controller import NOW, lease, stale_pod
-from tests.client.server import Said, listed, refused, serving
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
 from tests.fixtures.objects import obj
+from tests.fixtures.statuses import NOW, lease, stale_pod
 from tests.unit.decide import patches
 
 NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
@@ -64,35 +63,6 @@ def test_whether_a_controller_is_alive(seen: Lookup, alive: bool, line: str) -> 
 def test_no_terminal_obeys_a_holder() -> None:
     """An account that may write a Lease may write anything there."""
     assert "\x1b" not in status.controller_lines(found(holderIdentity="a\x1b[2J"))[0]
-
-
-def test_of_several_controllers_the_one_that_renewed_last_counts() -> None:
-    """They are found by their labels: one of another stack restarts nothing here."""
-    leases = [
-        lease(holderIdentity="old", renewTime="2026-03-01T11:00:00.000000Z"),
-        lease(holderIdentity="new"),
-        {"kind": "Lease", "metadata": {"name": 7}},
-    ]
-    with serving(listed(*leases)) as server:
-        seen = leader.find_controller(server.api, StackName.GPU)
-        assert seen.lease is not None
-        assert seen.lease.holder == "new"
-        labels = "app.kubernetes.io%2Fname%3Dgpu-operator-post%2Cgpu-operator-post%2Fstack%3Dgpu"
-        assert server.count(f"labelSelector={labels}") == 1
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (refused(403), "permission missing"),
-        (listed({"kind": "Lease", "metadata": {"name": 7}}), "cannot read the Lease"),
-    ],
-)
-def test_a_lease_that_cannot_be_read_is_no_error(answer: Said, words: str) -> None:
-    """It is not known whether a controller is alive, and the reason is shown."""
-    with serving(answer) as server:
-        seen = leader.find_controller(server.api, StackName.GPU)
-    assert (words in status.controller_lines(seen)[0], as_json(seen)["alive"]) == (True, None)
 
 
 def node_status(state: NodeState, reason: Reason = Reason.PLUGIN_STALE, node: str = "a") -> NodeStatus:

@@ -1,4 +1,4 @@
-"""Metrics: what the controller shows to Prometheus after each reconcile."""
+"""Metrics of the controller after each reconcile, and its health by its progress."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from hook.errors import ApiError
 from hook.kube.client import Counters
 from hook.kube.events import ObjectReference
 from hook.kube.informer import OutOfSync
-from hook.run.telemetry import Telemetry
-from tests.client.controller import NOW, later, restart, stale, stale_pod, standing, state, verified, waiting
+from hook.run.telemetry import ALIVE_SECONDS, UNREADY_SECONDS, Health, Telemetry
+from tests.fixtures.statuses import NOW, later, restart, stale, stale_pod, standing, state, verified, waiting
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 CHART: Final = ROOT / "charts/gpu-operator-post/files"
 OLDEST: Final = "oldest_stale_timestamp_seconds"
 NAME: Final = re.compile(r"gpu_operator_post_[a-z_]+")
+NOT_READ: Final = "the cluster has not been read yet"
 EXPORTER: Final = ObjectReference("apps/v1", "DaemonSet", "monitoring", "exporter", "uid")
 
 
@@ -200,3 +201,75 @@ def test_each_metric_is_documented_and_used(shown: Shown) -> None:
     assert exposed == documented
     assert (shown.telemetry.registry.get_sample_value("process_resident_memory_bytes") or 0) > 1_000_000
     assert exposed.keys() == {name for file in CHART.iterdir() for name in NAME.findall(file.read_text())}
+
+
+# Health.
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    """Return a clock that a test advances: its only element."""
+    return [1000.0]
+
+
+@pytest.fixture
+def health(clock: list[float]) -> Health:
+    """Return the health of a controller that has just started."""
+    return Health(lambda: clock[0])
+
+
+def _lost(seconds: float) -> OutOfSync:
+    return OutOfSync("pods", time.monotonic() - seconds, "connection refused")
+
+
+def test_a_standby(health: Health, clock: list[float]) -> None:
+    """It lives while its tries continue. One that cannot have the Lease could never take over: it is not ready."""
+    assert health.unready == "no Lease request was sent yet"
+    for _try in range(5):
+        clock[0] += ALIVE_SECONDS - 1
+        health.try_for_the_lease()
+    assert (health.dead, health.unready, health.role) == ("", "", "standby")
+    clock[0] += ALIVE_SECONDS + 1
+    assert health.unready == health.dead == "no Lease request was sent for 121 s"
+    for trouble in ("permission missing: get leases", "connection refused"):
+        health.try_for_the_lease()
+        clock[0] += UNREADY_SECONDS
+        health.try_for_the_lease(trouble)
+        assert health.unready == ""  # a control plane that restarts
+        clock[0] += 1
+        assert (health.dead, health.unready) == ("", f"the Lease is not available: {trouble}")
+
+
+def test_a_leader(health: Health, clock: list[float]) -> None:
+    """Reconciles, the first of which makes it ready, and a slow first list are progress; renewals are none."""
+    health.lead(leading=True)
+    for _tick in range(300):
+        clock[0] += 1.0
+        health.wait(None)
+    assert (health.dead, health.unready) == ("", NOT_READ)
+    clock[0] += 112.0  # the longest step without progress
+    assert not health.dead
+    health.reconciled(None)
+    assert (health.dead, health.unready, health.role) == ("", "", "leader")
+    clock[0] += ALIVE_SECONDS + 1
+    health.try_for_the_lease()
+    assert health.dead == health.unready == "no reconcile was finished for 121 s"
+
+
+def test_a_leader_that_does_not_act(health: Health, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Out of sync for more than a minute, it is not ready, and still alive."""
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    health.lead(leading=True)
+    for found, why in (
+        (_lost(UNREADY_SECONDS / 2), ""),
+        (_lost(UNREADY_SECONDS + 1), "cannot read pods for 61 s"),
+        (None, ""),
+    ):
+        health.reconciled(found)
+        unready = health.unready
+        assert (unready.startswith(why), bool(unready), health.dead) == (True, bool(why), ""), why
+    health.lead(leading=False)  # a standby forgets what it knew as leader, also for its next term
+    health.try_for_the_lease()
+    assert health.unready == ""
+    health.lead(leading=True)
+    assert health.unready == NOT_READ
