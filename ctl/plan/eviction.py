@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec.structs import replace
 
-from hook.objects.decoding import NOTHING, Count, Labels, Name, Reader, Text, Value
-from hook.objects.parts import OWNERS, Owners, owner
+from hook.objects.decoding import NOTHING, Count, Labels, Reader, Text, Value
+from hook.objects.parts import OWNERS, Namespaced, Owners, owner
 from hook.objects.scheduling import Requirement  # noqa: TC001 - msgspec reads the types
-from hook.objects.views import At, View, at, made, reader
+from hook.objects.views import At, at, made, reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,11 +61,9 @@ class _Selector(Value, frozen=True):
         return exact and all(requirement.met_by(labels) for requirement in self.match_expressions)
 
 
-class DisruptionBudget(View, frozen=True):
+class DisruptionBudget(Namespaced, frozen=True):
     """A PodDisruptionBudget."""
 
-    namespace: Annotated[Name, at("metadata", "namespace")]
-    name: Annotated[Name, at("metadata", "name")]
     selector: Annotated[_Selector | None, at("spec", "selector")] = None
     allowed: Annotated[Count, at("status", "disruptionsAllowed")] = 0
 
@@ -82,11 +80,9 @@ def _has_local_data(volumes: _Volumes) -> bool:
     return any(volume.empty_dir is not None for volume in volumes)
 
 
-class Workload(View, frozen=True):
+class Workload(Namespaced, frozen=True):
     """A running or pending pod that an upgrade removes from its node."""
 
-    namespace: Annotated[Name, at("metadata", "namespace")]
-    name: Annotated[Name, at("metadata", "name")]
     controller: Annotated[str, made(_controller, OWNERS)]
     """Kind of its controlling owner; empty if it has none."""
     local_data: Annotated[bool, made(_has_local_data, At(("spec", "volumes"), _Volumes, ()))]
@@ -97,9 +93,6 @@ class Workload(View, frozen=True):
     labels: Annotated[Labels, at("metadata", "labels")] = NOTHING
     protected_by: str = ""
     """A PodDisruptionBudget that allows no disruption now."""
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 from ctl.plan.result import Finding, Obstacle, Severity
 from hook.format import some
 from hook.objects import names
-from hook.objects.decoding import Name, Text, Value
-from hook.objects.views import At, View, at, made, reader
+from hook.objects.decoding import Text, Value
+from hook.objects.parts import Namespaced
+from hook.objects.views import At, made, reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,11 +49,9 @@ def _node(results: _Results | None) -> str:
     return next((each.pool for each in results or () if each.device.startswith(PASSTHROUGH_DEVICE)), "")
 
 
-class PassthroughClaim(View, frozen=True):
+class PassthroughClaim(Namespaced, frozen=True):
     """A claim that holds a GPU for passthrough to a virtual machine; the fields are the same in all versions."""
 
-    namespace: Annotated[Name, at("metadata", "namespace")]
-    name: Annotated[Name, at("metadata", "name")]
     node: Annotated[str, made(_node, At(("status", "allocation", "devices", "results"), _Results | None, None))]
 
     def __str__(self) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 from hook.errors import ApiError
 from hook.kube.resources import LEASES
 from hook.objects import names
-from hook.objects.decoding import MalformedObjectError, Name, Text, Time
-from hook.objects.views import View, at, reader
+from hook.objects.decoding import MalformedObjectError, Text, Time
+from hook.objects.parts import Namespaced
+from hook.objects.views import at, reader
 
 if TYPE_CHECKING:
     from hook.kube.client import Api
@@ -23,11 +24,9 @@ ALIVE_WITHIN: Final = timedelta(seconds=30)
 """A leader renews every two seconds and loses its Lease after 15; clocks may differ by the rest."""
 
 
-class Lease(View, frozen=True):
+class Lease(Namespaced, frozen=True):
     """Lease of a controller."""
 
-    namespace: Annotated[Name, at("metadata", "namespace")]
-    name: Annotated[Name, at("metadata", "name")]
     holder: Annotated[Text, at("spec", "holderIdentity")] = ""
     """Empty: no leader."""
     renewed: Annotated[Time | None, at("spec", "renewTime")] = None
@@ -35,9 +34,6 @@ class Lease(View, frozen=True):
     def alive(self, now: datetime) -> bool:
         """Return whether the controller has a leader, as far as a single read can show."""
         return bool(self.holder) and self.renewed is not None and abs(now - self.renewed) <= ALIVE_WITHIN
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 read_lease: Final = reader(Lease)

@@ -9,10 +9,10 @@ from datetime import UTC
 from sys import intern
 from typing import TYPE_CHECKING, Annotated, Final
 
-from hook.objects.decoding import Name, Reader, Text, Time, Value
-from hook.objects.parts import Identified
+from hook.objects.decoding import Reader, Text, Time, Value
+from hook.objects.parts import Identified, Namespaced
 from hook.objects.sharing import shared
-from hook.objects.views import At, View, at, made, reader
+from hook.objects.views import At, at, made, reader
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -35,11 +35,9 @@ def _pods(consumers: tuple[_Consumer, ...]) -> tuple[str, ...]:
     return tuple(consumer.uid for consumer in consumers if consumer.resource == "pods")
 
 
-class Claim(View, frozen=True):
+class Claim(Namespaced, frozen=True):
     """An allocated claim of one of the drivers. Its fields are the same in ``v1``, ``v1beta2`` and ``v1beta1``."""
 
-    namespace: Annotated[str, made(intern, At(("metadata", "namespace"), Name))]
-    name: Annotated[Name, at("metadata", "name")]
     drivers: Annotated[
         frozenset[str], made(_drivers, At(("status", "allocation", "devices", "results"), tuple[_Result, ...], ()))
     ]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from hook.objects import names
 from hook.objects.decoding import NOTHING, Count, Labels, MalformedObjectError, Name, Text, Time, Value
-from hook.objects.parts import OWNERS, Identified, Owners, Variable, owner, owner_uid
+from hook.objects.parts import OWNERS, Identified, Namespaced, Owners, Variable, owner, owner_uid
 from hook.objects.scheduling import REQUIRED, Taint, Terms
-from hook.objects.views import At, View, at, made, reader
+from hook.objects.views import At, at, made, reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,11 +141,9 @@ def _recorded(data: _Data | None) -> tuple[Labels, Mapping[str, str]] | None:
     return (template.metadata.labels, _images(template.spec.containers)) if template is not None else None
 
 
-class Revision(View, frozen=True):
+class Revision(Namespaced, frozen=True):
     """A ControllerRevision of a DaemonSet."""
 
-    namespace: Annotated[Name, at("metadata", "namespace")]
-    name: Annotated[Name, at("metadata", "name")]
     owner_uid: Annotated[str, made(owner_uid, OWNERS)]
     hash: Annotated[str, made(_revision_hash, At(("metadata", "labels"), Labels, NOTHING))]
     """The pods that are made from it carry it as a label."""

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from hook.objects import names
 from hook.objects.decoding import Count, Name, Text, Time
-from hook.objects.parts import CONDITIONS, OWNERS, Conditions, Identified, condition, owner_uid
+from hook.objects.parts import CONDITIONS, OWNERS, Conditions, Identified, Namespaced, condition, owner_uid
 from hook.objects.views import At, View, at, made, reader
 
 REVISION: Final = at("metadata", "annotations", names.DEPLOYMENT_REVISION_ANNOTATION)
@@ -47,10 +47,9 @@ class ReplicaSet(View, frozen=True):
     revision: Annotated[Text, REVISION] = ""
 
 
-class Lease(View, frozen=True):
+class Lease(Namespaced, frozen=True):
     """The operator's leader lease."""
 
-    namespace: Annotated[Name, at("metadata", "namespace")]
     holder: Annotated[Text, at("spec", "holderIdentity")] = ""
     """``<pod name>_<uuid>`` (controller-runtime); empty once it was released."""
     acquired: Annotated[Time | None, at("spec", "acquireTime")] = None

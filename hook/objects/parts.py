@@ -16,16 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Identified(View, frozen=True):
-    """An object in a namespace, whose identity decides what is done to it."""
+class Namespaced(View, frozen=True):
+    """An object in a namespace."""
 
     namespace: Annotated[str, made(intern, At(("metadata", "namespace"), Name))]
     name: Annotated[Name, at("metadata", "name")]
-    uid: Annotated[Name, at("metadata", "uid")]
 
     def __str__(self) -> str:
         # The status of each node has it.
         return intern(f"{self.namespace}/{self.name}")
+
+
+class Identified(Namespaced, frozen=True):
+    """An object whose identity decides what is done to it."""
+
+    uid: Annotated[Name, at("metadata", "uid")]
 
 
 class Owner(Value, frozen=True):
