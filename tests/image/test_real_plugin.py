@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -18,8 +18,9 @@ from devcluster.boot.cluster import Cluster
 from devcluster.build import binaries
 from devcluster.build.programs import DRA_DRIVER
 from devcluster.gpunode.images import CHART, write_images
-from devcluster.gpunode.node import DRIVER_ROOT, GPUS, GPUS_ALONE, SOON, GpuNode, numbers
+from devcluster.gpunode.node import DRIVER_ROOT, GPUS, GPUS_ALONE, SLICES, SOON, GpuNode, numbers
 from devcluster.kubelet.node import RealNode
+from hook.objects.taints import Place, spec_of
 from tests.e2e.lab import ALL_AT_ONCE, NEW, OLD, PLUGIN_NAMESPACE
 from tests.evidence import keep
 from tests.image.conftest import default_image
@@ -41,6 +42,7 @@ DOMAINS_ALONE: Final = {
     "altProcDevices": "/run/nvidia/devices",
 }
 """Values of NVIDIA's chart."""
+RULES: Final = "/apis/resource.k8s.io/v1/devicetaintrules"
 PATIENCE: Final = 180
 """Seconds for what a kubelet, a container runtime and NVIDIA's programs do on a busy machine."""
 
@@ -121,6 +123,35 @@ def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
     assert ["delete pods"] == lab.writes()
 
 
+def _slices(lab: GpuNodeLab, driver: str = GPUS) -> list[dict[str, Any]]:
+    """Return the ResourceSlices of a DRA driver."""
+    return lab.cluster.list(SLICES, fieldSelector=f"spec.driver={driver}")
+
+
+def test_slices_that_the_plugin_publishes_anew_stay_tainted(gpu_node: GpuNodeLab) -> None:
+    """A rule selects a pool, which the plugin names by its node. Slices that come and go stay tainted by it."""
+    lab = gpu_node
+    lab.install(GPUS, **GPUS_ALONE)
+    before = _slices(lab)
+    (node,) = {each["spec"]["nodeName"] for each in before}
+    assert {each["spec"]["pool"]["name"] for each in before} == {node}
+    rule = {"metadata": {"name": "a"}, "spec": spec_of(Place(GPUS, node), "DriverMissing")}
+    lab.cluster.create(RULES, rule)
+    lab.cluster.kubectl("delete", "resourceslices", "--all")
+    old = {each["metadata"]["uid"] for each in before}
+    lab.until(lambda: any(each["metadata"]["uid"] not in old for each in _slices(lab)), "new slices", PATIENCE)
+    lab.claim("waits")
+    lab.until(lambda: lab.failed("waits", "cannot allocate all claims"), "the claim is not allocated", PATIENCE)
+    lab.cluster.delete(f"{RULES}/a")
+    lab.until(lambda: lab.is_running("waits"), "the pod runs without the rule", PATIENCE)
+
+    lab.drive(NEW)
+    lab.deploy(deviceTaints__enabled=True)
+    assert lab.published() == {numbers(NEW)}
+    assert set(lab.writes()) == {"create devicetaintrules", "delete pods", "delete devicetaintrules"}
+    assert lab.cluster.list(RULES) == []
+
+
 @pytest.mark.large
 def test_a_claim_that_was_refused_is_prepared_after_the_restart(gpu_node: GpuNodeLab) -> None:
     """Once it remembers the old driver no longer, the plugin refuses claims. The kubelet keeps asking for them."""
@@ -141,6 +172,8 @@ def test_compute_domains_alone(gpu_node: GpuNodeLab) -> None:
     lab = gpu_node
     lab.install(DOMAINS, **DOMAINS_ALONE)
     assert not any("driverVersion" in device.get("attributes", {}) for device in lab.devices(DOMAINS))
+    # Device taint rules select the pools of both drivers by the node's name.
+    assert all(each["spec"]["pool"]["name"] == each["spec"]["nodeName"] for each in _slices(lab, DOMAINS))
     plugin = lab.plugin_pod()
     lab.drive(NEW)
     assert lab.plugin_pod() == plugin
