@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Final
 
 from hook.errors import ApiError
+from hook.kube.informer import ListWatch, list_views
 from hook.kube.resources import LEASES
-from hook.objects import names
-from hook.objects.decoding import MalformedObjectError, Text, Time
+from hook.kube.retry import NO_RETRY
+from hook.objects import Malformed, names
+from hook.objects.decoding import Text, Time  # noqa: TC001 - msgspec evaluates them
 from hook.objects.parts import Namespaced
 from hook.objects.views import at, reader
 
@@ -60,16 +63,14 @@ def find_controller(api: Api, stack: StackName) -> Lookup:
     A missing permission is not an error.
     """
     labels = ",".join(f"{key}={value}" for key, value in {**names.OWN_LABELS, names.OWN_STACK_LABEL: stack}.items())
+    leases = ListWatch(LEASES.select(labels=labels), read_lease)
     try:
-        _meta, found = api.list_page(LEASES.select(labels=labels), seconds=READ_SECONDS)
+        listed = list_views(api, leases, NO_RETRY, end=time.monotonic() + READ_SECONDS)
     except ApiError as error:
         return Lookup(datetime.now(UTC), problem=f"cannot read whether a controller is alive: {error}")
-    leases: list[Lease] = []
-    problem = ""
-    for answer in found:
-        try:
-            leases.append(read_lease(answer))
-        except MalformedObjectError as error:
-            problem = f"cannot read the Lease of a controller: {error}"
-    newest = max(leases, key=lambda lease: lease.renewed or LONG_AGO, default=None)
-    return Lookup(datetime.now(UTC), newest, "" if newest else problem)
+    found = listed.views.values() if listed is not None else ()
+    broken = next((each.problem for each in found if isinstance(each, Malformed)), "")
+    known = [each for each in found if not isinstance(each, Malformed)]
+    newest = max(known, key=lambda lease: lease.renewed or LONG_AGO, default=None)
+    problem = f"cannot read the Lease of a controller: {broken}" if broken and newest is None else ""
+    return Lookup(datetime.now(UTC), newest, problem)

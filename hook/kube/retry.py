@@ -54,6 +54,8 @@ CONTROLLER: Final = Patience(FOREVER, FOREVER)
 """A controller tries again without end. It restarts nothing and reports that meanwhile."""
 WRITE: Final = Patience(5.0)
 """One write, or one page of the read that confirms an end. If it fails for longer, a new decision follows."""
+NO_RETRY: Final = Patience(0.0, 0.0)
+"""What ``status`` shows besides the nodes. The user waits for it, and may lack the permission."""
 
 
 def interactive(seconds: float) -> Patience:

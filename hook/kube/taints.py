@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 WRITE_SECONDS: Final = 2.0
 """Timeout of one request. A restart may wait for it."""
-NO_RETRY: Final = retry.Patience(0.0, 0.0)
-"""A user waits for ``status``, and may lack the permission to list rules."""
 LONGEST_POOL: Final = 200
 """Characters of a pool in the name of its rule, which may have 253."""
 HASH_LENGTH: Final = 12
@@ -141,7 +139,7 @@ class TaintRules:
 def find_rules(api: Api) -> list[TaintRule] | ApiError:
     """Return the rules of all releases for ``status``, or why they are not known."""
     try:
-        found = list_views(api, ListWatch(_labelled(names.OWN_LABELS), read_taint_rule), NO_RETRY)
+        found = list_views(api, ListWatch(_labelled(names.OWN_LABELS), read_taint_rule), retry.NO_RETRY)
     except ApiError as error:
         return error
     return sorted(_rules(found.views.values()), key=lambda rule: rule.name) if found is not None else []
