@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from devcluster.boot.cluster import Cluster
-from tests.e2e.controller.ground import Field
-from tests.e2e.faults.cluster.doorway import Doorway
-from tests.e2e.faults.cluster.ground import Ground
+from tests.e2e.controller.controllers import ControllerLab
+from tests.e2e.faults.cluster.resting import RestingLab
+from tests.e2e.faults.cluster.stopping import StoppingProxy
 from tests.e2e.lab import ALL_AT_ONCE, NEW, Lab
 from tests.evidence import keep
 from tests.pool import Pool
@@ -31,32 +31,26 @@ def boot(pool: Pool, request: pytest.FixtureRequest) -> Iterator[Callable[..., L
 
 
 @pytest.fixture(scope="module")
-def built(request: pytest.FixtureRequest, pool: Pool) -> Iterator[Ground]:
+def built(request: pytest.FixtureRequest, pool: Pool) -> Iterator[RestingLab]:
     """Build a fleet of the module's NODES, on which controllers may run where the module is about them."""
     nodes: int = request.module.NODES
-    kind = Field if ".controller." in request.module.__name__ else Ground
-    ground = kind(pool.take(nodes), nodes)
-    ground.fleet(nodes=nodes, driver=NEW, **ALL_AT_ONCE)
-    yield ground
-    keep(ground.cluster, request.module.__name__.rsplit(".", 1)[-1])
+    kind = ControllerLab if ".controller." in request.module.__name__ else RestingLab
+    lab = kind(pool.take(nodes), nodes)
+    lab.fleet(nodes=nodes, driver=NEW, **ALL_AT_ONCE)
+    yield lab
+    keep(lab.cluster, request.module.__name__.rsplit(".", 1)[-1])
 
 
 @pytest.fixture
-def ground(built: Ground) -> Iterator[Ground]:
+def lab(built: RestingLab) -> Iterator[RestingLab]:
     """Bring the module's fleet to rest."""
     built.rest()
     yield built
-    built.tidy()
+    built.end_leftovers()
 
 
 @pytest.fixture
-def field(ground: Field) -> Field:
-    """Return the same, with controllers."""
-    return ground
-
-
-@pytest.fixture
-def door(ground: Ground) -> Iterator[Doorway]:
-    """Open a door before the API server, which closes with the test."""
-    with Doorway(ground.cluster) as door:
-        yield door
+def stopping(lab: RestingLab) -> Iterator[StoppingProxy]:
+    """Put a proxy before the API server, which ends with the test."""
+    with StoppingProxy(lab.cluster) as proxy:
+        yield proxy

@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-import pytest
-
 from tests.e2e import acts
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, RELEASE, Boot, Lab
+from tests.e2e.lab import ALL_AT_ONCE, NEW, OLD, Boot, Lab
 
 SKIP: Final = "nvidia.com/gpu-driver-upgrade.skip"
 GPU: Final = "feature.node.kubernetes.io/pci-10de.present"
@@ -18,16 +16,6 @@ GONE_SOON: Final = ("nodeTimeout=5s", "advanced.policyGrace=3s")
 ONE_BY_ONE: Final[dict[str, Any]] = {
     "driver__upgradePolicy": {"autoUpgrade": True, "maxParallelUpgrades": 1, "maxUnavailable": 1}
 }
-GPUS_ALONE: Final[dict[str, object]] = {"resources__computeDomains__enabled": False}
-PUBLISHED: Final[dict[str, tuple[dict[str, object], str, dict[str, Any], str]]] = {
-    "MIG devices": ({"devices": "mig"}, "580.126.1", {}, "580.126.1"),
-    "GPUs without a version": ({"devices": "unversioned"}, "580.126.2", {}, "580.126.2"),
-    "GPUs alone; a branch": (GPUS_ALONE, "581", {}, "581.95.05"),
-    "compute domains alone; the operator's default": (
-        {"resources__gpus__enabled": False}, "", {"driver__defaultVersion": "580.82.07"}, "580.82.07",
-    ),
-}  # fmt: skip
-"""Values of the plugin, the version that the policy names, values of the operator, and the driver that is loaded."""
 
 
 def _lose(lab: Lab, node: str) -> None:
@@ -174,27 +162,3 @@ def test_drivers_that_do_not_come(boot: Boot) -> None:
     for node in faults:
         lab.annotate(node, "driver-fault", None)
     acts.refresh(lab, [])
-
-
-def test_what_plugins_publish_and_policies_name(boot: Boot, subtests: pytest.Subtests) -> None:
-    """Devices of each kind, in one container or two; and a driver by version, branch or default."""
-    lab = boot(1)
-    lab.operator(**ALL_AT_ONCE)
-    lab.until(lambda: acts.upgraded(lab, 1, OLD), "the driver is there", acts.PATIENCE)
-    for kind, (plugin, version, operator, loaded) in PUBLISHED.items():
-        with subtests.test(kind):
-            lab.plugin(**plugin)
-            lab.until(lab.rolled_out, "the plugin is what was asked for", acts.PATIENCE)
-            lab.until(lambda: lab.serving_on() == {"gpu-0"}, "it runs", acts.PATIENCE)
-            lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
-            lab.began = time.time()
-            lab.operator(driver=version, **ALL_AT_ONCE, **operator)
-            if version != loaded:
-                lab.until(lambda wanted=loaded: acts.upgraded(lab, 1, wanted), "it is loaded", acts.PATIENCE)  # type: ignore[misc]
-            said = acts.refresh(lab, ["gpu-0"]).said
-            assert ("no devices are published" in said) is kind.startswith("compute domains alone")
-            assert set(lab.truth.loaded_now().values()) == {loaded}
-    # The status object shows the same of the last kind.
-    acts.post(lab).assert_phase("Done", "NothingStale")
-    data = lab.cluster.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}-status")["data"]
-    assert (data["phase"], "no devices are published" in data["message"]) == ("Succeeded", True)

@@ -37,8 +37,8 @@ def test_plain_job(boot: Boot) -> None:
     assert len(lab.runs()) == 2
     assert lab.story()["reason"] == "NothingStale"
     # Helm 3 compares failures with the backoffLimit only, so it hears of this one by its own timeout.
-    hurry = (*WAIT_FOR_JOBS, "--timeout", "45s")
-    failed = lab.post(helm=hurry, hook__enabled=False, trigger="two", expect__driverVersion="9", timeout="30s")
+    quick = (*WAIT_FOR_JOBS, "--timeout", "45s")
+    failed = lab.post(helm=quick, hook__enabled=False, trigger="two", expect__driverVersion="9", timeout="30s")
     assert failed.code != 0
     assert lab.story()["exitCode"] == 124
     lab.assert_clean(BOTH)

@@ -67,21 +67,6 @@ def test_a_plugin_that_is_not_created_again(boot: Boot) -> None:
     lab.assert_clean(["gpu-0", "gpu-1"])
 
 
-def test_a_large_report_fits_where_it_must(boot: Boot) -> None:
-    """Forty nodes in trouble: the table has all of them, the termination message stays within 4 KiB of JSON."""
-    lab = boot(40)
-    lab.cluster.kubectl("annotate", "nodes", "--all", "devcluster/driver-fault=image-pull")
-    lab.operator(**ALL_AT_ONCE)
-    lab.plugin()
-    lab.until(lambda: lab.label_states() == {"upgrade-done"}, "every node is labelled")
-    failed = acts.post(lab, timeout="40s").assert_phase("Deadline", "TimeUp")
-    assert all(f"gpu-{number} " in lab.log() for number in range(40))
-    assert failed.story["counts"] == {"Waiting": 40}
-    (ended,) = lab.terminated()
-    assert len(ended["message"].encode()) <= 4096
-    assert len(failed.story["nodes"]) > 3
-
-
 def test_killed_between_restarts(boot: Boot) -> None:
     """After SIGKILL the Job's next pod finishes, and restarts nothing that the first one had restarted."""
     lab = boot(3)

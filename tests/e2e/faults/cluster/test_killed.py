@@ -10,15 +10,15 @@ import signal
 from functools import partial
 
 from tests.e2e.acts import PATIENCE, Told
-from tests.e2e.faults.cluster.doorway import Doorway, Moment, Stop
-from tests.e2e.faults.cluster.ground import Ground
+from tests.e2e.faults.cluster.resting import RestingLab
+from tests.e2e.faults.cluster.stopping import Moment, Stop, StoppingProxy
 
 NODES = 2
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
 DELETE = "delete pods"
 
 
-def _killed(ground: Ground, door: Doorway, stop: Stop, *args: str) -> None:
+def _killed(lab: RestingLab, stopping: StoppingProxy, stop: Stop, *args: str) -> None:
     """Run until a request is made, and kill the run there."""
 
     def stops(now: Stop) -> bool:
@@ -26,26 +26,26 @@ def _killed(ground: Ground, door: Doorway, stop: Stop, *args: str) -> None:
             hook.signal(signal.SIGKILL)
         return now == stop
 
-    door.stops = stops
-    hook = ground.begin(*args, kubeconfig=door.through())
+    stopping.stops = stops
+    hook = lab.begin(*args, kubeconfig=stopping.through())
     told = hook.told()
     assert told.code == -signal.SIGKILL, f"it ended before {stop}:\n{told.said}"
-    door.stops = lambda _stop: False
+    stopping.stops = lambda _stop: False
 
 
-def _finished(ground: Ground, *args: str) -> Told:
-    done = ground.begin(*args).told()
+def _finished(lab: RestingLab, *args: str) -> Told:
+    done = lab.begin(*args).told()
     assert done.code == 0, done.said
     return done
 
 
-def test_at_each_delete(ground: Ground, door: Doorway) -> None:
+def test_at_each_delete(lab: RestingLab, stopping: StoppingProxy) -> None:
     """What was deleted stays the only restart of its node, whether or not the run lived to hear of it."""
-    ground.spoil()
+    lab.make_stale()
     for moment, restarted in ((BEFORE, 0), (AFTER, 1), (BEFORE, 1), (AFTER, 2)):
-        _killed(ground, door, (DELETE, moment))
-        seen = partial(lambda plugins: len(ground.restarts()) >= plugins, restarted)
-        ground.until(seen, "the deletion is seen", PATIENCE)
-        assert len(ground.restarts()) == restarted
-    assert _finished(ground).phase == ("Done", "NothingStale", 0)
-    ground.assert_clean(ground.nodes)
+        _killed(lab, stopping, (DELETE, moment))
+        seen = partial(lambda plugins: len(lab.restarts()) >= plugins, restarted)
+        lab.until(seen, "the deletion is seen", PATIENCE)
+        assert len(lab.restarts()) == restarted
+    assert _finished(lab).phase == ("Done", "NothingStale", 0)
+    lab.assert_clean(lab.nodes)

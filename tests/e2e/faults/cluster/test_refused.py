@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from devcluster.boot.ports import free_ports
 from tests.e2e.acts import PATIENCE
-from tests.e2e.faults.cluster.doorway import Doorway
-from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGINS, Ground
+from tests.e2e.faults.cluster.resting import HOLD, LET_GO, PLUGINS, RestingLab
+from tests.e2e.faults.cluster.stopping import StoppingProxy
 from tests.e2e.identity import RBAC, Right, allow, charted, kubeconfig
 from tests.e2e.lab import PLUGIN_NAMESPACE
 
@@ -30,22 +30,22 @@ BINDINGS: Final = f"/apis/{RBAC}/clusterrolebindings"
 DELETE_PODS: Final = Right("", "pods", "delete")
 
 
-def _somebody(ground: Ground, name: str) -> Path:
-    return kubeconfig(ground.cluster, name, charted(ground.cluster))
+def _somebody(lab: RestingLab, name: str) -> Path:
+    return kubeconfig(lab.cluster, name, charted(lab.cluster))
 
 
-def _take_deletions(ground: Ground, name: str) -> None:
-    allow(ground.cluster, name, charted(ground.cluster) - {DELETE_PODS})
+def _take_deletions(lab: RestingLab, name: str) -> None:
+    allow(lab.cluster, name, charted(lab.cluster) - {DELETE_PODS})
 
 
-def _take_rights(ground: Ground, name: str) -> dict[str, Any]:
-    found = ground.cluster.get(f"{BINDINGS}/{name}")
-    ground.cluster.delete(f"{BINDINGS}/{name}")
+def _take_rights(lab: RestingLab, name: str) -> dict[str, Any]:
+    found = lab.cluster.get(f"{BINDINGS}/{name}")
+    lab.cluster.delete(f"{BINDINGS}/{name}")
     return {**found, "metadata": {"name": name}}
 
 
 @contextmanager
-def _frozen(ground: Ground, spared: str = "", reason: str = "Invalid") -> Iterator[None]:
+def _frozen(lab: RestingLab, spared: str = "", reason: str = "Invalid") -> Iterator[None]:
     """Let an admission policy refuse every deletion of a plugin, but on a node that is spared."""
     name = {"metadata": {"name": "freeze"}}
     matched = {"resourceRules": [DELETING_PODS], "namespaceSelector": IN_ITS_NAMESPACE}
@@ -55,16 +55,16 @@ def _frozen(ground: Ground, spared: str = "", reason: str = "Invalid") -> Iterat
         "validations": [{"expression": expression, "message": WORDS, "reason": reason}],
     }
     binding = {"policyName": "freeze", "validationActions": ["Deny"]}
-    ground.apply(
+    lab.apply(
         {"apiVersion": ADMISSION, "kind": "ValidatingAdmissionPolicy", **name, "spec": spec},
         {"apiVersion": ADMISSION, "kind": "ValidatingAdmissionPolicyBinding", **name, "spec": binding},
     )
     try:
-        _await_refusal(ground, WORDS)
+        _await_refusal(lab, WORDS)
         yield
     finally:
-        ground.cluster.kubectl("delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", "freeze")
-        ground.until(lambda: not _refusal(ground), "deletions are allowed", PATIENCE)
+        lab.cluster.kubectl("delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", "freeze")
+        lab.until(lambda: not _refusal(lab), "deletions are allowed", PATIENCE)
 
 
 def _webhook(port: int) -> dict[str, Any]:
@@ -78,121 +78,121 @@ def _webhook(port: int) -> dict[str, Any]:
     return {**kind, "metadata": {"name": NAME}, "webhooks": [webhook]}
 
 
-def _refusal(ground: Ground) -> str:
-    pod = ground.plugins("gpu-0")[0]["metadata"]["name"]
-    tried = ground.cluster.kubectl("delete", "pod", pod, "-n", PLUGIN_NAMESPACE, "--dry-run=server", check=False)
+def _refusal(lab: RestingLab) -> str:
+    pod = lab.plugins("gpu-0")[0]["metadata"]["name"]
+    tried = lab.cluster.kubectl("delete", "pod", pod, "-n", PLUGIN_NAMESPACE, "--dry-run=server", check=False)
     return tried.stderr if tried.returncode else ""
 
 
-def _await_refusal(ground: Ground, words: str) -> None:
-    ground.until(lambda: words in _refusal(ground), "deletions are refused", PATIENCE)
+def _await_refusal(lab: RestingLab, words: str) -> None:
+    lab.until(lambda: words in _refusal(lab), "deletions are refused", PATIENCE)
 
 
-def _refreshed(ground: Ground) -> None:
-    ground.begin().told().assert_phase("Done", "Refreshed")
-    ground.assert_clean(ground.nodes)
+def _refreshed(lab: RestingLab) -> None:
+    lab.begin().told().assert_phase("Done", "Refreshed")
+    lab.assert_clean(lab.nodes)
 
 
-def test_an_admission_policy_and_a_disruption_budget(ground: Ground) -> None:
+def test_an_admission_policy_and_a_disruption_budget(lab: RestingLab) -> None:
     """A policy ends the run at once, in its own words. A budget does not: it bounds evictions, not deletions."""
-    ground.spoil()
-    with _frozen(ground):
-        refused = ground.begin().told().assert_phase("Fail", "RestartRefused")
-    assert refused.reasons() == dict.fromkeys(ground.nodes, "RestartRefused")
+    lab.make_stale()
+    with _frozen(lab):
+        refused = lab.begin().told().assert_phase("Fail", "RestartRefused")
+    assert refused.reasons() == dict.fromkeys(lab.nodes, "RestartRefused")
     assert WORDS in refused.story["message"]
     assert "validatingadmissionpolicies" in refused.story["next"]
-    ground.assert_untouched()
+    lab.assert_untouched()
 
     spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}}}
     name = {"name": "none", "namespace": PLUGIN_NAMESPACE}
-    ground.apply({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": name, "spec": spec})
+    lab.apply({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": name, "spec": spec})
     try:
-        _refreshed(ground)
+        _refreshed(lab)
     finally:
-        ground.cluster.kubectl("delete", "poddisruptionbudget", "none", "-n", PLUGIN_NAMESPACE)
+        lab.cluster.kubectl("delete", "poddisruptionbudget", "none", "-n", PLUGIN_NAMESPACE)
 
 
-def test_a_refusal_as_by_rbac(ground: Ground) -> None:
+def test_a_refusal_as_by_rbac(lab: RestingLab) -> None:
     """A 403 that names no permission ends the run with exit 3. A plugin that is spared is refreshed."""
-    ground.spoil()
-    with _frozen(ground, "gpu-1", "Forbidden"):
-        forbidden = ground.begin().told().assert_phase("Fail", "RestartRefused")
+    lab.make_stale()
+    with _frozen(lab, "gpu-1", "Forbidden"):
+        forbidden = lab.begin().told().assert_phase("Fail", "RestartRefused")
     assert forbidden.reasons() == {"gpu-0": "RestartRefused"}
     assert WORDS in forbidden.said
     assert "permission missing" not in forbidden.said
-    assert ground.truth.stale_now() == ("gpu-0",)
-    assert ground.restarts() == ["gpu-1"]
-    _refreshed(ground)
+    assert lab.truth.stale_now() == ("gpu-0",)
+    assert lab.restarts() == ["gpu-1"]
+    _refreshed(lab)
 
 
-def test_a_webhook_that_is_broken(ground: Ground, door: Doorway) -> None:
+def test_a_webhook_that_is_broken(lab: RestingLab, stopping: StoppingProxy) -> None:
     """It may recover: the run tries again, and completes."""
-    ground.spoil()
+    lab.make_stale()
     (port,) = free_ports(1)
-    ground.apply(_webhook(port))
+    lab.apply(_webhook(port))
     try:
-        _await_refusal(ground, NAME)
-        run = ground.begin(kubeconfig=door.through())
-        ground.until(lambda: bool(door.asked("delete")) or run.over, "it tries", PATIENCE)
-        ground.assert_untouched()
+        _await_refusal(lab, NAME)
+        run = lab.begin(kubeconfig=stopping.through())
+        lab.until(lambda: bool(stopping.asked("delete")) or run.over, "it tries", PATIENCE)
+        lab.assert_untouched()
     finally:
-        ground.cluster.kubectl("delete", "validatingwebhookconfiguration", NAME)
+        lab.cluster.kubectl("delete", "validatingwebhookconfiguration", NAME)
     run.told().assert_phase("Done", "Refreshed")
-    ground.assert_clean(ground.nodes)
+    lab.assert_clean(lab.nodes)
 
 
-def test_a_finalizer_that_keeps_the_old_pod(ground: Ground) -> None:
+def test_a_finalizer_that_keeps_the_old_pod(lab: RestingLab) -> None:
     """Its successor cannot come while it is there: after the plugin's timeout exit 3, which names the pod."""
     # Once it is let go, a run that still waits continues, and restarts nothing a second time.
-    ground.spoil("gpu-1")
-    (pod,) = ground.plugins("gpu-1")
+    lab.make_stale("gpu-1")
+    (pod,) = lab.plugins("gpu-1")
     name = pod["metadata"]["name"]
-    ground.cluster.patch(f"{PLUGINS}/{name}", HOLD)
+    lab.cluster.patch(f"{PLUGINS}/{name}", HOLD)
     try:
-        stuck = ground.begin("pluginTimeout=6s").told().assert_phase("Fail", "PluginRestarting")
+        stuck = lab.begin("pluginTimeout=6s").told().assert_phase("Fail", "PluginRestarting")
         assert stuck.reasons() == {"gpu-1": "PluginRestarting"}
         assert all(words in stuck.story["message"] for words in (name, "terminating"))
-        patient = ground.begin("pluginTimeout=100s", "--log-format=json", "--verbose")
-        ground.until(lambda: "is terminating" in patient.said or patient.over, "the run waits for it", PATIENCE)
+        patient = lab.begin("pluginTimeout=100s", "--log-format=json", "--verbose")
+        lab.until(lambda: "is terminating" in patient.said or patient.over, "the run waits for it", PATIENCE)
     finally:
-        ground.cluster.patch(f"{PLUGINS}/{name}", LET_GO)
+        lab.cluster.patch(f"{PLUGINS}/{name}", LET_GO)
     patient.told().assert_phase("Done", "NothingStale")
-    ground.assert_clean(["gpu-1"])
+    lab.assert_clean(["gpu-1"])
 
 
-def test_rights_that_come_back(ground: Ground, door: Doorway) -> None:
+def test_rights_that_come_back(lab: RestingLab, stopping: StoppingProxy) -> None:
     """Gone for seconds, for watches first and then for deletions: asked again, and nothing is missed."""
-    run = ground.waiting(kubeconfig=door.through(_somebody(ground, "forgiven")))
-    ground.until(door.watches_all, "it watches everything", PATIENCE)
-    binding = _take_rights(ground, "forgiven")
-    door.cut()
-    ground.until(lambda: door.refused("watch") > 0 or run.over, "watches are refused", PATIENCE)
-    ground.cluster.create(BINDINGS, binding)
-    ground.until(lambda: door.watches_all(2) or run.over, "watches are allowed again", PATIENCE)
-    _take_deletions(ground, "forgiven")
-    ground.upgrade()
-    ground.until(lambda: door.refused("delete") > 0 or run.over, "a deletion is refused", PATIENCE)
-    ground.assert_untouched()
-    allow(ground.cluster, "forgiven", charted(ground.cluster))
+    run = lab.waiting(kubeconfig=stopping.through(_somebody(lab, "forgiven")))
+    lab.until(stopping.watches_all, "it watches everything", PATIENCE)
+    binding = _take_rights(lab, "forgiven")
+    stopping.cut()
+    lab.until(lambda: stopping.refused("watch") > 0 or run.over, "watches are refused", PATIENCE)
+    lab.cluster.create(BINDINGS, binding)
+    lab.until(lambda: stopping.watches_all(2) or run.over, "watches are allowed again", PATIENCE)
+    _take_deletions(lab, "forgiven")
+    lab.upgrade()
+    lab.until(lambda: stopping.refused("delete") > 0 or run.over, "a deletion is refused", PATIENCE)
+    lab.assert_untouched()
+    allow(lab.cluster, "forgiven", charted(lab.cluster))
     run.told().assert_phase("Done", "Refreshed")
-    ground.assert_clean(ground.nodes)
+    lab.assert_clean(lab.nodes)
 
 
-def test_rights_that_do_not_come_back(ground: Ground, door: Doorway) -> None:
+def test_rights_that_do_not_come_back(lab: RestingLab, stopping: StoppingProxy) -> None:
     """After some seconds exit 3, which names the permission: for a watch, and for a deletion."""
-    blind = ground.waiting(kubeconfig=door.through(_somebody(ground, "blind")))
-    bound = ground.waiting(kubeconfig=_somebody(ground, "bound"))
-    ground.until(door.watches_all, "it watches everything", PATIENCE)
-    _take_rights(ground, "blind")
-    _take_deletions(ground, "bound")
-    door.cut()
-    ground.upgrade()
+    blind = lab.waiting(kubeconfig=stopping.through(_somebody(lab, "blind")))
+    bound = lab.waiting(kubeconfig=_somebody(lab, "bound"))
+    lab.until(stopping.watches_all, "it watches everything", PATIENCE)
+    _take_rights(lab, "blind")
+    _take_deletions(lab, "bound")
+    stopping.cut()
+    lab.upgrade()
     ends = {"watch": blind.told(), "delete pods": bound.told()}
     for right, end in ends.items():
         end.assert_phase("Fail", "PermissionMissing")
         assert f"permission missing: {right}" in end.story["message"]
         assert end.story["next"].startswith("PermissionMissing")
     assert f"in namespace {PLUGIN_NAMESPACE}" in ends["delete pods"].story["message"]
-    ground.assert_untouched()
-    ground.begin().told().assert_phase("Done", "Refreshed")
-    ground.assert_clean(ground.nodes)
+    lab.assert_untouched()
+    lab.begin().told().assert_phase("Done", "Refreshed")
+    lab.assert_clean(lab.nodes)

@@ -36,17 +36,17 @@ Stop = tuple[str, Moment]
 """A request, as ``verb resource``, and when."""
 
 
-class Doorway(Proxy):
+class StoppingProxy(Proxy):
     """`stops` is called for every request, and returns whether it ends there."""
 
     def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster.files, f"door-{next(_COUNT)}")
+        super().__init__(cluster.files, f"stopping-{next(_COUNT)}")
         self.stops: Callable[[Stop], bool] = lambda _stop: False
         self._administrator = cluster.kubeconfig
         self.rule(self._look, VERBS)
 
     def through(self, account: Path | None = None) -> Path:
-        """Return the kubeconfig of an account, else the administrator's, that leads through this door."""
+        """Return the kubeconfig of an account, else the administrator's, that leads through this stopping."""
         return self.kubeconfig_of(account or self._administrator)
 
     def refused(self, verb: str) -> int:

@@ -24,14 +24,14 @@ LET_GO: Final[dict[str, Any]] = {"metadata": {"finalizers": []}}
 _RELOADS = count()
 
 
-class Ground(Lab):
+class RestingLab(Lab):
     """A laboratory that can be brought back to rest."""
 
     def __init__(self, cluster: Cluster, nodes: int) -> None:
         super().__init__(cluster)
         self.nodes = [f"gpu-{number}" for number in range(nodes)]
 
-    def tidy(self) -> None:
+    def end_leftovers(self) -> None:
         """End what a test has left running: it would act on the next one's fleet."""
         self.cluster.end_adopted()
 
@@ -54,7 +54,7 @@ class Ground(Lab):
         self.until(self._fresh, "every plugin is fresh", PATIENCE)
         self.began = time.time()
 
-    def spoil(self, *nodes: str) -> None:
+    def make_stale(self, *nodes: str) -> None:
         """Load the driver of these nodes, else of all, anew under their plugins, and begin to count from here."""
         began = time.time()
         chosen = list(nodes) or self.nodes

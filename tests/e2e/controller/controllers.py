@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from devcluster.access import ApiError
 from devcluster.boot.ports import free_ports
 from tests.e2e.acts import PATIENCE
-from tests.e2e.faults.cluster.ground import Ground
+from tests.e2e.faults.cluster.resting import RestingLab
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE
 from tests.process.program import Logged, http
 
@@ -68,10 +68,10 @@ class Controller(Logged):
         return http(self.port, path)
 
 
-class Field(Ground):
+class ControllerLab(RestingLab):
     """A fleet without deployment tools, and its controllers."""
 
-    def __init__(self, *args: Any) -> None:  # noqa: ANN401 - as Ground has them
+    def __init__(self, *args: Any) -> None:  # noqa: ANN401 - as RestingLab has them
         super().__init__(*args)
         # Helm 4 applies on the server, which refuses to change what kubectl patched.
         self.helm = 3
@@ -123,9 +123,9 @@ class Field(Ground):
 
         self.until(seen, f"{leader.identity} sees no stale plugin", PATIENCE)
 
-    def tidy(self) -> None:
+    def end_leftovers(self) -> None:
         """End the controllers, too, uninstall the chart, and delete Leases."""
-        super().tidy()
+        super().end_leftovers()
         self.cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found")
         component = "app.kubernetes.io/component=controller"
         pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
