@@ -38,7 +38,7 @@ P = TypeVar("P", subprocess.Popen[str], BaseProcess)
 SIMULATOR_GRACE = 5.0
 """The fleet closes its journal, and the pods of the system node end; none needs longer."""
 
-PODS, FLEET, GUARD = "pods", "fleet", "guard"
+PODS, FLEET, WATCHDOG = "pods", "fleet", "watchdog"
 
 EVIDENCE = ("logs", "pods", "audit.jsonl", "truth.jsonl")
 """What explains a failed test after the cluster is gone."""
@@ -101,7 +101,7 @@ class Cluster:
         programs = binaries.ensure((*binaries.CLUSTER_NAMES, *(ON_DEMAND if real_node else ())))
         self._claim()
         try:
-            self._start_guard()
+            self._start_watchdog()
             shape = Shape(nodes, real_node, at_rest)
             controlplane.boot(self.files, programs, shape, self._running)
             if real_node is not None:
@@ -116,11 +116,11 @@ class Cluster:
             self.down()
             raise
 
-    def _start_guard(self) -> None:
+    def _start_watchdog(self) -> None:
         """Have the cluster taken down should its owner die."""
         if self._owner is not None:
             mark = Record.of("owner", self._owner).started
-            self._start(GUARD, "devcluster.boot.guard", "--owner", str(self._owner), "--started", mark)
+            self._start(WATCHDOG, "devcluster.boot.watchdog", "--owner", str(self._owner), "--started", mark)
 
     def _simulate(self, nodes: int, nics: int, *, fleet: bool) -> None:
         """Bring the system node and the GPU nodes into the cluster; KWOK is there already."""
@@ -139,7 +139,7 @@ class Cluster:
         """End every process of this cluster and remove its directory. Nothing to do is no error."""
         self._disconnect()
         recorded = [each for each in records(self.files.processes) if each.pid != os.getpid()]
-        end([each for each in recorded if each.name == GUARD], grace=0)
+        end([each for each in recorded if each.name == WATCHDOG], grace=0)
         end([each for each in recorded if each.name in (PODS, FLEET)], grace=SIMULATOR_GRACE)
         # Read again: until then, more pods may have started. What these processes
         # know dies with the directory, so nothing is gained by letting them end slowly.

@@ -57,7 +57,7 @@ class Visit(Cluster):
         try:
             server, authority = self._whose(kubeconfig)
             self._nodes, self._theirs = nodes, kubeconfig
-            self._start_guard()
+            self._start_watchdog()
             self._become_somebody(kubeconfig, server, authority)
             (port,) = free_ports(1)
             stages = (self._node_stages(), components.POD_STAGES)

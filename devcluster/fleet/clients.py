@@ -171,7 +171,7 @@ class PluginLife(DriverClientLife):
         """Let go of the driver; the kubelet wipes the slices if no other plugin comes soon."""
         super().on_gone()
         for published in self._published:
-            self.place.slices.forsake(published, self.settings.slice_wipe_seconds)
+            self.place.slices.schedule_wipe(published, self.settings.slice_wipe_seconds)
 
     @property
     def _published(self) -> dict[str, Devices]:

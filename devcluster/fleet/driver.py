@@ -144,7 +144,8 @@ class DriverLife(LoaderLife):
         self.node.draining = {key for key, value in labels.items() if is_paused(value)}
         await self._label({key: value for key, value in labels.items() if value != self.node.labels[key]})
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.node.until(lambda: not self.node.houses(self.node.draining)), DRAIN_SECONDS)
+            drained = self.node.until(lambda: not self.node.has_pods_selected_by(self.node.draining))
+            await asyncio.wait_for(drained, DRAIN_SECONDS)
 
     async def _resume_operands(self) -> None:
         """Also those that a driver-manager before us left paused."""

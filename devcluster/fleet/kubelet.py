@@ -225,7 +225,7 @@ class Fleet:
         if life is not None and life.gone:
             return
         if life is None:
-            life = self._bear(pod)
+            life = self._life_of(pod)
             if life is None:
                 self.nodes[pod["spec"]["nodeName"]].admit(pod)
                 return
@@ -237,7 +237,7 @@ class Fleet:
         else:
             self._reconcile(life)
 
-    def _bear(self, pod: Object) -> Life | None:
+    def _life_of(self, pod: Object) -> Life | None:
         node = self.nodes[pod["spec"]["nodeName"]]
         place = Place(self.api, self.settings, node, self.slices[node.name], self.is_current)
         kind = next((kind for fits, kind in KINDS if fits(pod)), None)

@@ -34,7 +34,7 @@ class Node:
     labels: dict[str, str] = field(default_factory=dict)
     gpu: Stack = field(init=False)
     nic: Stack = field(init=False)
-    tenants: dict[str, frozenset[str]] = field(default_factory=dict)
+    pods: dict[str, frozenset[str]] = field(default_factory=dict)
     """All pods by UID, with the keys of the labels that their templates select nodes by."""
     draining: set[str] = field(default_factory=set)
     """Labels that k8s-driver-manager pauses now: pods that were placed by one of them go because of that."""
@@ -105,16 +105,16 @@ class Node:
 
     def admit(self, pod: Object) -> None:
         """Let a pod come."""
-        self.tenants[pod["metadata"]["uid"]] = frozenset(pod["spec"].get("nodeSelector", {}))
+        self.pods[pod["metadata"]["uid"]] = frozenset(pod["spec"].get("nodeSelector", {}))
 
     def dismiss(self, uid: str) -> None:
         """Let a pod go."""
-        self.tenants.pop(uid, None)
+        self.pods.pop(uid, None)
         self.touch()
 
-    def houses(self, keys: set[str]) -> bool:
+    def has_pods_selected_by(self, keys: set[str]) -> bool:
         """Return whether a pod is here that was placed by one of these labels."""
-        return any(not keys.isdisjoint(selected_by) for selected_by in self.tenants.values())
+        return any(not keys.isdisjoint(selected_by) for selected_by in self.pods.values())
 
     def remove(self) -> None:
         """Leave the cluster for good: what ends here from now on has no cause on the node."""

@@ -84,7 +84,7 @@ class MigManagerLife(OperandLife):
             paused = {key: PAUSED for key in CLIENTS if self.node.labels.get(key, "false") != "false"}
             await self._label(paused)
             await self.pause(self.settings.mig_seconds)
-            self.node.gpu.divide("" if layout == BROKEN else layout)
+            self.node.gpu.apply_layout("" if layout == BROKEN else layout)
             await self._label(dict.fromkeys(paused, "true"))
         await self._label({STATE: "failed" if layout == BROKEN else "success"})
 

@@ -75,7 +75,7 @@ class Slices:
         created = await retry(lambda: self.api.create(slices, slice_))
         self._names[driver] = created["metadata"]["name"]
 
-    def forsake(self, driver: str, seconds: float) -> None:
+    def schedule_wipe(self, driver: str, seconds: float) -> None:
         """Wipe the slice after a while, unless a plugin publishes it anew before that."""
         if driver in self._names and driver not in self._wipes:
             self._wipes[driver] = asyncio.create_task(self._wipe_later(driver, seconds))

@@ -113,7 +113,7 @@ class Stack:
         self.write("toolkit-ready", uid=uid, toolkit=self.toolkit)
         self.wake()
 
-    def divide(self, layout: str) -> None:
+    def apply_layout(self, layout: str) -> None:
         """Let the MIG manager change the devices; what started before knows the old ones."""
         self.mig += 1
         self.layout = layout

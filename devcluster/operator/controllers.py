@@ -44,7 +44,7 @@ class OperatorController(Reconciler[World, Settings]):
 
     async def report(self, thing: Object, verdict: Verdict) -> None:
         """Write an object's status."""
-        await status.Scribe(self.api, self.mirror, self.settings.namespace).write(thing, verdict)
+        await status.StatusWriter(self.api, self.mirror, self.settings.namespace).write(thing, verdict)
 
     def daemonsets_of(self, owner: Object) -> list[Object]:
         """Return what is rendered for an object."""

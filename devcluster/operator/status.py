@@ -47,7 +47,7 @@ CLUSTER_NOT_READY = Verdict("notReady", "OperandNotReady", "GPUCluster is not re
 
 
 @dataclass(frozen=True, slots=True)
-class Scribe:
+class StatusWriter:
     """Writes the statuses of one kind."""
 
     api: Api

@@ -89,7 +89,7 @@ class Course:
     def ask(self, cycle: Cycle) -> None:
         """Let the nodes have their faults, and ask for the upgrade."""
         if cycle.before:
-            self.stage.befall(cycle.before, cycle.nodes)
+            self.stage.upset_nodes(cycle.before, cycle.nodes)
         if cycle.fault is Fault.BROKEN_DRIVER:
             self.stage.break_drivers(cycle.nodes)
         self.stage.ask(cycle.upgrade)

@@ -56,7 +56,7 @@ class Stage:
         self._operator()
         self.upsets.append(time.time())
 
-    def befall(self, before: Before, nodes: Iterable[int]) -> None:
+    def upset_nodes(self, before: Before, nodes: Iterable[int]) -> None:
         """Let something happen to nodes."""
         key = {Before.REBOOT: "devcluster/reboot", Before.CRASH: "devcluster/restart-driver-container"}[before]
         self.upsets.append(time.time())

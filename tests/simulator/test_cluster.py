@@ -26,7 +26,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 state, *sleeper = sys.argv[1:]
 with Cluster(Path(state)) as cluster:
     cluster._claim()
-    cluster._start_guard()
+    cluster._start_watchdog()
     cluster.launch("sleeper", sleeper)
     print("up", flush=True)
     time.sleep(600)

@@ -24,7 +24,7 @@ def main(state: Path, owner: int, started: str) -> None:
     record = Record("owner", owner, started)
     while record.alive:
         time.sleep(STEP_SECONDS)
-    # Only now: most guards see their owner take the cluster down, and a client of clusters takes long to import.
+    # Only now: mostly the owner takes its cluster down itself, and a client of clusters takes long to import.
     from devcluster.boot.cluster import Cluster  # noqa: PLC0415
 
     Cluster(state).down()
