@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+import pytest
 import yaml
 
 from tests.bundler.kit import KIT, NAME, asserted, component_ref, entry, scheduling
@@ -59,37 +60,33 @@ def test_names_agree() -> None:
     assert upgrades["transitions"][-1]["to"].rpartition("=")[2] == chart["version"]
 
 
-def test_values(helm: Helm) -> None:
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(("file", "kind"), WORKLOADS.items())
+def test_values(helm: Helm, file: str, kind: str, release: str) -> None:
     """Whatever the release is called, the checked object exists, flags of AICR reach the pod, and nothing is a hook."""
     (checked,) = [each["metadata"] for each in asserted()]
-    given = scheduling({"type": "system"}, [FAKE])
-    for file, kind in WORKLOADS.items():
-        values = KIT / "components" / NAME / file
-        assert all("key" in each for each in load(values)["tolerations"])
-        for release in RELEASES:
-            rendered = helm.render(given, f"--values={values}", release=release)
-            status = rendered.one("ConfigMap")["metadata"]
-            assert {key: status[key] for key in checked} == checked, file
-            pod = pod_of(rendered.one(kind))
-            assert (pod["nodeSelector"]["type"], pod["tolerations"]) == ("system", [FAKE]), file
-            hooks = [each for each in rendered.objects if "helm.sh/hook" in each["metadata"].get("annotations", {})]
-            assert hooks == [], file
+    values = KIT / "components" / NAME / file
+    assert all("key" in each for each in load(values)["tolerations"])
+    rendered = helm.render(scheduling({"type": "system"}, [FAKE]), f"--values={values}", release=release)
+    status = rendered.one("ConfigMap")["metadata"]
+    assert {key: status[key] for key in checked} == checked
+    pod = pod_of(rendered.one(kind))
+    assert (pod["nodeSelector"]["type"], pod["tolerations"]) == ("system", [FAKE])
+    assert [each for each in rendered.objects if "helm.sh/hook" in each["metadata"].get("annotations", {})] == []
 
 
-def test_bundle(tmp_path: Path, helm: Helm) -> None:
+@pytest.mark.parametrize("tool", TOOLS)
+def test_bundle(tmp_path: Path, helm: Helm, tool: str) -> None:
     """Each tool installs the component under its own name, as a plain Job that it waits for."""
     document = recipe()
     document["componentRefs"].append(component_ref())
     file = write(tmp_path / "recipe.yaml", document)
     flags = (*COPIED, f"--data={KIT}", f"--values={POST}={write(tmp_path / 'image.yaml', IMAGE)}")
-    for tool in TOOLS:
-        folder = bundle(tool, tmp_path / tool, *flags, recipe=file)
-        found = read(tool, folder, helm)
-        assert list(found) == [OPERATOR, NAME, DRA], tool
-        ours = found[NAME]
-        rendered = render(ours, folder, helm)
-        assert rendered.job["metadata"]["name"].startswith(f"{NAME}-"), tool
-        assert ours.waits, tool
+    folder = bundle(tool, tmp_path / tool, *flags, recipe=file)
+    found = read(tool, folder, helm)
+    assert list(found) == [OPERATOR, NAME, DRA]
+    assert render(found[NAME], folder, helm).job["metadata"]["name"].startswith(f"{NAME}-")
+    assert found[NAME].waits
 
 
 def _patched(folder: Path, text: str, *names: str) -> str:
@@ -105,13 +102,19 @@ def _patched(folder: Path, text: str, *names: str) -> str:
     return file.read_text()
 
 
-def test_patches(tmp_path: Path) -> None:
-    """On excerpts: the component gets its own time and one attempt unless nothing is waited for, and no restart."""
+@pytest.mark.parametrize(
+    ("no_wait", "expected"), [("false", "--wait --wait-for-jobs --timeout 27m"), ("true", "usual")]
+)
+def test_the_patched_script(tmp_path: Path, no_wait: str, expected: str) -> None:
+    """On an excerpt: the component gets its own time and one attempt unless nothing is waited for."""
     script = _patched(tmp_path, SCRIPT, "deploy-sh-timeout.diff", "deploy-sh-block.diff")
-    for no_wait, expected in (("false", "--wait --wait-for-jobs --timeout 27m"), ("true", "usual")):
-        command = ["bash", "-c", f"NO_WAIT={no_wait}\n{script}"]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        assert printed == f"0 {expected}\n5 usual\n"
+    command = ["bash", "-c", f"NO_WAIT={no_wait}\n{script}"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert printed == f"0 {expected}\n5 usual\n"
+
+
+def test_the_patched_helmfile(tmp_path: Path) -> None:
+    """On an excerpt: the component alone gets its own time."""
     operator, ours = yaml.safe_load(_patched(tmp_path, HELMFILE, "helmfile-timeout.diff"))["releases"]
     assert (ours["timeout"], ours["waitForJobs"]) == (1620, True)
     assert "timeout" not in operator

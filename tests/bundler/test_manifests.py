@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.bundler.program import DRA, IMAGE, KEY, LOCAL_CHARTS, POST, bundle, changed, contents, refuse, write
 from tests.bundler.reading import load, read, render
-from tests.chart.rendering import Helm
+from tests.chart.rendering import Helm, Values
 
 CHART = f"--chart={POST}={LOCAL_CHARTS[POST]}"
 
@@ -34,17 +35,26 @@ def test_manifests(tmp_path: Path, helm: Helm, helms: dict[str, Helm]) -> None:
     assert {pod: {"podAnnotations": {KEY: "v26.3.3"}} for pod in ("controller", "kubeletPlugin")} == dra
 
 
-def test_refuses(tmp_path: Path, helm: Helm) -> None:
-    """It needs Helm and values that the chart accepts, refuses templates, and writes nothing without a DRA driver."""
-    target = tmp_path / "bundle"
-    refuse("manifests", target, "no-such-helm", CHART, "--helm=no-such-helm")
-    for values, complaint, code in (
+@pytest.mark.parametrize(
+    ("values", "complaint", "code"),
+    [
         ({"unknownValue": True}, "unknownValue", 1),
         ({"podAnnotations": {"x": "{{ .Release.Name }}"}}, f"values of {POST}: Job {POST}", 2),
         ({"podAnnotations": {"x": "a{{b"}}, "contains {{", 2),
-    ):
-        given = f"--values={POST}={write(tmp_path / 'post.yaml', {**IMAGE, **values})}"
-        refuse("manifests", target, complaint, CHART, f"--helm={helm.binary}", given, code=code)
+    ],
+)
+def test_values_that_the_chart_refuses_and_templates(
+    tmp_path: Path, helm: Helm, values: Values, complaint: str, code: int
+) -> None:
+    """Nothing is written."""
+    given = f"--values={POST}={write(tmp_path / 'post.yaml', {**IMAGE, **values})}"
+    refuse("manifests", tmp_path / "bundle", complaint, CHART, f"--helm={helm.binary}", given, code=code)
+    assert {each.name for each in tmp_path.iterdir()} == {"post.yaml"}
+
+
+def test_it_needs_helm_and_a_dra_driver(tmp_path: Path) -> None:
+    """Nothing is written without them."""
+    refuse("manifests", tmp_path / "bundle", "no-such-helm", CHART, "--helm=no-such-helm")
     off = changed(tmp_path / "off.yaml", DRA, overrides={"enabled": False})
-    refuse("manifests", target, "no plugins to keep fresh", CHART, recipe=off)
-    assert {each.name for each in tmp_path.iterdir()} == {"post.yaml", "off.yaml"}
+    refuse("manifests", tmp_path / "bundle", "no plugins to keep fresh", CHART, recipe=off)
+    assert {each.name for each in tmp_path.iterdir()} == {"off.yaml"}

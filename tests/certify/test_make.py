@@ -6,6 +6,8 @@ import os
 import shlex
 import subprocess
 
+import pytest
+
 from devcluster.boot.layout import CHECKOUT
 
 INHERITED = ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL", "KUBECONFIG", "IMAGE")
@@ -27,13 +29,11 @@ EXPECTED: tuple[tuple[list[str], dict[str, str], list[str]], ...] = (
 )
 
 
-def test_cluster_of_the_arguments() -> None:
+@pytest.mark.parametrize(("arguments", "environment", "expected"), EXPECTED)
+def test_cluster_of_the_arguments(arguments: list[str], environment: dict[str, str], expected: list[str]) -> None:
     """Only what is asked for reaches pytest: no cluster of the environment, and no image that cannot be pulled."""
     own = {key: value for key, value in os.environ.items() if key not in INHERITED}
-    for arguments, environment, expected in EXPECTED:
-        command = ["make", "--dry-run", "--no-print-directory", "test-cluster", *arguments]
-        done = subprocess.run(
-            command, cwd=CHECKOUT, env={**own, **environment}, capture_output=True, text=True, check=True
-        )
-        (line,) = (line for line in done.stdout.splitlines() if "-m pytest" in line)
-        assert shlex.split(line.partition("tests/certify")[2]) == expected, arguments
+    command = ["make", "--dry-run", "--no-print-directory", "test-cluster", *arguments]
+    done = subprocess.run(command, cwd=CHECKOUT, env={**own, **environment}, capture_output=True, text=True, check=True)
+    (line,) = (line for line in done.stdout.splitlines() if "-m pytest" in line)
+    assert shlex.split(line.partition("tests/certify")[2]) == expected

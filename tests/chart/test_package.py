@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
 import yaml
 
 from tests.chart.rendering import CHART, Helm
@@ -14,13 +15,17 @@ SUPPORTED: Final = ("1.34.0", "1.35.4-gke.1245000", "1.36.1-eks-0a1b2c3", "1.37.
 """From the first version with resource.k8s.io/v1, under the names that managed services give theirs."""
 
 
-def test_kubernetes_versions(helms: dict[str, Helm]) -> None:
-    """Versions with resource.k8s.io/v1 are supported; Helm refuses older ones and names both versions."""
-    for version in SUPPORTED:
-        assert helms["helm4"].template({}, f"--kube-version={version}").returncode == 0, version
-    for name, helm in helms.items():
-        assert helm.template({}, f"--kube-version={SUPPORTED[1]}").returncode == 0, name
-        assert "incompatible with Kubernetes v1.33.9" in helm.refuse({}, "--kube-version=1.33.9"), name
+@pytest.mark.parametrize("helm_version", ["helm3", "helm4"])
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_supported_kubernetes_versions(helms: dict[str, Helm], helm_version: str, version: str) -> None:
+    """Those with resource.k8s.io/v1."""
+    assert helms[helm_version].template({}, f"--kube-version={version}").returncode == 0
+
+
+@pytest.mark.parametrize("helm_version", ["helm3", "helm4"])
+def test_older_kubernetes_versions_are_refused(helms: dict[str, Helm], helm_version: str) -> None:
+    """Helm names the version."""
+    assert "incompatible with Kubernetes v1.33.9" in helms[helm_version].refuse({}, "--kube-version=1.33.9")
 
 
 def test_chart_metadata_is_complete() -> None:
