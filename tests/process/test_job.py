@@ -43,7 +43,8 @@ class ApiServer(Shown):
     def __call__(self, line: str) -> Said:
         """Answer a request without a body."""
         if line == f"GET {OWN}":
-            return told(kind="Job", metadata={"uid": "job-uid"}, status={"startTime": timestamp(self.started)})
+            metadata = {"name": "post", "uid": "job-uid"}
+            return told(kind="Job", metadata=metadata, status={"startTime": timestamp(self.started)})
         return super().__call__(line)
 
     def wrote(self, line: str, body: bytes) -> Said:
