@@ -20,7 +20,8 @@ HELM_DOCS = $(PY) -m devcluster tool helm-docs --chart-search-root charts --sort
 IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
 # A cluster belongs to its users: only one that is named as an argument is used, with an image that it can pull.
-FOREIGN = $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(KUBECONFIG)) $(if $(filter-out file,$(origin IMAGE)),--test_extra_info image=$(IMAGE))
+THEIRS = $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
+FOREIGN = $(if $(THEIRS),--kubeconfig $(THEIRS)) $(if $(filter-out file,$(origin IMAGE)),--test_extra_info image=$(IMAGE))
 EXAMPLES ?= 2000
 SAMPLE ?= 500
 SEED ?= 1
@@ -54,13 +55,13 @@ node-binaries: $(READY) ## Build the programs of a real node (once; minutes) or 
 
 ##@ Try and measure
 # Programs are built while Python packages are installed. What is installed on the machine and fits is not built.
-demo: ## Watch a driver upgrade on a real control plane; MODE=compute-domains: without GPUs; REAL=1: with NVIDIA's plugin on a real node (root; make image-tools)
+demo: ## Watch a driver upgrade on a real control plane; KUBECONFIG=file: on that cluster, which gets simulated nodes for a while; MODE=compute-domains: without GPUs; REAL=1: with NVIDIA's plugin on a real node (root; make image-tools)
 	@$(if $(REAL),$(MAKE) --silent --no-print-directory $(READY) && $(PY) -m devcluster.demo.real --check)
 	@$(MAKE) --silent --no-print-directory -j2 $(READY) demo-programs
-	@$(PY) -m devcluster.demo$(if $(REAL),.real, $(if $(MODE),--mode=$(MODE)))
+	@$(PY) -m devcluster.demo$(if $(REAL),.real,$(if $(THEIRS),.guest --kubeconfig $(THEIRS)) $(if $(MODE),--mode=$(MODE)))
 
 demo-programs:
-	@$(PYTHON) -m devcluster.build
+	@$(PYTHON) -m devcluster.build $(if $(THEIRS),kwok kubectl upgrade helm4)
 
 try: $(READY) ## Watch it on a kind cluster of its own, with the image (needs Docker and kind); the cluster is deleted
 	@$(PY) -m devcluster.demo.kind --check --image $(IMAGE)
@@ -107,7 +108,7 @@ mutants: $(READY) ## Break hook/decide in SAMPLE=500 places drawn from SEED=1; f
 	$(PY) -m tools.mutants --sample $(SAMPLE) --seed $(SEED)
 
 # An embedded cluster takes all programs; another one only those of its user, and ours in the place of missing ones.
-test-cluster: $(if $(filter command line,$(origin KUBECONFIG)),$(READY),binaries) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
+test-cluster: $(if $(THEIRS),$(READY),binaries) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
 	@{ command -v helm && command -v kubectl; } >/dev/null || $(PY) -m devcluster binaries helm4 kubectl
 	$(PY) -m pytest tests/certify $(FOREIGN)
 

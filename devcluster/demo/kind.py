@@ -7,7 +7,6 @@ program runs in its pods.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import subprocess
 import sys
@@ -17,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from devcluster.demo.simulated import Demo, finish, run
+from devcluster.demo.simulated import finish, run
 from devcluster.demo.view import Show
-from devcluster.demo.visit import PLACEMENT, Visit
+from devcluster.demo.visit import Visit, Visiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,24 +30,6 @@ OTHERWISE: Final = "`make demo` needs neither kind nor Docker"
 
 class TryError(Exception):
     """The machine lacks something, or kind failed; the message says what."""
-
-
-class Tryout(Demo):
-    """The demo with a visiting fleet."""
-
-    operator_flags = tuple(
-        f"--set-json={name.replace('__', '.')}={json.dumps(value)}" for name, value in PLACEMENT.items()
-    )
-
-    def __init__(self, cluster: Visit, nodes: int, show: Show, image: str, kubeconfig: Path) -> None:
-        super().__init__(cluster, nodes, show, image)
-        self._visit = cluster
-        self._kubeconfig = kubeconfig
-
-    def boot(self) -> None:
-        """Bring the fleet to the cluster."""
-        self.show.say(f"bringing {self.nodes} simulated GPU nodes to the cluster")
-        self._visit.attach(self._kubeconfig, self.nodes)
 
 
 def why_not() -> str | None:
@@ -99,7 +80,7 @@ def main() -> None:
                 _kind("load", "docker-image", options.image, f"--name={CLUSTER}")
                 with Show(time.time()) as show:
                     fleet = Visit(Path(folder) / "fleet")
-                    verdict = run(Tryout(fleet, options.nodes, show, options.image, kubeconfig))
+                    verdict = run(Visiting(fleet, options.nodes, show, kubeconfig, image=options.image))
     except TryError as error:
         sys.exit(f"make try: {error}")
     finish(verdict)

@@ -40,6 +40,8 @@ OPERATOR, PLUGIN, POST = (
     for folder in ("devcluster/charts/gpu-operator", "devcluster/charts/dra-driver", "charts/gpu-operator-post")
 )
 
+POST_RELEASE, PLUGIN_RELEASE = "gpu-operator-post", "dra-driver"
+
 IMAGE = "registry.example/gpu-operator-post"
 """Never pulled: by its last part, `devcluster.pods` knows that the program here stands for it."""
 
@@ -98,6 +100,8 @@ class Demo:
 
     operator_flags: tuple[str, ...] = ()
     """Further flags of Helm for the simulated operator."""
+    post_flags: tuple[str, ...] = ()
+    """Further flags of Helm for our chart."""
 
     def __init__(self, cluster: Cluster, nodes: int, show: Show, image: str = IMAGE, mode: str = "") -> None:
         self.cluster = cluster
@@ -121,8 +125,8 @@ class Demo:
         self.show.say(f"helm install: GPU operator with driver {OLD}, DRA plugin (twice)")
         self._upgrade_operator(OLD)
         domains = MODES[self.mode]
-        self._helm("dra-driver", PLUGIN, OUR_NAMESPACE, *domains)
-        self._helm("dra-driver", PLUGIN, THEIR_NAMESPACE, ("driverName", "served-by-script.example.com"), *domains)
+        self._helm(PLUGIN_RELEASE, PLUGIN, OUR_NAMESPACE, *domains)
+        self._helm(PLUGIN_RELEASE, PLUGIN, THEIR_NAMESPACE, ("driverName", "served-by-script.example.com"), *domains)
         self._await_fleet()
         self.show.say("helm install: gpu-operator-post (nothing is stale: its hook has nothing to do)")
         self._finish(self.hook, self._post())
@@ -240,8 +244,8 @@ class Demo:
         sets = [f"--set=image.repository={folder}{slash}{name}", f"--set=plugin.namespace={OUR_NAMESPACE}"]
         sets += [f"--set-string=image.tag={tag}"] if tag else []
         sets.append(f"--set=timeout={HOOK_TIMEOUT}")
-        release = ["gpu-operator-post", POST, "-n", "gpu-operator"]
-        return ["upgrade", "--install", *release, "--reset-values", "--timeout", HOOK_TIMEOUT, *sets]
+        release = [POST_RELEASE, POST, "-n", "gpu-operator"]
+        return ["upgrade", "--install", *release, "--reset-values", "--timeout", HOOK_TIMEOUT, *sets, *self.post_flags]
 
     def _upgrade_operator(self, version: str) -> None:
         self._helm(

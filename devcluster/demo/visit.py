@@ -15,9 +15,12 @@ from devcluster.boot.layout import SYSTEM_NODE
 from devcluster.boot.ports import free_ports
 from devcluster.boot.processes import start
 from devcluster.build import binaries
+from devcluster.demo.simulated import IMAGE, Demo
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from devcluster.demo.view import Show
 
 NAMESPACE: Final = "devcluster"
 ACCOUNT: Final = "simulator"
@@ -33,11 +36,17 @@ ADDRESS: Final = """\
         type: InternalIP
 """
 
+TOLERATIONS: Final = [{"key": SYSTEM, "operator": "Exists"}]
 PLACEMENT: Final[dict[str, Any]] = {
     "operator__nodeSelector": {SYSTEM: "true"},
-    "operator__tolerations": [{"key": SYSTEM, "operator": "Exists"}],
+    "operator__tolerations": TOLERATIONS,
 }
 """Values of the simulated operator's chart that bring it to the system node."""
+ON_OURS: Final = (
+    f"--set-json=nodeSelector={json.dumps({SYSTEM: 'true'})}",
+    f"--set-json=tolerations={json.dumps(TOLERATIONS)}",
+)
+"""Flags of Helm that bring the hook there."""
 
 
 class Visit(Cluster):
@@ -78,9 +87,13 @@ class Visit(Cluster):
                 ("nodes", SYSTEM_NODE, *machines.gpu_node_names(self._nodes)),
                 ("namespace", NAMESPACE),
             ):
-                theirs = f"--kubeconfig={self._theirs}"
-                self.kubectl(theirs, "delete", kind, *names, "--ignore-not-found", "--wait=false", check=False)
+                self._delete(kind, *names, "--ignore-not-found")
+            for node in (SYSTEM_NODE, *machines.gpu_node_names(self._nodes)):
+                self._delete("pods", "--all-namespaces", f"--field-selector=spec.nodeName={node}", "--force")
         super().down()
+
+    def _delete(self, *words: str) -> None:
+        self.kubectl(f"--kubeconfig={self._theirs}", "delete", *words, "--wait=false", check=False)
 
     def _node_stages(self) -> Path:
         """Write what KWOK does to nodes, without addresses: a pod network would look for ways to them, and break."""
@@ -109,6 +122,26 @@ class Visit(Cluster):
         text = certificates.kubeconfig(server, authority, certificates.User(ACCOUNT), token.strip())
         for file in (*map(self.files.component_kubeconfig, ("kwok", "pods")), self.files.kubeconfig):
             certificates.write_private(file, text)
+
+
+class Visiting(Demo):
+    """The demo with a visiting fleet."""
+
+    operator_flags = tuple(
+        f"--set-json={name.replace('__', '.')}={json.dumps(value)}" for name, value in PLACEMENT.items()
+    )
+
+    def __init__(  # noqa: PLR0913 - as its base, and whose cluster it is
+        self, cluster: Visit, nodes: int, show: Show, kubeconfig: Path, *, image: str = IMAGE, mode: str = ""
+    ) -> None:
+        super().__init__(cluster, nodes, show, image, mode)
+        self._visit = cluster
+        self._kubeconfig = kubeconfig
+
+    def boot(self) -> None:
+        """Bring the fleet to the cluster."""
+        self.show.say(f"bringing {self.nodes} simulated GPU nodes to the cluster")
+        self._visit.attach(self._kubeconfig, self.nodes)
 
 
 def _account() -> dict[str, Any]:
