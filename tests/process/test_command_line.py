@@ -49,31 +49,48 @@ UNFIT: Final = ("timeout: {", "- a", "\N{NULL}", "dryRun: !!bool x", 'logFormat:
 """Files with settings that cannot be used."""
 
 
-def test_a_usage_error_names_what_is_wrong(tmp_path: Path, kubeconfig: str) -> None:
-    """Exit 2, which the Job does not retry; no stack trace, no secret, and no request to any cluster."""
+def _assert_usage_error(folder: Path, line: str, named: str) -> None:
+    """Assert exit 2, which the Job does not retry; no stack trace, no secret, and no request to any cluster."""
+    done = run(folder, *line.split(), "KUBERNETES_SERVICE_HOST=127.0.0.1")
+    assert (done.code, named in done.err, done.out) == (2, True, ""), done.said
+    assert "Traceback" not in done.said
+    assert "secret" not in done.said
+
+
+@pytest.mark.parametrize(("line", "named"), USAGE.items())
+def test_a_usage_error_names_what_is_wrong(tmp_path: Path, kubeconfig: str, line: str, named: str) -> None:
+    """A flag, a setting, a file, a context or a ServiceAccount."""
     account = tmp_path / "account"
     account.mkdir()
     (account / "token").write_text("secret")
     places = {
-        "folder": str(tmp_path), "missing": str(tmp_path / "missing"), "account": str(account),
+        "folder": str(tmp_path),
+        "missing": str(tmp_path / "missing"),
+        "account": str(account),
         "good": kubeconfig.partition("=")[2],
-    }  # fmt: skip
-    cases = {line.format(**places): named.format(**places) for line, named in USAGE.items()}
-    for number, text in enumerate(UNFIT):
-        file = tmp_path / f"settings-{number}"
-        file.write_text(text)
-        cases[f"run --config={file}"] = ""
+    }
+    _assert_usage_error(tmp_path, line.format(**places), named.format(**places))
+
+
+@pytest.mark.parametrize("text", UNFIT)
+def test_a_file_of_settings_that_cannot_be_used(tmp_path: Path, text: str) -> None:
+    """It is no YAML, or no mapping, or has a value that no setting takes."""
+    (tmp_path / "settings").write_text(text)
+    _assert_usage_error(tmp_path, f"run --config={tmp_path}/settings", "")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{" * 100_000, '"\udcff"'], ids=["open", "list", "deep", "no text"])
+def test_a_variable_of_settings_that_cannot_be_used(tmp_path: Path, text: str) -> None:
+    """It is no JSON, or no object."""
+    _assert_usage_error(tmp_path, f"run {VARIABLE}={text}", "Error: ")
+
+
+@pytest.mark.parametrize("command", ["run", "controller", "status"])
+def test_each_command_names_a_kubeconfig_that_cannot_be_read(tmp_path: Path, command: str) -> None:
+    """Each of them needs one, or an account."""
     (tmp_path / "broken").write_text("{[")
-    for command in ("run", "controller", "status"):
-        cases[f"{command} --kubeconfig={tmp_path}/broken"] = f"{tmp_path}/broken"
-        cases[f"{command} {VARIABLE}={{"] = "Error: "
-    for text in ("[]", "{" * 100_000, '"\udcff"'):
-        cases[f"run {VARIABLE}={text}"] = "Error: "
-    for line, named in cases.items():
-        done = run(tmp_path, *line.split(), "KUBERNETES_SERVICE_HOST=127.0.0.1")
-        assert (done.code, named in done.err, done.out) == (2, True, ""), (line, done.said)
-        assert "Traceback" not in done.said, line
-        assert "secret" not in done.said, line
+    _assert_usage_error(tmp_path, f"{command} --kubeconfig={tmp_path}/broken", f"{tmp_path}/broken")
+    _assert_usage_error(tmp_path, f"{command} {VARIABLE}={{", "Error: ")
 
 
 def test_flags_override_the_file_which_replaces_the_variable(kubeconfig: str, tmp_path: Path) -> None:
