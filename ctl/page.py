@@ -183,7 +183,7 @@ def _timeline(status: NodeStatus, times: Mapping[str, datetime], first: datetime
     bars = (
         bar(driver, ready, 1, COLORS[NodeState.WAITING]),
         bar(ready, None, 1, COLORS[NodeState.VERIFYING]),
-        bar(plugin, verified, 12, COLORS[NodeState.STALE if status.stale_pod is not None else NodeState.WAITING]),
+        bar(plugin, verified, 12, COLORS[NodeState.STALE if status.stale is not None else NodeState.WAITING]),
         bar(verified, None, 12, COLORS[NodeState.VERIFIED]),
         _mark(max(position(verified), 5.0), verified) if verified is not None else "",
     )

@@ -16,7 +16,7 @@ from hook.decide import freshness, moments
 from hook.decide.fleet import live_pods, same_driver
 from hook.decide.freshness import CRASH_LOOP_RESTARTS, Freshness
 from hook.decide.reasons import Reason, Trait
-from hook.decide.result import Condition, NodeState, NodeStatus, Patience, StalePod
+from hook.decide.result import Condition, NodeState, NodeStatus, Patience, StalePlugin
 from hook.format import timestamp
 from hook.objects import names
 from hook.settings import OnManualUpgrade
@@ -474,14 +474,6 @@ def _is_successor(pod: Pod, plugin: DaemonSet, node: SettledNode) -> bool:
     return node.memory.of(node.view.name, plugin.uid).follows(pod, node.load)
 
 
-def is_up(pod: Pod) -> bool:
-    """Return whether the kubelet reports a pod as ready.
-
-    On a silent node the node controller sets Ready to False, but leaves ContainersReady as it was.
-    """
-    return pod.ready or pod.containers_ready_since is not None
-
-
 def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, node: SettledNode) -> NodeStatus:
     """Return the status of a stale pod. If its node has a taint that the plugin does not tolerate, none replaces it."""
     message = f"{_title(plugin, pod, node)} is stale: {evidence.because}"
@@ -491,21 +483,17 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
         message = f"{message}; once deleted it would not come back: it does not tolerate the taint {taint}"
         found = Condition(NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, message)
         return replace(_of_plugin(plugin, node, found, pod), exposed=exposed)
-    stale_pod = StalePod(
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=pod.uid,
-        resource_version=pod.resource_version,
+    stale = StalePlugin(
+        node=node.view.name,
+        pod=pod,
         daemonset_uid=plugin.uid,
         because=evidence.because,
         load=node.load,
         driver_ready=node.driver.containers_ready_since,
-        up=is_up(pod),
         others=frozenset(other.uid for other in live if other is not pod),
-        orphan=not pod.owner_uid,
     )
     status = _of_plugin(plugin, node, Condition(NodeState.STALE, Reason.PLUGIN_STALE, message), pod)
-    return replace(status, stale_pod=stale_pod, exposed=exposed)
+    return replace(status, stale=stale, exposed=exposed)
 
 
 def _verified(plugin: DaemonSet, pod: Pod, node: SettledNode) -> Condition:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from hook.decide.fleet import Context, Fleet, NodeView
-    from hook.decide.result import NodeStatus, StalePod
+    from hook.decide.result import NodeStatus, StalePlugin
     from hook.objects import Pod
     from hook.settings import Settings
 
@@ -70,14 +70,15 @@ class Record:
     """A plugin was verified on the node since."""
     trouble: Trouble | None = None
 
-    def after(self, pod: StalePod, at: datetime, refused: str) -> Record:
+    def after(self, stale: StalePlugin, at: datetime, refused: str) -> Record:
         """Return the record of a restart that was issued, or refused for good, after this one."""
-        tries = 1 if self.served(pod) else self.tries + (bool(self.refused) or pod.uid not in self.before)
-        return Record(pod.uid, pod.others | {pod.uid}, pod.load, at, tries, refused)
+        pod = stale.pod.uid
+        tries = 1 if self.served(stale) else self.tries + (bool(self.refused) or pod not in self.before)
+        return Record(pod, stale.others | {pod}, stale.load, at, tries, refused)
 
-    def served(self, pod: StalePod) -> bool:
+    def served(self, stale: StalePlugin) -> bool:
         """Return whether a plugin was verified since, and is stale only because its driver was reloaded."""
-        return self.came_back and self.load != pod.load
+        return self.came_back and self.load != stale.load
 
     @property
     def awaited(self) -> bool:
@@ -143,26 +144,24 @@ class Memory:
         """Return the record of a plugin on a node."""
         return self.records.get((node, daemonset_uid), NOTHING)
 
-    def asked(
-        self, node: str, pod: StalePod, at: datetime, refused: str = "", deleted_at: datetime | None = None
-    ) -> Memory:
+    def asked(self, stale: StalePlugin, at: datetime, refused: str = "", deleted_at: datetime | None = None) -> Memory:
         """Record a restart that was issued, or refused for good.
 
         The admission policy of the chart refuses an orphan, which it cannot know for a plugin, until a DaemonSet adopts
         it.
         """
-        if refused and pod.orphan:
-            return self.troubled(node, pod, at, refused)
-        record = self.of(node, pod.daemonset_uid).after(pod, at, refused)
-        return self._with(node, pod, replace(record, deleted_at=deleted_at))
+        if refused and not stale.pod.owner_uid:
+            return self.troubled(stale, at, refused)
+        record = self.of(stale.node, stale.daemonset_uid).after(stale, at, refused)
+        return self._with(stale, replace(record, deleted_at=deleted_at))
 
-    def troubled(self, node: str, pod: StalePod, at: datetime, why: str) -> Memory:
+    def troubled(self, stale: StalePlugin, at: datetime, why: str) -> Memory:
         """Record why a restart could not be issued. It is tried again."""
-        record = self.of(node, pod.daemonset_uid)
-        return self._with(node, pod, replace(record, trouble=Trouble(pod.uid, why, at)))
+        record = self.of(stale.node, stale.daemonset_uid)
+        return self._with(stale, replace(record, trouble=Trouble(stale.pod.uid, why, at)))
 
-    def _with(self, node: str, pod: StalePod, record: Record) -> Memory:
-        return replace(self, records={**self.records, (node, pod.daemonset_uid): record})
+    def _with(self, stale: StalePlugin, record: Record) -> Memory:
+        return replace(self, records={**self.records, (stale.node, stale.daemonset_uid): record})
 
     def evaluated(self, statuses: Iterable[NodeStatus], existing: AbstractSet[str]) -> Memory:
         """Record which pods were proven fresh and which plugins verified. Forget pods that no longer exist."""
@@ -228,12 +227,12 @@ def compared(status: NodeStatus, record: Record, settings: Settings, now: dateti
 
     A pod that this program deleted is restarting. If the API server refused the deletion, it needs manual action.
     """
-    stale = status.stale_pod
+    stale = status.stale
     if stale is None:
         return _awaited(status) if status.reason is Reason.NOTHING_TO_REFRESH and record.awaited else status
-    if record.pod == stale.uid or (record.pod and stale.uid not in record.before):
+    if record.pod == stale.pod.uid or (record.pod and stale.pod.uid not in record.before):
         status = _after_restart(status, stale, record, settings, now)
-    if status.reason is not Reason.PLUGIN_STALE or record.trouble is None or record.trouble.pod != stale.uid:
+    if status.reason is not Reason.PLUGIN_STALE or record.trouble is None or record.trouble.pod != stale.pod.uid:
         return status
     message = f"{status.message}; restarting it failed: {record.trouble.why}"
     return replace(status, reason=Reason.RESTART_FAILING, message=message, patience=Patience.DRIVER)
@@ -252,16 +251,16 @@ def _awaited(status: NodeStatus) -> NodeStatus:
 
 
 def _after_restart(
-    status: NodeStatus, stale: StalePod, record: Record, settings: Settings, now: datetime
+    status: NodeStatus, stale: StalePlugin, record: Record, settings: Settings, now: datetime
 ) -> NodeStatus:
     """Return the status of a stale pod after a restart, of this pod or of its predecessor.
 
     A Job repeats no restart that was refused. The controller retries each failed restart after a longer pause.
     """
-    same = record.pod == stale.uid
+    same = record.pod == stale.pod.uid
     if same and not record.refused:
         # A deletion that no watch has shown is repeated after a while, whatever the load is by then.
-        message = f"plugin pod {stale.name} was deleted to restart it"
+        message = f"plugin pod {stale.pod.name} was deleted to restart it"
         restarting = replace(status, state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING, message=message)
         return restarting if now - record.at < ASK_AGAIN else status
     refused = f"{status.message}, and its deletion failed: {record.refused}"
@@ -279,9 +278,9 @@ def _after_restart(
     return replace(status, reason=Reason.RESTART_BACKED_OFF, message=message)
 
 
-def held_until(record: Record, pod: StalePod, settings: Settings) -> datetime | None:
+def held_until(record: Record, stale: StalePlugin, settings: Settings) -> datetime | None:
     """Return when a pod may be restarted after an earlier restart, or None if the earlier one does not delay it."""
-    return None if record.served(pod) else record.at + _pause(record.tries, settings)
+    return None if record.served(stale) else record.at + _pause(record.tries, settings)
 
 
 def _pause(tries: int, settings: Settings) -> timedelta:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from hook.objects import Pod
+
 Blocker = tuple[Reason, str]
 """Why something is held back, as a reason and a message."""
 
@@ -77,8 +79,8 @@ class NodeStatus:
     patience: Patience | None = None
     label_pending: bool = False
     """The upgrade state label is not quiet yet, so the run waits for it."""
-    stale_pod: StalePod | None = None
-    """The stale pod of the node, if there is one."""
+    stale: StalePlugin | None = None
+    """What to restart, if the plugin is stale."""
     fresh: tuple[tuple[str, str], ...] = ()
     """UIDs of pods that are proven fresh, each with its load."""
     exposed: Reason | None = None
@@ -96,13 +98,11 @@ class NodeStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class StalePod:
-    """A pod that must restart, and the load under which it is stale."""
+class StalePlugin:
+    """A plugin to restart: its pod is deleted, if that is still the same object and version."""
 
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
+    node: str
+    pod: Pod
     daemonset_uid: str
     because: str
     """The observation that shows that the pod is stale."""
@@ -110,20 +110,8 @@ class StalePod:
     """Identifier of the load of the driver, and of those of prerequisites. No kubelet's clock is in it."""
     driver_ready: datetime | None = None
     """When that driver became ready, by its kubelet. None if unknown."""
-    up: bool = True
-    """The pod is Ready, so its restart takes a plugin down."""
     others: frozenset[str] = frozenset()
     """UIDs of other live pods of the same DaemonSet on the node. None of them replaces it."""
-    orphan: bool = False
-    """No DaemonSet controls the pod yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeletePod:
-    """Restart one plugin: delete its pod, if it is still the same object and version."""
-
-    node: str
-    pod: StalePod
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +122,7 @@ class Decision:
     reason: Reason
     message: str
     statuses: tuple[NodeStatus, ...] = ()
-    actions: tuple[DeletePod, ...] = ()
+    actions: tuple[StalePlugin, ...] = ()
     warnings: tuple[str, ...] = ()
     cause: Reason | None = None
     """Why the run was not done, if the reason is only that the time is up."""

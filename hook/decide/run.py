@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.decide import end, moments
 from hook.decide.fleet import Fleet, context_of, views_of
-from hook.decide.node import evaluate_node, is_timed, is_up
+from hook.decide.node import evaluate_node, is_timed
 from hook.decide.reasons import Reason, Trait
 from hook.decide.record import Evaluation, Memory, Timers, compared
-from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Patience, Phase
+from hook.decide.result import Decision, NodeState, NodeStatus, Patience, Phase, StalePlugin
 from hook.format import some
 from hook.settings import OnDeadline
 
@@ -257,20 +257,18 @@ class DisruptionBudget:
 
 def _restarts(
     statuses: Sequence[NodeStatus], fleet: Fleet, memory: Memory, now: datetime
-) -> tuple[list[NodeStatus], list[DeletePod]]:
+) -> tuple[list[NodeStatus], list[StalePlugin]]:
     """Choose the stale pods to delete within the disruption budget. Return the statuses with those that must wait.
 
     Deletion works with update strategy OnDelete, too, and changes no pod template. The last request of a pod may have
     failed. It comes after the others, because a failing write takes time that other nodes may need.
     """
-    due = [status for status in statuses if _is_due(status)]
+    due = [status.stale for status in statuses if _is_due(status) and status.stale is not None]
     if not due:
         return list(statuses), []
     budget = _budget(statuses, fleet, memory, now)
-    chosen: dict[Key, DeletePod] = {}
-    for status in sorted(due, key=lambda status: _turn(status, memory)):
-        if status.stale_pod is not None and budget.take(up=status.stale_pod.up):
-            chosen[status.node, status.daemonset_uid] = DeletePod(status.node, status.stale_pod)
+    in_turn = sorted(due, key=lambda stale: _turn(stale, memory))
+    chosen = {(stale.node, stale.daemonset_uid): stale for stale in in_turn if budget.take(up=stale.pod.up)}
     shown = [
         _queued(status, budget) if _is_due(status) and (status.node, status.daemonset_uid) not in chosen else status
         for status in statuses
@@ -283,16 +281,15 @@ def _is_due(status: NodeStatus) -> bool:
     return status.reason in (Reason.PLUGIN_STALE, Reason.RESTART_FAILING)
 
 
-def _turn(status: NodeStatus, memory: Memory) -> tuple[float, bool, float]:
-    """Return the rank of a stale pod: by its last failed request, then down before up, then by its time of waiting.
+def _turn(stale: StalePlugin, memory: Memory) -> tuple[float, bool, float]:
+    """Return the rank of a stale plugin: by its last failed request, then down before up, then by its time of waiting.
 
     One that is down may be down because of this program, whose limit it would exceed next to another one. In order of
     names, the last ones would starve where writes are slow.
     """
-    stale, trouble = status.stale_pod, memory.of(status.node, status.daemonset_uid).trouble
-    troubled = trouble.at.timestamp() if trouble is not None and stale is not None and trouble.pod == stale.uid else 0.0
-    ready = stale.driver_ready if stale is not None else None
-    return troubled, stale is not None and stale.up, ready.timestamp() if ready is not None else 0.0
+    trouble, ready = memory.of(stale.node, stale.daemonset_uid).trouble, stale.driver_ready
+    troubled = trouble.at.timestamp() if trouble is not None and trouble.pod == stale.pod.uid else 0.0
+    return troubled, stale.pod.up, ready.timestamp() if ready is not None else 0.0
 
 
 def _queued(status: NodeStatus, budget: DisruptionBudget) -> NodeStatus:
@@ -308,7 +305,7 @@ def _budget(statuses: Sequence[NodeStatus], fleet: Fleet, memory: Memory, now: d
     bound = settings.controller.max_unavailable if settings.is_controller else None
     down = [status for status in statuses if _is_down(status) or _is_awaited(status, memory, fleet, now)]
     # A stale plugin that is not up waits for its restart. The number must not keep it from that.
-    away = [status for status in down if status.stale_pod is None or _is_awaited(status, memory, fleet, now)]
+    away = [status for status in down if status.stale is None or _is_awaited(status, memory, fleet, now)]
     number = limit - len(away) + _given_back(away, memory) if limit else UNLIMITED
     if bound is None:
         return DisruptionBudget(number, UNLIMITED, f"max {limit} plugins down at once")
@@ -344,8 +341,8 @@ def _counts(status: NodeStatus, fleet: Fleet) -> bool:
 
 
 def _is_down(status: NodeStatus) -> bool:
-    if status.stale_pod is not None and status.state is not NodeState.RESTARTING:
-        return not status.stale_pod.up
+    if status.stale is not None and status.state is not NodeState.RESTARTING:
+        return not status.stale.pod.up
     return Trait.PLUGIN_DOWN in status.reason.traits
 
 
@@ -360,7 +357,7 @@ def _is_awaited(status: NodeStatus, memory: Memory, fleet: Fleet, now: datetime)
         record.awaited
         and now - record.at < timeout
         # Neither the deleted pod, which the cache may still show, nor another one that was there is its successor.
-        and not any(pod.live and is_up(pod) and pod.uid not in record.before for pod in pods)
+        and not any(pod.live and pod.up and pod.uid not in record.before for pod in pods)
         for record, pods in records
     )
 

@@ -171,6 +171,14 @@ class Pod(Identified, frozen=True):
         """Return whether the pod counts: it is not being deleted, and has not ended."""
         return not self.deleting and not self.ended
 
+    @property
+    def up(self) -> bool:
+        """Return whether its kubelet reports it as ready.
+
+        On a silent node the node controller sets Ready to False, but leaves ContainersReady as it was.
+        """
+        return self.ready or self.containers_ready_since is not None
+
 
 read_pod = reader(Pod)
 

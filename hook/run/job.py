@@ -145,7 +145,7 @@ class Runner:
     def _log_dry_run(self, decision: Decision) -> None:
         for action in decision.actions:
             pod = action.pod
-            log.info("dry run: would delete pod %s/%s: %s", pod.namespace, pod.name, pod.because)
+            log.info("dry run: would delete pod %s/%s: %s", pod.namespace, pod.name, action.because)
 
     def _confirmed(self, decision: Decision) -> Decision:
         """Return the final decision if a second, consistent read agrees, because a watch may be behind or broken.

@@ -102,7 +102,7 @@ class ReconcileLoop:
         for result in results:
             self.remember(result)
             done.append(result)
-            self._reporter.report_restart(result, self.subjects.get(result.action.pod.daemonset_uid))
+            self._reporter.report_restart(result, self.subjects.get(result.action.daemonset_uid))
         return done
 
     def stop_events(self) -> None:
@@ -113,7 +113,7 @@ class ReconcileLoop:
         """Record the result of a restart in the memory."""
         memory, action, now = self.memory, result.action, self._clock.now()
         self.memory = (
-            memory.troubled(action.node, action.pod, now, result.trouble)
+            memory.troubled(action, now, result.trouble)
             if result.trouble
-            else memory.asked(action.node, action.pod, now, result.refused, result.deleted_at)
+            else memory.asked(action, now, result.refused, result.deleted_at)
         )

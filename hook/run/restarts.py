@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence
     from datetime import datetime
 
-    from hook.decide.result import DeletePod, StalePod
+    from hook.decide.result import StalePlugin
     from hook.kube.client import Api
 
 Item = TypeVar("Item")
@@ -47,7 +47,7 @@ SHORTEST_WRITE_SECONDS: Final = 1.0
 class RestartResult:
     """A restart and its result."""
 
-    action: DeletePod
+    action: StalePlugin
     note: str = ""
     """Text for the log and the Event. Empty if nothing was restarted."""
     refused: str = ""
@@ -75,11 +75,11 @@ class Restarter:
         self._api, self._lasting = api, lasting
         self._not_before = 0.0
         self._width = 1
-        self._unanswered: dict[str, tuple[DeletePod, float]] = {}
+        self._unanswered: dict[str, tuple[StalePlugin, float]] = {}
         """Deletions whose response was lost, with their time, by UID of the pod."""
         self.restarted = 0
 
-    def act(self, actions: Sequence[DeletePod], left: float) -> Iterator[RestartResult]:
+    def act(self, actions: Sequence[StalePlugin], left: float) -> Iterator[RestartResult]:
         """Execute restarts. None begins after ``ACT_SECONDS``: the next decision covers the remaining ones.
 
         Slow start: the first deletion is sent alone. Once one succeeds, several are sent at a time. After any other
@@ -117,15 +117,15 @@ class Restarter:
             self._unanswered = {uid: deletion for uid, deletion in self._unanswered.items() if deletion[1] > since}
         return results
 
-    def _delete_together(self, actions: Sequence[DeletePod], end: float) -> Generator[RestartResult, None, bool]:
+    def _delete_together(self, actions: Sequence[StalePlugin], end: float) -> Generator[RestartResult, None, bool]:
         """Delete pods concurrently. Return whether all deletions succeeded.
 
         Successful deletions are reported first, because the result of another one, or a signal, may end the program.
         """
-        granted: list[tuple[DeletePod, datetime | None]] = []
+        granted: list[tuple[StalePlugin, datetime | None]] = []
 
-        def ask(action: DeletePod) -> _Answer:
-            answer = self._send(action.pod, end)
+        def ask(action: StalePlugin) -> _Answer:
+            answer = self._send(action, end)
             if answer.error is None:
                 granted.append((action, answer.deleted_at))
             return answer
@@ -143,7 +143,7 @@ class Restarter:
                 yield result
         return len(granted) == len(actions)
 
-    def _failed(self, action: DeletePod, error: ApiError) -> RestartResult | None:
+    def _failed(self, action: StalePlugin, error: ApiError) -> RestartResult | None:
         """Return the result of a deletion that failed; None if it needs a new decision.
 
         Raise the error if the server's certificate is refused, or a permission is missing, except in the controller.
@@ -167,16 +167,17 @@ class Restarter:
         log.warning("%s, trying again: %s", what, error)
         return RestartResult(action, trouble=str(error))
 
-    def _deleted(self, action: DeletePod, at: datetime | None = None) -> RestartResult:
+    def _deleted(self, action: StalePlugin, at: datetime | None = None) -> RestartResult:
         pod = action.pod
         self._unanswered.pop(pod.uid, None)
         self.restarted += 1
-        note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
+        note = f"node {action.node}: restarted plugin pod {pod.name}: {action.because}"
         log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
         return RestartResult(action, note, deleted_at=at)
 
-    def _send(self, pod: StalePod, end: float) -> _Answer:
+    def _send(self, action: StalePlugin, end: float) -> _Answer:
         """Delete a pod, if it is still the same object and version. Retry for a short time."""
+        pod = action.pod
         pods, options = resources.PODS.select(pod.namespace), client.delete_options(pod.uid, pod.resource_version)
         lost = False
 

@@ -166,9 +166,9 @@ def stale_since(before: Mapping[Key, datetime], statuses: Iterable[NodeStatus], 
     # While a driver reloads, its node has one status, which names no plugin.
     since = {key: began for key, began in before.items() if key in pending or (key[0], "") in pending}
     for status in unverified:
-        if status.stale_pod is not None or status.reason is Reason.TAINT_NOT_TOLERATED:
+        if status.stale is not None or status.reason is Reason.TAINT_NOT_TOLERATED:
             key = status.node, status.plugin
-            ready = status.stale_pod.driver_ready if status.stale_pod is not None else None
+            ready = status.stale.driver_ready if status.stale is not None else None
             since[key] = min(since.get(key, now), ready or now)
     return since
 

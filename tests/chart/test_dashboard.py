@@ -22,7 +22,7 @@ from hook.kube.informer import OutOfSync
 from hook.run.telemetry import ControllerState, Telemetry
 from tests.chart.promtool import promtool, write
 from tests.chart.rendering import NAMESPACE, ROOT, Helm
-from tests.fixtures.statuses import decision, restart, stale, stale_pod, standing, verified
+from tests.fixtures.statuses import decision, restart, stale, stale_plugin, standing, verified
 
 BEGAN: Final = datetime.fromtimestamp(600, UTC)
 """The first scrape. promtool counts time from 0 on."""
@@ -89,7 +89,7 @@ def _exposed() -> Iterator[tuple[datetime, str, float]]:
         for status in (NO_ANSWER, NOT_FOUND, CONFLICT, GONE):
             counters.failed(ApiError(status, "no"), "list", "pods")
         if now == LATER:
-            leader.executed(restart(stale_pod(ready=BEGAN)), OWNER)
+            leader.executed(restart(stale_plugin(ready=BEGAN)), OWNER)
         leader.reconciled(ControllerState(decision([first, *others]), now, affected, lost))
         for target, telemetry in ((LEADER, leader), (STANDBY, standby)):
             for sample in (sample for family in telemetry.registry.collect() for sample in family.samples):

@@ -8,16 +8,18 @@ from datetime import timedelta
 from typing import Final
 
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, Phase, StalePod
+from hook.decide.result import Decision, Phase, StalePlugin
 from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.own import Job
+from hook.objects import read_pod
 from hook.run.clock import Clock
 from hook.run.job import Outcome, Runner
 from hook.settings import Settings
 from tests.client.server import PATIENCE, Server, until
 from tests.fixtures.cluster import LATER
+from tests.fixtures.objects import obj
 
 JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "job-uid")
 PLUGIN: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")
@@ -61,9 +63,8 @@ def ended(run: Runner) -> Outcome:
     return outcome
 
 
-def stale_pods(*names: str) -> list[DeletePod]:
+def stale_pods(*names: str) -> list[StalePlugin]:
     """Ask for restarts of stale plugins, each on a node of its own."""
-    pods = (
-        StalePod("dra", name, f"uid-{name}", "7", "ds", because="it is stale", load="driver-uid/0") for name in names
-    )
-    return [DeletePod(f"gpu-{pod.name}", pod) for pod in pods]
+    places = ({"namespace": "dra", "name": name, "uid": f"uid-{name}", "resourceVersion": "7"} for name in names)
+    pods = [read_pod(obj("plugin-pod", {"metadata": metadata})) for metadata in places]
+    return [StalePlugin(f"gpu-{pod.name}", pod, "ds", because="it is stale", load="driver-uid/0") for pod in pods]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from msgspec import structs
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
@@ -73,7 +74,7 @@ def test_a_deletion_without_an_answer_is_recorded_once_its_pod_is_gone(
     """Before the decision that shows it. The record says that a cache in sync showed it."""
     (pod,) = stale().of("plugin-pod")
     (action,) = stale_pods("a")
-    action = replace(action, pod=replace(action.pod, uid=pod["metadata"]["uid"]))
+    action = replace(action, pod=structs.replace(action.pod, uid=pod["metadata"]["uid"]))
     monkeypatch.setattr(Cache, "out_of_sync", lost)
     with serving(lambda line: Said() if "DELETE" in line else EMPTY) as server:
         looped = runner(server)._loop

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, Phase
+from hook.decide.result import Decision, Phase, StalePlugin
 from hook.errors import PermissionDeniedError, TerminatedError
 from hook.kube import retry
 from hook.run import restarts
@@ -25,12 +25,12 @@ A, B = stale_pods("a", "b")
 WEBHOOK = 'admission webhook "freeze.example.com" denied the request: no'
 
 
-def wave(count: int) -> list[DeletePod]:
+def wave(count: int) -> list[StalePlugin]:
     """Ask for as many restarts; no name begins as another one does."""
     return stale_pods(*(f"p{number:02}" for number in range(count)))
 
 
-def decided(*actions: DeletePod) -> Decision:
+def decided(*actions: StalePlugin) -> Decision:
     """Decide on these restarts."""
     return Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=actions)
 

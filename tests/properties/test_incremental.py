@@ -194,9 +194,9 @@ class ChangingCluster:
         for action in self.actions:
             done = {"asked": "", "refused": "a policy denies it"}
             if how in done:
-                self.memory = self.memory.asked(action.node, action.pod, self.now, done[how])
+                self.memory = self.memory.asked(action, self.now, done[how])
             else:
-                self.memory = self.memory.troubled(action.node, action.pod, self.now, "no answer")
+                self.memory = self.memory.troubled(action, self.now, "no answer")
 
 
 def crash(cluster: ChangingCluster, number: int, seconds: float) -> None:

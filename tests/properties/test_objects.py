@@ -102,7 +102,7 @@ def decided(scene: Scene, found: Cluster) -> tuple[Snapshot, Decision, Decision]
 def check(scene: Scene, found: Cluster, *, lie: bool = False) -> None:
     """Hold the promises against one cluster."""
     seen, decision, late = decided(scene, found)
-    restarted = {action.pod.uid for one in (decision, late) for action in one.actions if hasattr(action, "pod")}
+    restarted = {action.pod.uid for one in (decision, late) for action in one.actions}
     restarted &= scene.plugins  # A UID that no pod has deletes none: it is a precondition of each deletion.
     malformed = seen.malformed
     for one in (decision, late):

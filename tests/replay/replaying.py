@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 from hook.decide.record import Memory
-from hook.decide.result import Decision, DeletePod, NodeState
+from hook.decide.result import Decision, NodeState
 from hook.decide.run import decide
 from hook.objects import Snapshot
 from hook.settings import OnManualUpgrade, Settings
@@ -63,9 +63,8 @@ def play(name: str, delay: float, *, settings: Settings = WAITING, operator_seen
         decision, memory = decide(seen, memory, settings, recording.moment(now))
         replay.decisions.append((now, decision))
         for action in decision.actions:
-            assert isinstance(action, DeletePod)
             replay.plugins.delete(action.node, action.pod.uid, now)
-            memory = memory.asked(action.node, action.pod, recording.moment(now))
+            memory = memory.asked(action, recording.moment(now))
         if decision.final:
             break
     return replay

@@ -260,9 +260,9 @@ def later() -> Iterator[tuple[str, Decision]]:
         reloaded = new.put("driver-pod", driver_pod(started=9, restarts=1))
         yield "driver reloaded again", run.then(reloaded).look(9)
     run = Run(stale())
-    pod = run.look().statuses[0].stale_pod
-    assert pod is not None
-    run.memory = run.memory.troubled("gpu-0", pod, LATER, "no answer")
+    plugin = run.look().statuses[0].stale
+    assert plugin is not None
+    run.memory = run.memory.troubled(plugin, LATER, "no answer")
     yield "in trouble", run.look(5)
 
 

@@ -306,10 +306,10 @@ def test_done_counts_the_accepted_restarts_of_this_run(asked: str, refused: str,
     """By what the API server accepted. Excluded nodes are not called fresh."""
     memory = Memory(started=LATER)
     for status in stale("a", "b", "c").decide()[0].statuses:
-        assert status.stale_pod is not None
+        assert status.stale is not None
         if status.node in asked:
             no = "no" if status.node in refused else ""
-            memory = memory.asked(status.node, status.stale_pod, LATER, refused=no)
+            memory = memory.asked(status.stale, LATER, refused=no)
     decision, _memory = cluster("a", "b", "c").decide(memory=memory)
     assert (reason, True) == (decision.reason, decision.message.startswith(message))
 

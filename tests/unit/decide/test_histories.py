@@ -169,7 +169,7 @@ def test_a_deletion_that_fails_every_time_has_a_reason_of_its_own() -> None:
     """More time does not help. It is tried again all the same, and the other nodes come first."""
     run = Run(stale("a", "b"))
     (action, _other) = run.look().actions
-    run.memory = run.memory.troubled(action.node, action.pod, LATER, "failed calling webhook")
+    run.memory = run.memory.troubled(action, LATER, "failed calling webhook")
     first = run.look(5)
     assert ["RestartFailing", "PluginStale"] == reasons(first.statuses)
     assert ["b", "a"] == deleted(first)

@@ -143,7 +143,7 @@ def test_a_plugin_must_have_started_after_the_reconfiguration(found: Cluster, ex
 def test_a_plugin_from_before_the_reconfiguration_is_stale_with_that_reason() -> None:
     """The message names it."""
     status = with_mig(cluster(), written=900).judge(MIG)
-    assert status.stale_pod is not None
+    assert status.stale is not None
     assert "did not start after the MIG reconfiguration of its node ended" in status.message
 
 

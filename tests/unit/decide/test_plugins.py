@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Phase, StalePod
+from hook.decide.result import NodeState, Phase, StalePlugin
 from hook.objects import read_daemonset, read_node
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale, stale_plugin
@@ -35,11 +35,11 @@ STARTING = merged(patches.NOT_READY, {"status": {"containerStatuses": [waiting("
 INIT_RUNS: Object = {"status": {"initContainerStatuses": [running("init-container", -50)], "containerStatuses": []}}
 
 
-def stale_pod(found: Cluster, settings: Settings | None = None) -> StalePod:
-    """Return the stale pod of the only node."""
-    pod = found.judge(settings).stale_pod
-    assert pod is not None
-    return pod
+def restarted(found: Cluster, settings: Settings | None = None) -> StalePlugin:
+    """Return the stale plugin of the only node."""
+    plugin = found.judge(settings).stale
+    assert plugin is not None
+    return plugin
 
 
 def without_unloader(**driver: float) -> Object:
@@ -78,12 +78,10 @@ def test_a_status_names_the_plugin_and_its_pod(found: Cluster, reason: Reason, s
 
 def test_a_stale_pod_has_all_that_a_restart_needs() -> None:
     """Preconditions, the load of the driver that it is stale under."""
-    pod = stale_pod(stale())
-    assert ("nvidia-dra-driver-gpu", "plugin-gpu-0", "plugin-gpu-0-uid", "200", "plugin-ds") == (
-        pod.namespace, pod.name, pod.uid, pod.resource_version, pod.daemonset_uid,
-    )  # fmt: skip
-    assert "driver-gpu-0-uid/0" == pod.load
-    assert pod.because
+    found = restarted(stale())
+    assert ("gpu-0", "plugin-gpu-0-uid", "200") == (found.node, found.pod.uid, found.pod.resource_version)
+    assert ("plugin-ds", "driver-gpu-0-uid/0") == (found.daemonset_uid, found.load)
+    assert found.because
 
 
 MOVED, RESTARTED = driver_pod(started=900, ready=960), driver_pod(started=0, ready=R, restarts=1)
@@ -102,7 +100,7 @@ OTHER_UID: Object = {"metadata": {"uid": "other"}}
 )
 def test_a_load_has_no_clock_in_it(driver: Object, expected: str) -> None:
     """It is the driver pod and the restarts of its driver container. Side containers and times do not count."""
-    assert expected == stale_pod(stale().only("driver-pod", driver)).load
+    assert expected == restarted(stale().only("driver-pod", driver)).load
 
 
 STARTS = named(merged(plugin_pod(), merged(STARTING, INIT_RUNS)), "a")
@@ -363,7 +361,7 @@ def test_a_pod_that_a_late_watch_missed_replaced_none(deleted: float | None, cre
     run = Run(stale())
     (action,) = run.look().actions
     moment = None if deleted is None else at(deleted)
-    run.memory = run.memory.asked(action.node, action.pod, LATER, deleted_at=moment)
+    run.memory = run.memory.asked(action, LATER, deleted_at=moment)
     pod = merged(plugin_pod(waited=None, started=R - 1), {"metadata": {"creationTimestamp": stamp(created)}})
     found = cluster().only("plugin-pod", named(pod, "successor"))
     assert [expected] == reasons(run.then(found).look().statuses)

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, Phase
+from hook.decide.result import NodeState, Phase
 from hook.settings import Advanced, ControllerSettings, Duration, Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.following import Controller, moment, successor
@@ -258,13 +258,13 @@ def test_the_controller_asks_again_after_a_refusal() -> None:
 def test_a_restart_that_failed_is_tried_again_after_the_others() -> None:
     """A webhook is out of reach: each try takes seconds, so the last failure comes last, and the message names it."""
     run = Run(stale("a", "b", "c").put("driver-pod", driver_pod("a", ready=R - 20)))
-    trouble = {action.node: action.pod for action in run.look().actions if isinstance(action, DeletePod)}
+    trouble = {action.node: action for action in run.look().actions}
     for seconds, node in enumerate("ab"):
-        run.memory = run.memory.troubled(node, trouble[node], moment(seconds), "no answer")
+        run.memory = run.memory.troubled(trouble[node], moment(seconds), "no answer")
     decision = run.look(5)
     assert ["c", "a", "b"] == deleted(decision)
     assert [True, True, False] == ["no answer" in status.message for status in decision.statuses]
-    run.memory = run.memory.troubled("a", trouble["a"], moment(6), "still none")
+    run.memory = run.memory.troubled(trouble["a"], moment(6), "still none")
     assert ["c", "b", "a"] == deleted(run.look(5))
 
 
@@ -293,7 +293,7 @@ def test_a_restart_that_failed_is_none_and_is_about_its_pod_alone() -> None:
     """Another hand replaced the pod. Neither is it counted, nor does its trouble concern the next pod."""
     run = Run(stale())
     (action,) = run.look().actions
-    run.memory = run.memory.troubled("gpu-0", action.pod, run.memory.started, "no answer")
+    run.memory = run.memory.troubled(action, run.memory.started, "no answer")
     assert ["RestartFailing"] == reasons(run.look(5).statuses)
     run.found.only("plugin-pod", successor(1))
     assert ["PluginStale"] == reasons(run.look(10).statuses)

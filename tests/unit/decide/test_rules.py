@@ -332,6 +332,6 @@ def test_a_refused_restart_takes_no_place_from_the_others() -> None:
     """Its plugin went by itself later, so it says nothing about what restarts do."""
     run = Run(stale("a", "b", "c"), structs.replace(JOB, max_parallel_restarts=1))
     for action in run.found.decide()[0].actions[:2]:
-        run.memory = run.memory.asked(action.node, action.pod, run.memory.started, "by admission")
+        run.memory = run.memory.asked(action, run.memory.started, "by admission")
     run.found.drop("plugin-pod", "plugin-a").drop("plugin-pod", "plugin-b")
     assert [[], ["c"]] == [deleted(run.look(seconds)) for seconds in (0, 300)]

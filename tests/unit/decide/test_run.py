@@ -150,8 +150,8 @@ def test_the_memory_of_the_controller_does_not_grow() -> None:
     for number in range(1, 10):
         run.act(number * 100)
         (status,) = run.look(number * 100).statuses
-        assert status.stale_pod is not None
-        run.memory = run.memory.troubled(status.node, status.stale_pod, LATER, "busy")
+        assert status.stale is not None
+        run.memory = run.memory.troubled(status.stale, LATER, "busy")
         run.found = stale(f"n{number}")
     run.act(YEAR)
     assert {("n9", "plugin-ds")} == set(run.memory.records)
@@ -251,7 +251,7 @@ def test_a_restart_lets_its_node_be_evaluated_again() -> None:
     seen = found.put("plugin-pod", dict(successor)).seen()
     _stale, after = decide(seen, memory, SETTINGS, LATER, changed={"a"})
     (restart,) = decision.actions
-    fresh, _memory = decide(seen, after.asked("a", restart.pod, LATER), SETTINGS, LATER, changed=set())
+    fresh, _memory = decide(seen, after.asked(restart, LATER), SETTINGS, LATER, changed=set())
     assert ["Verified", "Verified"] == [status.reason.value for status in fresh.statuses]
 
 

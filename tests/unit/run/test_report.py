@@ -21,7 +21,7 @@ from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import driver_pod
 from tests.fixtures.schemas import conforms
-from tests.fixtures.statuses import Recorder, restart, stale_pod
+from tests.fixtures.statuses import Recorder, restart, stale_plugin
 from tests.unit.decide import patches
 from tests.unit.decide.runs import EXPORTER
 
@@ -117,8 +117,8 @@ def test_a_restart_is_one_event(plugin: ObjectReference | None, kind: str) -> No
     """On the plugin's DaemonSet, or on the Job if that is not known. One that failed is none."""
     recorder = Recorder()
     reporter = ProgressReporter(recorder, JOB)
-    reporter.report_restart(restart(stale_pod("plugin-a")), plugin)
-    reporter.report_restart(restart(stale_pod("plugin-a"), trouble="no answer"), plugin)
+    reporter.report_restart(restart(stale_plugin("a")), plugin)
+    reporter.report_restart(restart(stale_plugin("a"), trouble="no answer"), plugin)
     assert [(kind, "StalePluginRestarted", "plugin-a", False)] == recorder.heard
 
 

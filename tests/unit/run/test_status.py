@@ -10,7 +10,7 @@ import pytest
 
 from hook.decide.fleet import index
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
+from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.decide.workloads import Affected
 from hook.kube import leader
 from hook.kube.leader import Lease, Lookup
@@ -19,7 +19,7 @@ from hook.run import status
 from hook.settings import OnManualUpgrade, Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
 from tests.fixtures.objects import obj
-from tests.fixtures.statuses import NOW, lease, stale_pod
+from tests.fixtures.statuses import NOW, lease, stale_plugin
 from tests.unit.decide import patches
 
 NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
@@ -75,7 +75,7 @@ STALE: Final = node_status(NodeState.STALE)
 
 def pending(*statuses: NodeStatus) -> Decision:
     """Wait for nodes."""
-    due = tuple(DeletePod(each.node, stale_pod()) for each in statuses if each.reason is Reason.PLUGIN_STALE)
+    due = tuple(stale_plugin(each.node) for each in statuses if each.reason is Reason.PLUGIN_STALE)
     return Decision(Phase.WAIT, Reason.NODES_PENDING, "so it is", statuses=statuses, actions=due)
 
 

@@ -19,7 +19,7 @@ from hook.kube.client import Counters
 from hook.kube.events import ObjectReference
 from hook.kube.informer import OutOfSync
 from hook.run.telemetry import ALIVE_SECONDS, UNREADY_SECONDS, Health, Telemetry
-from tests.fixtures.statuses import NOW, later, restart, stale, stale_pod, standing, state, verified, waiting
+from tests.fixtures.statuses import NOW, later, restart, stale, stale_plugin, standing, state, verified, waiting
 
 ROOT: Final = Path(__file__).parents[3]
 CHART: Final = ROOT / "charts/gpu-operator-post/files"
@@ -128,12 +128,12 @@ def test_restarts_by_plugin_and_result(shown: Shown) -> None:
     results = ("restarted", "refused", "failed")
     assert [restarts("dra/plugin", result) for result in results] == [0, 0, 0]
     for how in ({"note": "n"}, {"note": "n"}, {"refused": "no"}, {"trouble": "no answer"}):
-        shown.telemetry.executed(restart(stale_pod(), **how), EXPORTER)
+        shown.telemetry.executed(restart(stale_plugin(), **how), EXPORTER)
     shown.look(stale())
     assert [restarts("monitoring/exporter", result) for result in results] == [2, 1, 1]
     assert [restarts("dra/plugin", result) for result in results] == [0, 0, 0]
     assert restarts("", "restarted") is None
-    shown.telemetry.executed(restart(stale_pod()), None)
+    shown.telemetry.executed(restart(stale_plugin()), None)
     assert restarts("", "restarted") == 1
 
 
