@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hook.decide.fleet import live_pods
 from hook.decide.reasons import Reason
-from hook.decide.result import Condition, NodeState, Patience
+from hook.decide.result import Condition, Patience, waiting
 from hook.format import some
 from hook.objects import names
 
@@ -46,15 +46,15 @@ def blocker(view: NodeView, context: Context) -> Condition | None:
             continue
         if not owners:
             message = f"there is no {prerequisite.title} DaemonSet, but the settings (refreshAfter) name it"
-            return Condition(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
+            return waiting(Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
         live = [pod for pod in live_pods(view.prerequisite_pods) if pod.owner_uid in owners]
         replaced = any(context.is_outdated(pod) and owners[pod.owner_uid].rolling for pod in live)
         if len(live) != 1 or provided_since(live[0]) is None or replaced:
             message = f"its {prerequisite.title} pod is missing, not ready or about to be replaced"
-            return Condition(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
+            return waiting(Reason.PREREQUISITE_NOT_READY, message)
         if prerequisite.reconfigures and (state := _unended(view)):
             message = f"its {RECONFIGURATION} has not ended ({names.MIG_STATE_LABEL}={state})"
-            return Condition(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
+            return waiting(Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
     return None
 
 

@@ -16,7 +16,7 @@ from hook.decide import freshness, moments
 from hook.decide.fleet import live_pods, same_driver
 from hook.decide.freshness import CRASH_LOOP_RESTARTS, Freshness
 from hook.decide.reasons import Reason, Trait
-from hook.decide.result import Condition, NodeState, NodeStatus, Patience, StalePlugin
+from hook.decide.result import Condition, NodeState, NodeStatus, Patience, StalePlugin, waiting
 from hook.format import timestamp
 from hook.objects import names
 from hook.settings import OnManualUpgrade
@@ -74,7 +74,7 @@ def _blocker(view: NodeView, context: Context) -> Condition | None:
     ineligible, found = excluded(view, context), view.malformed
     if found is not None and (ineligible is None or Trait.NODE_ALONE not in ineligible.reason.traits):
         message = f"{found.kind} {found.namespace}/{found.name} cannot be read: {found.problem}"
-        return Condition(NodeState.WAITING, Reason.MALFORMED_OBJECT, message)
+        return waiting(Reason.MALFORMED_OBJECT, message)
     return ineligible or _unsettled(view, context)
 
 
@@ -187,7 +187,7 @@ def _unlabelled(view: NodeView, context: Context) -> Condition:
         message = f"it was eligible before, and lost {label} with its driver and its plugin (is NFD down?)"
     # Without a driver pod nothing reloads there. NFD may be back in a moment, or the GPU was taken out for good.
     patience = None if view.driver_pods else Patience.NODE
-    return Condition(NodeState.WAITING, Reason.LABELS_MISSING, message, patience)
+    return waiting(Reason.LABELS_MISSING, message, patience)
 
 
 def _without_driver(view: NodeView, context: Context) -> Condition | None:
@@ -204,8 +204,7 @@ def _without_driver(view: NodeView, context: Context) -> Condition | None:
         return Condition(NodeState.EXCLUDED, Reason.VIRTUAL_MACHINE_NODE, message)
     if labels.deploy and deploy not in names.DEPLOY_VALUES and view.driver_pods:
         change = f"has the unknown value {deploy[:40]!r} as" if deploy else "lost"
-        message = f"it runs a driver pod but {change} its {labels.deploy} label"
-        return Condition(NodeState.WAITING, Reason.LABELS_MISSING, message)
+        return waiting(Reason.LABELS_MISSING, f"it runs a driver pod but {change} its {labels.deploy} label")
     if not labels.deploy:
         why = "no driver DaemonSet wants a pod there"
     elif view.label(labels.operands) == "false":
@@ -254,8 +253,7 @@ def _not_ready(node: Node) -> Condition | None:
     if node.ready:
         return None
     since = f" since {timestamp(node.ready_since)}" if node.ready_since is not None else ""
-    message = f"it is NotReady{since}, perhaps for a moment"
-    return Condition(NodeState.WAITING, Reason.NODE_NOT_READY_BRIEFLY, message, Patience.NODE)
+    return waiting(Reason.NODE_NOT_READY_BRIEFLY, f"it is NotReady{since}, perhaps for a moment", Patience.NODE)
 
 
 # Whether the driver is settled: the driver itself, then its upgrade labels, then the other prerequisites.
@@ -270,10 +268,10 @@ def _unsettled(view: NodeView, context: Context) -> Condition | None:
     live = live_pods(view.driver_pods)
     if not live:
         message = "its driver pod is terminating" if view.driver_pods else "it has no driver pod"
-        return Condition(NodeState.WAITING, Reason.DRIVER_MISSING, message)
+        return waiting(Reason.DRIVER_MISSING, message)
     if len(live) > 1:
         message = f"{len(live)} driver pods live on it: {', '.join(pod.name for pod in live)}"
-        return Condition(NodeState.WAITING, Reason.SEVERAL_DRIVER_PODS, message)
+        return waiting(Reason.SEVERAL_DRIVER_PODS, message)
     blocker = _driver_blocker(live[0], view, context) or _label_blocker(live[0], view, context)
     return moments.blocker(view, context) if blocker is None and context.prerequisites else blocker
 
@@ -295,18 +293,17 @@ def manual_upgrade(driver: Pod, context: Context) -> Condition | None:
 def _driver_blocker(pod: Pod, view: NodeView, context: Context) -> Condition | None:
     owner = context.drivers.get(pod.owner_uid)
     if owner is None:
-        message = f"the DaemonSet of driver pod {pod.name} is gone"
-        return Condition(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
+        return waiting(Reason.DRIVER_ORPHANED, f"the DaemonSet of driver pod {pod.name} is gone")
     if owner.unrendered:
-        return Condition(NodeState.WAITING, Reason.NOT_RENDERED, owner.unrendered)
+        return waiting(Reason.NOT_RENDERED, owner.unrendered)
     if context.is_outdated(pod) and not owner.manual:
         state = view.label(context.stack.upgrade.state)
         if state in names.STATES_BEFORE_RESTART:
-            return Condition(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {state}")
+            return waiting(Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {state}")
         newest = context.newest.get(pod.owner_uid)
         expected = newest.hash if newest is not None else "?"
         message = f"driver pod {pod.name} is of revision {pod.hash or '(none)'}, newest is {expected}"
-        return Condition(NodeState.WAITING, Reason.DRIVER_OUTDATED, message)
+        return waiting(Reason.DRIVER_OUTDATED, message)
     if pod.ready and freshness.ready_since(pod, context.stack.driver.container) is not None:
         return None
     return _driver_not_ready(pod, view, context.stack)
@@ -314,12 +311,11 @@ def _driver_blocker(pod: Pod, view: NodeView, context: Context) -> Condition | N
 
 def _driver_not_ready(pod: Pod, view: NodeView, stack: Stack) -> Condition:
     if failure := _driver_failure(pod, stack):
-        message = f"driver pod {pod.name}{failure}"
-        return Condition(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
+        return waiting(Reason.DRIVER_FAILING, f"driver pod {pod.name}{failure}", Patience.DRIVER)
     safe_load = stack.nodes.safe_load
     draining = bool(safe_load) and view.node is not None and view.node.waits_for_drain
     cause = f", it waits until its node is drained ({safe_load})" if draining else ""
-    return Condition(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet{cause}")
+    return waiting(Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet{cause}")
 
 
 def _driver_failure(pod: Pod, stack: Stack) -> str:
@@ -345,15 +341,13 @@ def _label_blocker(driver: Pod, view: NodeView, context: Context) -> Condition |
     state = view.label(context.stack.upgrade.state)
     if context.governed and manual_upgrade(driver, context) is None:
         if state == names.STATE_REQUIRED:
-            return Condition(NodeState.WAITING, Reason.UPGRADE_REQUIRED, f"its upgrade state is {state}")
+            return waiting(Reason.UPGRADE_REQUIRED, f"its upgrade state is {state}")
         if state in names.STATES_BEFORE_RESTART:
-            return Condition(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {state}")
+            return waiting(Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {state}")
         if state not in {*names.STATES_QUIET, *names.STATES_AFTER_RESTART, names.STATE_FAILED}:
-            message = f"its upgrade state {state!r} is unknown to this version"
-            return Condition(NodeState.WAITING, Reason.UPGRADE_STATE_UNKNOWN, message)
+            return waiting(Reason.UPGRADE_STATE_UNKNOWN, f"its upgrade state {state!r} is unknown to this version")
     if paused := _paused(view, context.stack):
-        message = f"its operands are paused while the driver is unloaded ({paused})"
-        return Condition(NodeState.WAITING, Reason.OPERANDS_PAUSED, message)
+        return waiting(Reason.OPERANDS_PAUSED, f"its operands are paused while the driver is unloaded ({paused})")
     return None
 
 

@@ -62,6 +62,11 @@ class Condition(NamedTuple):
     patience: Patience | None = None
 
 
+def waiting(reason: Reason, message: str, patience: Patience | None = None) -> Condition:
+    """Return that a node waits."""
+    return Condition(NodeState.WAITING, reason, message, patience)
+
+
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
     """State of one node, or of one plugin on it, with a reason and a message."""
