@@ -35,7 +35,7 @@ class Lease:
     def __init__(self, api: Api, name: str, settings: OperatorSettings) -> None:
         self.api = api
         self.identity = f"{settings.pod}_{uuid.uuid4()}"
-        self.seconds = settings.lease
+        self.seconds = settings.lease_seconds
         self._name = name
         self._namespace = settings.namespace
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import Api
@@ -28,14 +29,14 @@ log = logging.getLogger(__name__)
 
 async def operate(settings: OperatorSettings, lease_name: str, work: Work, stop: asyncio.Event) -> None:
     """Lead until it is stopped; an operator that lingers continues after that."""
-    async with Api.from_service_account(settings.service_account_dir, settings.server) as api:
+    async with Api.from_service_account(Path(settings.service_account_dir), settings.server) as api:
         lease = Lease(api, lease_name, settings)
         leading = asyncio.create_task(_lead(lease, work(api)))
         told = asyncio.create_task(stop.wait())
         await asyncio.wait([leading, told], return_when=asyncio.FIRST_COMPLETED)
-        if settings.lingers and not leading.done():
-            log.info("told to stop, lingering for %g s", settings.handover)
-            await asyncio.wait([leading], timeout=settings.handover)
+        if settings.old_operator_lingers and not leading.done():
+            log.info("told to stop, lingering for %g s", settings.handover_seconds)
+            await asyncio.wait([leading], timeout=settings.handover_seconds)
         leading.cancel()
         told.cancel()
         await asyncio.wait([leading, told])
@@ -97,6 +98,6 @@ def arguments(settings: OperatorSettings, driver: str, *, modern: bool) -> list[
         f"--account={settings.service_account_dir}",
         f"--driver={driver}",
         f"--namespace={settings.namespace}",
-        f"--requeue={settings.requeue}s",
+        f"--requeue={settings.requeue_seconds}s",
         *(["--modern"] if modern else []),
     ]

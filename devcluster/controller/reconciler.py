@@ -61,5 +61,5 @@ class Reconciler(Generic[World, Settings]):
         """Let a while pass before a policy of a new generation is judged: until then its status is of the old one."""
         generation = policy["metadata"]["generation"]
         if generation != self._judged_generation:
-            await asyncio.sleep(self.settings.status_delay)
+            await asyncio.sleep(self.settings.status_seconds)
             self._judged_generation = generation

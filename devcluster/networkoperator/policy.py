@@ -78,7 +78,7 @@ class PolicyController(Reconciler[World, Settings]):
         self._unready_since = {uid: self._unready_since.get(uid, now) for uid in unready}
         drivers: dict[str, bool] = {}
         for uid, pod in pods.items():
-            noticed = uid in unready and now - self._unready_since[uid] >= self.settings.wait_delay
+            noticed = uid in unready and now - self._unready_since[uid] >= self.settings.wait_label_seconds
             if uid not in unready or noticed:
                 drivers[pod["spec"]["nodeName"]] = uid not in unready
         return drivers

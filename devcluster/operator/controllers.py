@@ -39,7 +39,7 @@ class OperatorController(Reconciler[World, Settings]):
 
     async def apply(self, owner: Object, wanted: list[Object], *, orphan: bool = False) -> None:
         """Make the DaemonSets of an object those that are wanted."""
-        applier = Applier(self.api, self.world, self.settings.namespace, n.APPLIED_HASH, self.settings.replace_gap)
+        applier = Applier(self.api, self.world, self.settings.namespace, n.APPLIED_HASH, self.settings.replace_seconds)
         await applier.apply(owner, wanted, orphan=orphan)
 
     async def report(self, thing: Object, verdict: Verdict) -> None:
@@ -167,4 +167,4 @@ def is_ours(policy: Object, settings: Settings) -> bool:
     where it has (`lingers`), nodes are rotated twice.
     """
     chart = policy["spec"].get("daemonsets", {}).get("labels", {}).get(n.CHART)
-    return settings.lingers or chart in {None, settings.chart}
+    return settings.old_operator_lingers or chart in {None, settings.chart}

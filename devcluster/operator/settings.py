@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from devcluster.controller.settings import OperatorSettings, common
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from devcluster.controller.settings import OperatorSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Settings(OperatorSettings):
-    """Times are seconds; the chart's values.yaml explains each."""
+class Settings(OperatorSettings, frozen=True, kw_only=True, rename="camel"):
+    """The GPU operator's own."""
 
-    behaviour: str = "26.3"
-    replace_gap: float = 3.0
-    digest_salt: str = ""
-    broken_operand: bool = False
-    openshift: bool = False
+    behaviour: str
+    replace_seconds: float
+    digest_salt: str
+    broken_operand: bool
+    openshift: bool
     """Whether drivers are built with the driver toolkit of the nodes' system."""
-    driver_image: str = ""
+    driver_image: str
     """The driver's image where an object names no version, as the operator lifecycle manager gives it."""
-    loaded_version: str = ""
+    loaded_version: str
     """What is loaded from an image that is given by its digest."""
 
     @property
@@ -35,17 +28,3 @@ class Settings(OperatorSettings):
     def chart(self) -> str:
         """What the chart's label says of a policy that this operator's own chart made."""
         return f"gpu-operator-{self.version}"
-
-    @classmethod
-    def from_environment(cls, env: Mapping[str, str]) -> Settings:
-        """Read the environment of the chart's Deployment and of `devcluster.pods`."""
-        return cls(
-            **common(env),
-            behaviour=env["SIMULATE_BEHAVIOUR"],
-            replace_gap=float(env["SIMULATE_REPLACE_SECONDS"]),
-            digest_salt=env.get("SIMULATE_DIGEST_SALT", ""),
-            broken_operand=env["SIMULATE_BROKEN_OPERAND"] == "true",
-            openshift=env.get("SIMULATE_OPENSHIFT") == "true",
-            driver_image=env.get("DRIVER_IMAGE", ""),
-            loaded_version=env.get("SIMULATE_LOADED_VERSION", ""),
-        )
