@@ -13,7 +13,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
 from hook.kube.cache import Cache
 from hook.kube.informer import OutOfSync
-from hook.run import loop
+from hook.run import loop, restarts
 from hook.run.restarts import RestartResult
 from tests.client.runs import runner, stale_pods
 from tests.client.server import EMPTY, PATIENCE, Said, bounded, serving, told, until
@@ -67,22 +67,31 @@ def test_nothing_is_decided_before_what_is_new_is_read() -> None:
     assert len(found.plugin_pods) == 1
 
 
-@pytest.mark.parametrize("lost", [None, OutOfSync("pods", 0.0, "refused")])
-def test_a_deletion_without_an_answer_is_recorded_once_its_pod_is_gone(
-    lost: OutOfSync | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("lost", "ours"),
+    [
+        pytest.param(OutOfSync("pods", 0.0, "refused"), 1, id="out of sync: the pod may be gone"),
+        pytest.param(None, 0, id="in sync: it was not deleted"),
+    ],
+)
+def test_a_deletion_without_an_answer_is_given_up_by_a_cache_in_sync_only(
+    lost: OutOfSync | None, ours: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the decision that shows it. The record says that a cache in sync showed it."""
+    """After half a minute in which its pod stays live. If it is gone later, somebody else deleted it."""
+    now = [1000.0]
+    monkeypatch.setattr(restarts, "time", SimpleNamespace(monotonic=lambda: now[0]))
     (pod,) = stale().of("plugin-pod")
     (action,) = stale_pods("a")
     action = replace(action, pod=structs.replace(action.pod, uid=pod["metadata"]["uid"]))
-    monkeypatch.setattr(Cache, "out_of_sync", lost)
     with serving(lambda line: Said() if "DELETE" in line else EMPTY) as server:
         looped = runner(server)._loop
         list(looped.restarter.act([action], 60))
+        now[0] += 31
+        monkeypatch.setattr(Cache, "out_of_sync", lost)
         looped.decide(stale().seen())
-        assert looped.memory.records == {}
+        monkeypatch.setattr(Cache, "out_of_sync", None)
         looped.decide(stale().only("plugin-pod").seen())
-    assert (looped.restarter.restarted, len(looped.memory.records)) == (1, 1)
+    assert (looped.restarter.restarted, len(looped.memory.records)) == (ours, ours)
 
 
 @pytest.mark.parametrize(

@@ -150,19 +150,6 @@ def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone(last: Said, mo
         assert (restarter.settle(set()), restarter.restarted) == ([], 1)
 
 
-@pytest.mark.parametrize(("current", "ours"), [(False, 1), (True, 0)])
-def test_a_deletion_without_an_answer_is_given_up_by_a_cache_in_sync_only(
-    clock: list[float], current: bool, ours: int
-) -> None:
-    """A pod that is still live after half a minute was not deleted. A cache that is out of sync may not show that."""
-    with serving(Said()) as server:
-        restarter = Restarter(server.api)
-        list(restarter.act([A], 60))
-        clock[0] += 31
-        assert restarter.settle({A.pod.uid}, current=current) == []
-        assert (len(restarter.settle(set())), restarter.restarted) == (ours, ours)
-
-
 def test_a_signal_forgets_no_restart_that_was_granted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deletions that are on their way get a moment. The signal then ends the process, with these in its report."""
     monkeypatch.setattr(restarts, "JOIN_SECONDS", PATIENCE)

@@ -1,4 +1,7 @@
-"""The status object: what it holds, when it is written, and that it never fails a run."""
+"""The status object: what it holds, when it is written, and that it never fails a run.
+
+That the keys of others stay is shown by a real API server (test_real_server.py).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -17,7 +19,7 @@ from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.decide.workloads import Affected, AffectedPod
 from hook.run.statusobject import StatusObject, StatusPhase
 from hook.settings import Settings
-from tests.client.server import Said, refused, serving
+from tests.client.server import GRANTED, Said, refused, serving
 from tests.fixtures.cluster import LATER, cluster
 from tests.fixtures.schemas import DOCS, conforms, schema
 
@@ -31,87 +33,75 @@ STATES: Final = {
 }
 """By node: the states of its plugins."""
 UNKNOWN: Final = Affected(unknown="no permission")
-
-
-@dataclass
-class ConfigMap:
-    """A ConfigMap as an API server keeps it: each field manager owns the keys that it applied last."""
-
-    managers: dict[str, dict[str, str]] = field(default_factory=lambda: {"helm": {"trigger": "t1"}})
-    refuses: int = 0
-    """The next so many writes are refused."""
-    writes: list[str] = field(default_factory=list)
-    """Field manager of each write."""
-
-    @property
-    def data(self) -> dict[str, str]:
-        """Return all keys."""
-        return {key: value for owned in self.managers.values() for key, value in owned.items()}
-
-    def write(self, line: str, body: bytes) -> Said:
-        """Answer a server-side apply."""
-        url, sent = urlsplit(line.split()[1]), json.loads(body)
-        query = parse_qs(url.query)
-        assert (url.path, query["force"]) == ("/api/v1/namespaces/ns/configmaps/it-status", ["true"])
-        assert (sent["kind"], sent["metadata"]) == ("ConfigMap", {"name": "it-status", "namespace": "ns"})
-        if self.refuses:
-            self.refuses -= 1
-            return refused(403)
-        (manager,) = query["fieldManager"]
-        self.writes.append(manager)
-        self.managers[manager] = conforms("status-object", sent["data"])
-        found = {"kind": "ConfigMap", "data": self.data}
-        return Said(200, json.dumps(found).encode())
+PODS: Final = tuple(AffectedPod("team", f"train-{number}", str(number), "gpu-0", LATER, ()) for number in range(11))
 
 
 @dataclass
 class Scene:
-    """A status object, its writer, and a clock."""
+    """A status object, what was written to it, and a clock that stands still."""
 
-    there: ConfigMap
-    writer: StatusObject
     clock: list[float]
+    written: list[dict[str, str]] = field(default_factory=list)
+    refuses: int = 0
+    """The next so many writes are refused."""
+    writer: StatusObject = field(init=False)
 
-    def show(self, decision: Decision, after: float = 0, affected: Affected = UNKNOWN) -> dict[str, str]:
-        """Show a decision after some seconds, and return what is there then."""
+    def write(self, line: str, body: bytes) -> Said:
+        """Answer a server-side apply."""
+        assert line == "PATCH /api/v1/namespaces/ns/configmaps/it-status?fieldManager=gpu-operator-post&force=true"
+        if self.refuses:
+            self.refuses -= 1
+            return refused(403)
+        self.written.append(conforms("status-object", json.loads(body)["data"]))
+        return GRANTED
+
+    def show(self, decision: Decision, after: float = 0, affected: Affected = UNKNOWN) -> list[dict[str, str]]:
+        """Show a decision after some seconds, and return what is written then."""
         self.clock[0] += after
+        before = len(self.written)
         self.writer.show(decision, affected, SNAPSHOT, Settings())
-        return self.there.data
+        return self.written[before:]
 
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    """Serve one ConfigMap, with a clock that stands still."""
-    there, clock = ConfigMap(), [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
-    with serving(lambda _line: Said(404), wrote=there.write) as server:
-        yield Scene(there, StatusObject(server.api, "ns", "it-status"), clock)
+    """Serve one ConfigMap."""
+    scene = Scene([1000.0])
+    monkeypatch.setattr(time, "monotonic", lambda: scene.clock[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: scene.clock.__setitem__(0, scene.clock[0] + seconds))
+    with serving(GRANTED, wrote=scene.write) as server:
+        scene.writer = StatusObject(server.api, "ns", "it-status")
+        yield scene
 
 
-def decision(phase: Phase = Phase.WAIT, reason: Reason = Reason.NODES_PENDING, message: str = "m") -> Decision:
+def decision(phase: Phase = Phase.WAIT, message: str = "m") -> Decision:
     """Return a decision about the nodes of `STATES`."""
+    reason = Reason.NODES_PENDING
     statuses = [NodeStatus(node, state, reason, "") for node, states in STATES.items() for state in states]
     return Decision(phase, reason, message, tuple(statuses))
 
 
 def test_it_holds_the_state_as_text(scene: Scene) -> None:
-    """A node counts once, with its least advanced plugin. All is of one field manager, which is not the chart's."""
-    data = scene.show(decision(message="two\nlines"))
+    """A node counts once, with its least advanced plugin."""
+    (data,) = scene.show(decision(message="two\nlines"))
     assert data.pop("updatedAt").endswith("Z")
     assert data == {
-        "trigger": "t1", "phase": "Progressing", "reason": "NodesPending", "message": r"two\x0alines",
+        "phase": "Progressing", "reason": "NodesPending", "message": r"two\x0alines",
         "progress": "2/4 (1 excluded)", "total": "5", "verified": "2", "stale": "1", "failed": "1", "excluded": "1",
         "driverVersion": "580.126.20", "operatorChartVersion": "26.3.4", "observedGeneration": "2",
     }  # fmt: skip
-    assert set(scene.there.managers) == {"helm", "gpu-operator-post"}
-    names = {Phase.DONE: "Succeeded", Phase.SKIP: "Skipped", Phase.FAIL: "Failed", Phase.DEADLINE: "TimedOut"}
-    for phase, name in names.items():
-        data = scene.show(decision(phase), 5)
-        # A gate that waits for a version does not open where there is nothing to protect.
-        assert (data["phase"], bool(data["driverVersion"])) == (name, phase is not Phase.SKIP)
-    scene.writer.end(decision(), UNKNOWN, StatusPhase.UNKNOWN)
-    assert scene.there.data["phase"] == "Unknown"
+
+
+@pytest.mark.parametrize(
+    ("phase", "shown"),
+    [(Phase.DONE, "Succeeded"), (Phase.SKIP, "Skipped"), (Phase.FAIL, "Failed"), (Phase.DEADLINE, "TimedOut")],
+)
+def test_each_phase_has_its_name(phase: Phase, shown: str, scene: Scene) -> None:
+    """A gate that waits for a version does not open where there is nothing to protect. A stopped run has no result."""
+    (data,) = scene.show(decision(phase))
+    assert (data["phase"], bool(data["driverVersion"])) == (shown, phase is not Phase.SKIP)
+    scene.writer.end(decision(phase), UNKNOWN, StatusPhase.UNKNOWN)
+    assert scene.written[-1]["phase"] == "Unknown"
 
 
 def test_its_schema_names_what_its_documentation_names() -> None:
@@ -124,19 +114,22 @@ def test_its_schema_names_what_its_documentation_names() -> None:
     assert sorted(phases) == sorted(StatusPhase) == sorted(re.findall("`([A-Z].*?)`", rows[0][1]))
 
 
-def test_it_shows_no_pods_that_are_not_known(scene: Scene) -> None:
-    """It has their number and the first ten names, and neither once they cannot be read any more."""
-    pods = [AffectedPod("team", f"train-{number}", str(number), "gpu-0", LATER, ()) for number in range(11)]
-    first = ", ".join(f"team/train-{number}" for number in range(10))
-    for affected, expected in (
-        (Affected(tuple(pods)), ("11", first)),
-        (Affected(), ("0", "")),
-        (UNKNOWN, (None, None)),
-    ):
-        data = scene.show(decision(), 5, affected)
-        assert (data.get("affectedPods"), data.get("firstAffectedPods")) == expected
-        scene.writer.end(decision(Phase.DONE), affected)
-        assert scene.there.data.get("affectedPods") == expected[0]
+@pytest.mark.parametrize(
+    ("affected", "count", "first"),
+    [
+        (Affected(PODS), "11", ", ".join(f"team/train-{number}" for number in range(10))),
+        (Affected(), "0", ""),
+        (UNKNOWN, None, None),
+    ],
+)
+def test_it_shows_no_pods_that_are_not_known(
+    affected: Affected, count: str | None, first: str | None, scene: Scene
+) -> None:
+    """It has their number and the first ten names, and neither while they cannot be read."""
+    scene.show(decision(), 0, affected)
+    scene.writer.end(decision(Phase.DONE), affected)
+    for data in scene.written:
+        assert (data.get("affectedPods"), data.get("firstAffectedPods")) == (count, first)
 
 
 def test_it_is_written_when_something_changed_and_not_too_often(scene: Scene) -> None:
@@ -150,20 +143,14 @@ def test_it_is_written_when_something_changed_and_not_too_often(scene: Scene) ->
         (29, decision(Phase.FAIL, message="other"), False),
         (1, decision(Phase.FAIL, message="other"), True),
     ]
-    for number, (waited, shown, writes) in enumerate(steps):
-        before = len(scene.there.writes)
-        scene.show(shown, waited)
-        assert (len(scene.there.writes) > before) is writes, number
+    assert [bool(scene.show(shown, waited)) for waited, shown, _writes in steps] == [writes for *_, writes in steps]
 
 
 def test_a_refused_write_is_repeated(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    """What other field managers own stays. A refusal may pass: it is logged once and repeated, and nothing waits."""
-    scene.there.refuses = 2
-    for after in (0, 0, 5):  # not at once
-        assert "phase" not in scene.show(decision(), after)
+    """A refusal may pass: it is logged once and repeated, and nothing waits, except at the end."""
+    scene.refuses = 2
+    assert [len(scene.show(decision(), after)) for after in (0, 0, 5, 5)] == [0, 0, 0, 1]  # not at once
     assert [record.levelname for record in caplog.records if "status object" in record.message] == ["WARNING"]
-    shown = scene.show(decision(), 5)
-    assert (shown["phase"], shown["trigger"]) == ("Progressing", "t1")
-    scene.there.refuses = 2
+    scene.refuses = 2
     scene.writer.end(decision(Phase.DONE), UNKNOWN, seconds=30)
-    assert (scene.there.data["phase"], scene.there.data["driverVersion"]) == ("Succeeded", "580.126.20")
+    assert (scene.written[-1]["phase"], scene.written[-1]["driverVersion"]) == ("Succeeded", "580.126.20")

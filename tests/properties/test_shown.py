@@ -16,7 +16,7 @@ from hook.format import LONGEST_LINE
 from hook.kube import events
 from hook.log import configure
 from hook.settings import LogFormat, LogLevel
-from tests.client.server import GRANTED, Said, serving
+from tests.client.server import GRANTED, PATIENCE, Said, serving
 from tests.properties.budget import examples
 from tests.properties.mutations import ESCAPES, TEXTS
 
@@ -51,8 +51,9 @@ def test_what_is_logged_fits_and_is_not_obeyed(log: io.BytesIO) -> None:
     holds()
 
 
-def test_an_event_fits_and_is_not_obeyed() -> None:
+def test_an_event_fits_and_is_not_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     """In bytes, as the API server counts."""
+    monkeypatch.setattr(events, "WRITE_SECONDS", PATIENCE)
     sent: list[dict[str, Any]] = []
 
     def wrote(_line: str, body: bytes) -> Said:
@@ -66,7 +67,7 @@ def test_an_event_fits_and_is_not_obeyed() -> None:
         def holds(note: str) -> None:
             recorder = events.EventRecorder(server.api, "run", silent=False)
             recorder.event(SUBJECT, "Reason", note, about=note[:99])
-            recorder.flush()
+            recorder.flush(PATIENCE)
             message = sent.pop()["message"]
             assert len(message.encode()) <= events.MESSAGE_LIMIT
             assert message.isprintable()
