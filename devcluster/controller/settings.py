@@ -32,7 +32,7 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Self:
-        """Read what the chart's Deployment, and whoever runs its pod, give."""
+        """Read what the chart's Deployment and the runner of its pod give."""
         host, port = env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"]
         identity = {
             "pod": env["POD_NAME"],

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from devcluster.controller.applier import Applier
+from devcluster.controller.objects import annotations_of, is_owned_by, labels_of, name_of
 from devcluster.controller.reconciler import Reconciler
 from devcluster.operator import names as n
 from devcluster.operator import status
@@ -48,7 +49,7 @@ class OperatorController(Reconciler[World, Settings]):
 
     def daemonsets_of(self, owner: Object) -> list[Object]:
         """Return what is rendered for an object."""
-        return [each for each in self.world.daemonsets if n.is_owned_by(each, owner)]
+        return [each for each in self.world.daemonsets if is_owned_by(each, owner)]
 
 
 class PolicyController(OperatorController):
@@ -127,14 +128,14 @@ class DriverController(OperatorController):
         """Label the nodes with their owners, as 26.7 does."""
         for node in self.world.nodes if self.settings.is_modern else ():
             owner = owner_of(node, drivers)
-            await self.patch_node(node, missing_owner(node, None if owner is None else n.name_of(owner)))
+            await self.patch_node(node, missing_owner(node, None if owner is None else name_of(owner)))
 
     async def _request_upgrades(self) -> None:
         """Ask for an upgrade of each node where a pod of a former DaemonSet keeps the new driver pod out."""
         held = {pod["spec"].get("nodeName") for pod in self.world.orphans}
         for node in self.world.nodes:
-            idle = n.labels_of(node).get(n.STATE, "") in {"", n.DONE}
-            if n.name_of(node) in held and idle and n.REQUESTED not in n.annotations_of(node):
+            idle = labels_of(node).get(n.STATE, "") in {"", n.DONE}
+            if name_of(node) in held and idle and n.REQUESTED not in annotations_of(node):
                 await self.patch_node(node, {"annotations": {n.REQUESTED: "true"}})
 
 

@@ -5,29 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from devcluster.client import path
-from devcluster.controller.objects import (
-    HASH,
-    NFD_KERNEL,
-    NFD_OS,
-    NFD_OS_VERSION,
-    NODES,
-    annotations_of,
-    is_owned_by,
-    labels_of,
-    name_of,
-)
-
-__all__ = [
-    "HASH",
-    "NFD_KERNEL",
-    "NFD_OS",
-    "NFD_OS_VERSION",
-    "NODES",
-    "annotations_of",
-    "is_owned_by",
-    "labels_of",
-    "name_of",
-]
+from devcluster.controller.objects import labels_of
 
 Object = dict[str, Any]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from devcluster.controller.objects import NFD_KERNEL, NFD_OS, NFD_OS_VERSION, annotations_of, labels_of
 from devcluster.operator import names as n
-from devcluster.operator.names import DEPLOY, ENABLED, PRESENT, annotations_of, labels_of
+from devcluster.operator.names import DEPLOY, ENABLED, PRESENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -157,12 +158,12 @@ def pools(nodes: Iterable[Object], *, precompiled: bool, openshift: bool) -> lis
 
 
 def _pool(labels: dict[str, str], *, precompiled: bool, openshift: bool) -> Pool | None:
-    if n.NFD_OS not in labels or n.NFD_OS_VERSION not in labels:
+    if NFD_OS not in labels or NFD_OS_VERSION not in labels:
         return None
-    os_tag = labels[n.NFD_OS] + labels[n.NFD_OS_VERSION]
+    os_tag = labels[NFD_OS] + labels[NFD_OS_VERSION]
     if precompiled:
-        kernel = labels[n.NFD_KERNEL]
-        return Pool(os_tag, kernel=kernel, selector={n.NFD_KERNEL: kernel})
+        kernel = labels[NFD_KERNEL]
+        return Pool(os_tag, kernel=kernel, selector={NFD_KERNEL: kernel})
     if openshift:
         rhcos = labels.get(n.NFD_RHCOS, "")
         return Pool(os_tag, rhcos=rhcos, selector={n.NFD_RHCOS: rhcos}) if rhcos else None

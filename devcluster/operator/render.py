@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from devcluster.controller.objects import NODE_NAME, TOLERATION, digest, image_of, owned_daemonset
+from devcluster.controller.objects import NODE_NAME, TOLERATION, digest, image_of, name_of, owned_daemonset
 from devcluster.operator import names as n
 from devcluster.operator.driverpod import DriverPod, rdma_environment, version_note
 from devcluster.operator.nodes import Pool, is_gpu_node, pools
@@ -89,7 +89,7 @@ def _of_driver(driver: Object, settings: Settings, pool: Pool) -> Object:
     told = {key: spec.get(key) for key in ("version", "image", "repository", "usePrecompiled", "driverType")}
     selector = pool.selector | spec.get("nodeSelector", {})
     if settings.is_modern:
-        selector = pool.selector | {n.DRIVER_OWNER: n.name_of(driver)}
+        selector = pool.selector | {n.DRIVER_OWNER: name_of(driver)}
     pod = DriverPod(
         image(spec, pool, settings.driver_image),
         # The real one does not depend on the operator's version here: its manifests are the CR's.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from devcluster.operator import names as n
-from devcluster.operator.names import DONE, HASH, SKIP, STATE, labels_of
+from devcluster.controller.objects import HASH, labels_of, name_of
+from devcluster.operator.names import DONE, SKIP, STATE
 
 if TYPE_CHECKING:
     from devcluster.client import Api
@@ -66,7 +66,7 @@ class StatusWriter:
             await self._patch(thing, {"conditions": wanted})
 
     async def _patch(self, thing: Object, status: Object) -> None:
-        url_path = f"{self.mirror.url_path}/{n.name_of(thing)}/status"
+        url_path = f"{self.mirror.url_path}/{name_of(thing)}/status"
         self.mirror.put(await self.api.patch(url_path, {"status": status}))
 
 
