@@ -54,7 +54,7 @@ CSS: Final = """\
 .md-grid { max-width: 76rem }
 /* A word never breaks in the middle: a wide table scrolls in itself, as the theme has it. */
 .md-typeset table:not([class]) { font-size: .66rem }
-.md-typeset table:not([class]) td { min-width: 6rem }
+.md-typeset table:not([class]) :is(td, th) { min-width: 2rem; padding: .7em }
 .md-typeset td code, .md-typeset th code { word-break: normal }
 @media (min-width: 60em) { .md-typeset td:first-child code { white-space: nowrap } }
 /* The letters of a picture stay readable on a phone: it scrolls, too. */
@@ -74,6 +74,10 @@ ALERT: Final = re.compile(r"^> \[!(\w+)\]\n((?:>.*\n)+)", re.MULTILINE)
 """A warning as GitHub shows it."""
 SECTION: Final = re.compile(r"^\| (?P<title>[^|]+) \| \|\n\|---\|---\|\n(?P<rows>(?:\|.*\n)+)", re.MULTILINE)
 FIRST_COLUMN: Final = re.compile(r"^\|([^|]*)\|", re.MULTILINE)
+CELL: Final = re.compile(r"<td>.*?</td>")
+"""A cell of a table in HTML."""
+KEY: Final = re.compile(r"(?<=\w)(\.)(?=[\w.]+</td>)")
+CODE: Final = re.compile(r"(?<=<code>)[^<]*(?=</code>)")
 FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 
 
@@ -117,6 +121,15 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     if repository and (ROOT / source).is_file():
         page.edit_url = f"https://github.com/{repository}/edit/{ref}/{source}"
     return adapted(markdown, source, repository, ref)
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Let code in tables break between its parts, as JSON has no space, and keys at their dots."""
+    return CELL.sub(lambda cell: CODE.sub(_breakable, KEY.sub(r"\1<wbr>", cell[0])), html)
+
+
+def _breakable(code: re.Match[str]) -> str:
+    return re.sub(r"([,:=/])(?!$)", r"\1<wbr>", code[0])
 
 
 def _source(uri: str) -> str:
