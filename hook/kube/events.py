@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.errors import CONFLICT, NOT_FOUND, ApiError, LeaseLostError
+from hook.errors import ApiError, LeaseLostError
 from hook.format import printable, timestamp
 from hook.kube.resources import EVENTS
 
@@ -29,7 +29,7 @@ MESSAGE_LIMIT: Final = 1024
 """Longest message, in bytes (K8S ``pkg/apis/core/validation/events.go``)."""
 QUEUE_LIMIT: Final = 2048
 """Most Events that wait, at a kilobyte each: enough for a thousand nodes that are refreshed at the same time."""
-COUNTS_LIMIT: Final = 4096
+WRITTEN_LIMIT: Final = 4096
 """Latest Events whose count is kept, so that the memory of the controller does not grow."""
 
 WRITE_SECONDS: Final = 3.0
@@ -90,8 +90,8 @@ class EventRecorder:
         """By the Event's name, in the order of their first occurrence."""
         self._writing = False
         self._thread: threading.Thread | None = None
-        self._counts: dict[str, int] = {}
-        """By name of an Event that was written: how often it occurred. Only the thread uses it."""
+        self._written: dict[str, tuple[str, int]] = {}
+        """By name of an Event that was written: when it first occurred, and how often. Only the thread uses it."""
         self._paused_until = self._retry_after_until = 0.0
         self._logged = False
 
@@ -155,49 +155,27 @@ class EventRecorder:
                     self._changed.notify_all()
 
     def _write(self, name: str, event: _Event) -> None:
-        """Create an Event, or update it if it exists. The API server deletes Events after an hour."""
-        before = self._counts.pop(name, 0)
-        if not before or not self._update(name, event, before + event.count):
-            self._create(name, event)
-            before = 0
-        self._counts[name] = before + event.count
-        if len(self._counts) > COUNTS_LIMIT:
-            del self._counts[next(iter(self._counts))]
-
-    def _update(self, name: str, event: _Event, count: int) -> bool:
-        """Update an Event. Return False if it has expired."""
-        fields = {"message": event.message, "lastTimestamp": event.at, "count": count}
-        try:
-            self._api.send("patch", EVENTS.select(event.subject.namespace), name, fields, WRITE_SECONDS)
-        except ApiError as error:
-            if error.status != NOT_FOUND:
-                raise
-            return False
-        return True
-
-    def _create(self, name: str, event: _Event) -> None:
-        events, subject = EVENTS.select(event.subject.namespace), event.subject
+        """Apply an Event: it is created, or updated if it exists. The API server deletes Events after an hour."""
+        first, count = self._written.get(name, (event.at, 0))
+        count += event.count
+        subject = event.subject
         involved = {"apiVersion": subject.api_version, "kind": subject.kind, "namespace": subject.namespace}
-        body: dict[str, Any] = {
-            "apiVersion": events.api_version,
-            "kind": events.kind,
-            "metadata": {"name": name, "namespace": subject.namespace},
+        fields: dict[str, Any] = {
             "involvedObject": {**involved, "name": subject.name, "uid": subject.uid},
             "source": {"component": COMPONENT},
             "reportingComponent": COMPONENT,
             "type": event.type,
             "reason": event.reason,
             "message": event.message,
-            "count": event.count,
-            "firstTimestamp": event.at,
+            "count": count,
+            "firstTimestamp": first,
             "lastTimestamp": event.at,
         }
-        try:
-            self._api.send("create", events, body=body, seconds=WRITE_SECONDS)
-        except ApiError as error:
-            if error.status != CONFLICT:
-                raise
-            log.debug("Event %s exists already", name)
+        self._api.apply(EVENTS.select(subject.namespace), name, fields, COMPONENT, WRITE_SECONDS)
+        self._written.pop(name, None)
+        self._written[name] = first, count
+        if len(self._written) > WRITTEN_LIMIT:
+            del self._written[next(iter(self._written))]
 
     def _pause(self, error: ApiError) -> None:
         """Write no Events for some time after an error."""

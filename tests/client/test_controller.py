@@ -199,7 +199,7 @@ def test_events_are_written_before_the_lease_is_released(monkeypatch: pytest.Mon
             running._leading._reporter._progress.recorder.event(PLUGIN, "Restarted", "note", about=str(number))
         threading.Timer(0.05, stopping.set).start()
         running.stop()
-        assert server.count("POST /api/v1/namespaces/dra/events") == 4
+        assert server.count("PATCH /api/v1/namespaces/dra/events") == 4
         until(lambda: shown.holder == "", "the Lease is released")
 
 

@@ -47,19 +47,13 @@ class Writing:
         if not held:
             self.go.set()
 
-    def __call__(self, line: str, body: bytes) -> Said:
-        """Create or patch an Event."""
+    def __call__(self, _line: str, body: bytes) -> Said:
+        """Apply an Event."""
         self.first.set()
         self.go.wait(PATIENCE)
         event = json.loads(body)
         self.order.append(event["message"])
-        if line.startswith("POST"):
-            self.events[event["metadata"]["name"]] = event
-            return GRANTED
-        name = line.rpartition("/")[2]
-        if name not in self.events:
-            return refused(404)
-        self.events[name] |= event
+        self.events[event["metadata"]["name"]] = event
         return GRANTED
 
 
@@ -115,19 +109,19 @@ def test_an_event_that_has_expired_is_created_again() -> None:
             recorder.flush()
             found = [(each["message"], each["count"]) for each in writing.events.values()]
             writing.events.clear()
-        assert found == [("late", 1)]
+        assert found == [("late", 2)]
 
 
 def test_the_memory_for_counts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest Events are forgotten first."""
-    monkeypatch.setattr(events, "COUNTS_LIMIT", 2)
+    monkeypatch.setattr(events, "WRITTEN_LIMIT", 2)
     with recording(Writing()) as recorder:
         record(recorder, "a", "b", "c", "c")
         recorder.flush()
-        assert len(recorder._counts) == 2
+        assert len(recorder._written) == 2
         record(recorder, "c")
         recorder.flush()
-        assert sorted(recorder._counts.values()) == [1, 3]
+        assert sorted(count for _first, count in recorder._written.values()) == [1, 3]
 
 
 @pytest.mark.parametrize("said", [SILENT, Said(503)])
@@ -138,7 +132,7 @@ def test_a_server_that_takes_no_events_holds_up_no_end(said: Said, caplog: pytes
         record(recorder, *map(str, range(9)))
         recorder.flush(0.1)
         assert not recorder._waiting
-        assert server.count("POST") <= 1
+        assert server.count("PATCH") <= 1
     assert sum("Events" in message for message in caplog.messages) <= 2
 
 
@@ -155,10 +149,10 @@ def test_events_pause_after_a_failure(said: Said, at_the_end: int) -> None:
         recorder = EventRecorder(server.api, "run", silent=False)
         record(recorder, "1", "2", "3")
         recorder.flush()
-        assert server.count("POST") == 1
+        assert server.count("PATCH") == 1
         record(recorder, "end")
         recorder.flush()
-        assert server.count("POST") == at_the_end
+        assert server.count("PATCH") == at_the_end
 
 
 def test_without_the_lease_no_event_is_written(caplog: pytest.LogCaptureFixture) -> None:

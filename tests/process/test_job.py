@@ -111,7 +111,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 def test_a_run_whose_time_is_up_shows_that(tmp_path: Path, answer: Said) -> None:
     """Its result is in the status object and in an Event, although it read nothing; a refusal changes no exit code."""
     shown = ApiServer(stale(), started=LATE)
-    shown.instead = lambda line: answer if line.startswith("PATCH") else None
+    shown.instead = lambda line: answer if line.startswith(f"PATCH {STATUS}") else None
     seen: list[str] = []
     with serving(shown, lambda line, body: seen.append(line) or shown.wrote(line, body)) as server:  # type: ignore[func-returns-value]
         done = run(tmp_path, *words(server, tmp_path))
@@ -174,7 +174,7 @@ def test_a_stopped_run_waits_for_no_event_that_hangs(tmp_path: Path) -> None:
     shown, over = ApiServer(stale(*NODES)), threading.Event()
 
     def hangs(line: str) -> Said | None:
-        if line.startswith("POST") and "/events" in line:
+        if line.startswith("PATCH") and "/events" in line:
             over.wait(PATIENCE)
         return None
 
