@@ -13,7 +13,7 @@ from tests.properties import promises
 from tests.properties.machine import Machine
 from tests.properties.pods import SECOND, PluginPod
 from tests.properties.program import Controller
-from tests.properties.promises import WrongEndError, WrongRestartError
+from tests.properties.promises import WrongEndError, WrongRestartError, WrongTaintError
 
 
 def patience(run: Controller) -> int:
@@ -97,6 +97,8 @@ def content(run: Controller) -> bool:
 
 def came_to_rest(run: Controller, *, repaired: bool) -> None:
     """Hold the end of a history to what can be: all is refreshed, and reported so."""
+    if content(run) and run.tainted:
+        raise WrongTaintError(f"at rest, but there are taints on {run.tainted}")
     if content(run) or any(one.set_back for one in run.world.machines.values()):
         return  # A driver that became ready before it started, by its clock, is waited for.
     if repaired:

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from hook.decide import end, fleet, freshness, record, run
 from hook.decide import node as nodes
+from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
 from hook.kube import client
 from hook.objects import DaemonSet, Pod, parts
@@ -21,7 +22,7 @@ from hook.run import job
 from hook.settings import Duration
 from tests.fixtures.limits import of
 from tests.properties.breaking import Mutant
-from tests.properties.promises import DoneTooEarlyError, WrongEndError, WrongRestartError
+from tests.properties.promises import DoneTooEarlyError, WrongEndError, WrongRestartError, WrongTaintError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,6 +209,9 @@ MUTANTS: Final = (
            lambda original, _count, chosen: original(1, chosen)),
     Mutant("what-failed-is-never-tried-again", WrongEndError, "never_well", record.held_until,
            lambda original, *tried: original(*tried) and NEVER),
+    Mutant("a-driver-that-loads-needs-no-taint", WrongTaintError, "crash_in_place", nodes._exposed, always(None)),
+    Mutant("a-driver-pod-is-enough-for-a-taint", WrongTaintError, "label_lag", nodes._exposed,
+           lambda original, view, *rest: original(view, *rest) or Reason.DRIVER_NOT_READY),
     Mutant("a-controller-has-a-deadline", WrongEndError, "late", run.deadline,
            lambda original, chosen, started: original(of(chosen, controller=False), started)),
 )  # fmt: skip

@@ -21,12 +21,15 @@ from tests.properties.observation import Watch, moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
+    from hook.decide.fleet import Fleet
     from hook.decide.result import Decision
     from hook.kube.client import Api
     from hook.kube.resources import Resource
     from hook.objects import DaemonSet, Snapshot, Value
+    from hook.objects.taints import Place
     from hook.settings import Settings
     from tests.properties.machine import Machine
     from tests.properties.observation import Observation
@@ -141,6 +144,12 @@ class Run:
         """When this run last looked while its watch showed a policy; before that, when it first looked."""
         self.served_at: dict[str, int] = {}
         """By node: when this run last looked while a plugin served there."""
+        self.tainted: AbstractSet[Place] = set()
+        """Devices that have a taint: those that the last decision wanted."""
+        self.knew_everything = False
+        """Whether its watches showed what is true when it last looked."""
+        self.runs_well: set[str] = set()
+        """The nodes whose plugin was provably fresh on a ready driver then."""
         self._began = False
         job = Job(ObjectReference("batch/v1", "Job", "gpu-operator", "hook", "job"), at(started))
         api = cast("Api", WorldApi(self))
@@ -154,6 +163,11 @@ class Run:
     def decision(self) -> Decision | None:
         """Return what was decided last."""
         return self._runner.last
+
+    @property
+    def fleet(self) -> Fleet | None:
+        """Return the fleet that this was decided about."""
+        return self._runner._loop.fleet
 
     def look(self) -> None:
         """Go once through the program's loop; at the beginning, all that comes before it, too."""

@@ -4,6 +4,7 @@
 (b) It restarts no plugin whose node is not settled, none that is provably fresh, and under one load of the driver none
     twice, and none that it has verified.
 (c) It ends in time, with the exit code and the reason that fit what is true.
+(f) Device taints: no decision leaves a stale plugin to new claims, and none begins to taint what runs well.
 
 What is provable, and what is excluded, is written down here a second time, in the world's own terms.
 """
@@ -15,8 +16,10 @@ from typing import Final
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, NodeStatus, Phase, headline
 from hook.decide.run import deadline as due_at
+from hook.decide.taints import wanted
 from hook.objects import Snapshot
 from hook.objects.stacks import GPU_OPERATOR
+from hook.objects.taints import Place
 from hook.run import report
 from hook.run.job import Outcome
 from tests.fixtures.objects import at
@@ -45,6 +48,10 @@ class DoneTooEarlyError(BrokenPromiseError):
 
 class WrongRestartError(BrokenPromiseError):
     """Promise (b)."""
+
+
+class WrongTaintError(BrokenPromiseError):
+    """Promise (f)."""
 
 
 class WrongEndError(BrokenPromiseError):
@@ -149,6 +156,8 @@ def looks(run: Run) -> None:
     """Note what a run is about to see."""
     if run.watch.held["policies"] or run.saw_policy is None:
         run.saw_policy = run.world.now
+    run.knew_everything = run.watch.knows_everything
+    run.runs_well = {one.name for one in run.world.machines.values() if _runs_well(one)}
 
 
 def looked(run: Run) -> None:
@@ -161,6 +170,35 @@ def looked(run: Run) -> None:
         verified |= {(pod.uid, one.uid, one.restarts) for pod in plugins for one in drivers}
     if not verified <= run.verified and run.watch.knows_everything:
         run.verified |= verified
+
+
+# (f) Device taints.
+
+
+def tainted(run: Run) -> str:
+    """Write the taints that a decision wants. Return what is wrong with them, where everything was known; or ""."""
+    fleet, decision = run.fleet, run.decision
+    if fleet is None or decision is None:
+        return ""
+    before, run.tainted = run.tainted, wanted(decision, fleet, run.tainted).keys()
+    if not run.knew_everything or decision.phase is Phase.SKIP:
+        return ""
+    for machine in run.world.machines.values():
+        place = Place("gpu.nvidia.com", machine.name)
+        if not machine.labelled or not machine.reports or excluded(run.world, machine):
+            continue
+        if place not in run.tainted and world_stale(machine):
+            return f"new claims meet the stale plugin of {machine.name}"
+        if place in run.tainted - before and machine.name in run.runs_well:
+            return f"{machine.name} is tainted although its plugin runs on the driver that is loaded"
+    return ""
+
+
+def _runs_well(machine: Machine) -> bool:
+    drivers = [pod for pod in machine.drivers if not pod.deleting]
+    ready = len(drivers) == 1 and drivers[0].ready is not None
+    plugins = [pod for pod in machine.plugins if not pod.deleting]
+    return ready and all(provably_fresh(machine, pod) for pod in plugins) and not machine.clock_misled
 
 
 def seemed_settled(seen: Snapshot, node: str) -> bool:

@@ -106,7 +106,8 @@ def plugin_pod(machine: Machine, pod: PluginPod) -> Object:
 def device_slice(name: str, published: int) -> Object:
     """Show the devices of a node, of the driver that their plugin found."""
     devices = [{"name": "gpu-0", "attributes": {"driverVersion": {"version": version(published)}}}]
-    return _changed("slice", {"metadata": {"name": name}, "spec": {"nodeName": name, "devices": devices}})
+    spec = {"nodeName": name, "pool": {"name": name}, "devices": devices}
+    return _changed("slice", {"metadata": {"name": name}, "spec": spec})
 
 
 def deployment(build: int, stage: Stage) -> Object:

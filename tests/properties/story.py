@@ -67,6 +67,8 @@ class Story:
         self.started = moment_of(self.world)
         """Of the Job: a pod that replaces a killed one shares its deadline and nothing else."""
         self.runs = [self._process() for _number in range(history.runs)]
+        self.wrong_taint = ""
+        """The first device taint that broke its promise. The other promises are held first."""
 
     def _process(self) -> Run:
         kind, on_restart = (Controller, endless.restart) if self.history.controller else (Run, promises.restart)
@@ -91,6 +93,8 @@ class Story:
                 self._continue_at_rest()
             else:
                 self._come_to_an_end()
+        if self.wrong_taint:
+            raise promises.WrongTaintError(self.wrong_taint)
 
     def _befall(self, step: Step) -> None:
         machines, which = list(self.world.machines.values()), step.which
@@ -130,6 +134,7 @@ class Story:
         promises.looks(run)
         run.look()
         promises.looked(run)
+        self.wrong_taint = self.wrong_taint or promises.tainted(run)
         if isinstance(run, Controller):
             endless.looked(run)
         else:
