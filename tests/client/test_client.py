@@ -11,7 +11,20 @@ from hook.kube import client
 from hook.kube.client import Api
 from hook.kube.connection import Connection
 from hook.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES, PODS, Resource
-from tests.client.server import EMPTY, GRANTED, HTML, JSON, RBAC, SILENT, Said, bounded, events, refused, serving
+from tests.client.server import (
+    EMPTY,
+    GRANTED,
+    HTML,
+    JSON,
+    PATIENCE,
+    RBAC,
+    SILENT,
+    Said,
+    bounded,
+    events,
+    refused,
+    serving,
+)
 
 PAGE: Final = b"<html>default backend - 404</html>"
 PLAIN: Final = {"content-type": "text/plain; charset=utf-8"}
@@ -130,7 +143,7 @@ def test_a_silent_server_is_given_up() -> None:
 )
 def test_how_a_watch_ends(said: Said, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server ends each watch itself, and reports errors of an open one as events. Each error is counted."""
-    monkeypatch.setattr(client, "WATCH_SLACK_SECONDS", 0.2)
+    monkeypatch.setattr(client, "WATCH_SLACK_SECONDS", 0.2 if said is SILENT else PATIENCE)
     with serving(said) as server:
         with pytest.raises(ApiError) as caught:
             _read_watch(server.api)

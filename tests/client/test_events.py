@@ -30,7 +30,7 @@ from tests.fixtures.objects import at
 
 @pytest.fixture(autouse=True)
 def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a write, and the end of a run, as much time as a busy machine needs."""
+    """Let a write, and the end of a run, have as much time as a busy machine needs."""
     monkeypatch.setattr(events, "WRITE_SECONDS", PATIENCE)
     monkeypatch.setattr(job, "FLUSH_SECONDS", PATIENCE)
     monkeypatch.setattr(EventRecorder.flush, "__defaults__", (PATIENCE,))

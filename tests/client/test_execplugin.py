@@ -16,7 +16,7 @@ from hook.errors import ApiError, SettingsError
 from hook.kube import execplugin
 from hook.kube.resources import NODES
 from tests.client.access import Authority, server_side, trusting
-from tests.client.server import GRANTED, Said, refused, serving
+from tests.client.server import GRANTED, PATIENCE, Said, refused, serving
 
 ONE: Final = ("get", NODES, "gpu-0")
 V1: Final = "client.authentication.k8s.io/v1"
@@ -235,7 +235,7 @@ def test_one_that_fails_is_reported(  # noqa: PLR0913, PLR0917 - with fixtures
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """With what it wrote to standard error, in a line, and never with what it printed; no request is sent."""
-    monkeypatch.setattr(execplugin, "SECONDS", 1.0)
+    monkeypatch.setattr(execplugin, "SECONDS", 1.0 if "sleep" in script else PATIENCE)
     (tmp_path / "token").touch()
     plugin.prints(text)
     if script:

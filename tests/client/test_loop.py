@@ -77,7 +77,7 @@ def test_nothing_is_decided_before_what_is_new_is_read() -> None:
 def test_a_deletion_without_an_answer_is_given_up_by_a_cache_in_sync_only(
     lost: OutOfSync | None, ours: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After half a minute in which its pod stays live. If it is gone later, somebody else deleted it."""
+    """After half a minute in which its pod stays live. If it is gone later, another client deleted it."""
     now = [1000.0]
     monkeypatch.setattr(restarts, "time", SimpleNamespace(monotonic=lambda: now[0]))
     (pod,) = stale().of("plugin-pod")
