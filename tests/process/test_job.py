@@ -28,6 +28,8 @@ LATE: Final = Settings().timeout - margin(Settings()) + timedelta(seconds=1)
 """The time of a run is up, and its pod still has time to report that."""
 NODES: Final = ("a", "b", "c")
 TERMINATED: Final = 128 + signal.SIGTERM
+GRACE_SECONDS: Final = 30.0
+"""After which a kubelet kills a process. What hangs in these tests hangs for twice as long."""
 
 
 class ApiServer(Shown):
@@ -129,7 +131,7 @@ def interrupted(shown: ApiServer, folder: Path, *more: str) -> Iterator[tuple[Lo
         program = start(folder / "program.log", *words(server, folder, *more))
         yield program, left
         program.signal(signal.SIGTERM)
-        left.append(program.ended(seconds=10))
+        left.append(program.ended(GRACE_SECONDS))
 
 
 def test_a_stopped_run_reports_what_it_did(tmp_path: Path) -> None:
@@ -164,7 +166,7 @@ def test_a_second_signal_interrupts_no_report(tmp_path: Path) -> None:
         until(lambda: server.count("DELETE"), "it restarts")
         program.signal(signal.SIGTERM)
         stopping.set()
-        done = program.ended(seconds=10)
+        done = program.ended(GRACE_SECONDS)
     assert (done.code, shown.statuses[-1]["phase"]) == (TERMINATED, "Unknown"), done.said
     assert "exit code 143, plugins restarted: 1" in done.said
 
