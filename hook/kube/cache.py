@@ -231,7 +231,7 @@ class Cache:
         """Fill a field of the snapshot from this in addition."""
         self._fields[list_watch] = field
         if list_watch not in self._informers:
-            informer = Informer(self._api, list_watch, self._note_change, self._patience, self._condition)
+            informer = Informer(self._api, list_watch, self._patience, self._note_change, self._condition)
             self._informers[list_watch] = informer
             informer.start()
 

@@ -140,8 +140,8 @@ class Informer:
         self,
         api: Api,
         list_watch: ListWatch,
-        changed: Callable[[Any, Any], None],
         patience: Patience,
+        changed: Callable[[Any, Any], None] = lambda _before, _after: None,
         lock: AbstractContextManager[Any] | None = None,
     ) -> None:
         """Call `changed` with the view before and after each change, and with None twice if the state changes.

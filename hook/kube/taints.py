@@ -63,7 +63,7 @@ class TaintRules:
         self._api, self._release = api, release
         self._list_watch = ListWatch(_labelled(release.labels), read_taint_rule)
         # Nothing depends on the rules. A missing permission must not look like an outage, and may be added.
-        self._informer = Informer(api, self._list_watch, _ignore, retry.CONTROLLER)
+        self._informer = Informer(api, self._list_watch, retry.CONTROLLER)
 
     def start(self) -> None:
         """List and watch the rules."""
@@ -151,7 +151,3 @@ def _labelled(labels: Mapping[str, str]) -> Resource:
 
 def _rules(views: Iterable[TaintRule | Malformed]) -> list[TaintRule]:
     return [view for view in views if not isinstance(view, Malformed)]
-
-
-def _ignore(_before: object, _after: object) -> None:
-    """Ignore a change: it makes no decision due."""

@@ -89,14 +89,10 @@ class WorkloadCache:
 
     def _start(self, list_watch: ListWatch) -> Informer:
         # What a report lacks must not look like an outage, so nothing ends these informers.
-        informer = Informer(self._api, list_watch, _ignore, retry.CONTROLLER)
+        informer = Informer(self._api, list_watch, retry.CONTROLLER)
         informer.start()
         return informer
 
     @staticmethod
     def _views(informer: Informer | None, kind: type[View]) -> Iterator[View]:
         return (view for view in (informer.views() if informer is not None else ()) if isinstance(view, kind))
-
-
-def _ignore(_before: object, _after: object) -> None:
-    """Ignore a change: it makes no decision due."""

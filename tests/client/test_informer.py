@@ -74,7 +74,7 @@ def following(
 ) -> Iterator[tuple[Informer, Server]]:
     """Follow the nodes of a server."""
     with serving(script) as server:
-        informer = Informer(server.api, ListWatch(resource, read_node), changed, patience)
+        informer = Informer(server.api, ListWatch(resource, read_node), patience, changed)
         informer.start()
         try:
             yield informer, server
@@ -261,7 +261,7 @@ def pauses(script: Script, count: int, monkeypatch: pytest.MonkeyPatch) -> list[
     """Follow a script, and return the first so many pauses of the informer, of which none is waited for."""
     found: list[float] = []
     with serving(script) as server:
-        informer = Informer(server.api, ListWatch(NODES, read_node), lambda *_views: None, CONTROLLER)
+        informer = Informer(server.api, ListWatch(NODES, read_node), CONTROLLER)
 
         def sleep(seconds: float) -> None:
             found.append(seconds)

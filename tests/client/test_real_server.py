@@ -56,7 +56,7 @@ def following(
     patience: Patience = JOB,
 ) -> Iterator[Informer]:
     """Follow the objects of a resource."""
-    informer = Informer(api, ListWatch(resource, read), lambda _before, _after: None, patience)
+    informer = Informer(api, ListWatch(resource, read), patience)
     informer.start()
     try:
         yield informer
