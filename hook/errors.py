@@ -75,8 +75,8 @@ class ApiError(HookError):
 
     @property
     def denied(self) -> bool:
-        """Return whether the API server refuses the credentials or a permission."""
-        return self.status in {UNAUTHORIZED, FORBIDDEN}
+        """Return whether the account is refused: its credentials, or a permission. Admission refuses an object."""
+        return self.transient and self.status in {UNAUTHORIZED, FORBIDDEN}
 
     @property
     def transient(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.decide.run import deadline, margin, succeeded
-from hook.errors import ApiError, PermissionDeniedError, UntrustedError
+from hook.errors import ApiError, UntrustedError
 from hook.kube.events import EXIT_SECONDS, FLUSH_SECONDS
 from hook.objects.stacks import STACKS
 from hook.run import report, workloads
@@ -164,9 +164,9 @@ class Runner:
         try:
             again = self._cache.read_consistently(self._left)
             second = self._loop.decide_in_full(again)
-        except (PermissionDeniedError, UntrustedError):
-            raise
         except ApiError as error:
+            if error.denied or isinstance(error, UntrustedError):
+                raise
             log.warning("cannot confirm %s yet: %s", decision.phase, error)
             return waiting
         if second.phase is not decision.phase:

@@ -11,7 +11,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from hook.decide.record import ASK_AGAIN
-from hook.errors import CONFLICT, NOT_FOUND, ApiError, PermissionDeniedError, TerminatedError, UntrustedError
+from hook.errors import CONFLICT, NOT_FOUND, ApiError, TerminatedError, UntrustedError
 from hook.kube import client, resources, retry
 from hook.objects import deleted_at
 
@@ -146,7 +146,7 @@ class Restarter:
     def _failed(self, action: StalePlugin, error: ApiError) -> RestartResult | None:
         """Return the result of a deletion that failed; None if it needs a new decision.
 
-        Raise the error if the server's certificate is refused, or a permission is missing, except in the controller.
+        Raise the error if the server's certificate is refused; in a Job also if the account is.
         """
         what = f"node {action.node}: cannot delete plugin pod {action.pod.name}"
         if error.status == NOT_FOUND:
@@ -155,10 +155,10 @@ class Restarter:
         if error.status == CONFLICT:
             log.info("%s: it has changed since it was read, evaluating it again", what)
             return None
-        if isinstance(error, PermissionDeniedError) and self._lasting:
+        if error.denied and self._lasting:
             self._not_before = time.monotonic() + DENIED_SECONDS
             return RestartResult(action, trouble=str(error))
-        if isinstance(error, PermissionDeniedError | UntrustedError):
+        if error.denied or isinstance(error, UntrustedError):
             raise error
         if not error.transient:
             log.warning("%s: %s", what, error)

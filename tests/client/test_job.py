@@ -151,15 +151,20 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
     assert (found.phase, found.message != DONE.message) == (Phase.DONE, True)
 
 
-def test_a_missing_permission_for_the_second_read_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not at the deadline: an administrator has to restore it. What may pass is tried again."""
+@pytest.mark.parametrize(
+    ("said", "words"), [(refused(403), "permission missing: list nodes"), (refused(401), "answered 401")]
+)
+def test_an_account_that_is_refused_for_the_second_read_ends_a_run(
+    said: Said, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at the deadline: an administrator has to act. What may pass is tried again."""
     monkeypatch.setattr(retry, "WRITE", retry.Patience(0, 0))
     with serving(shown := Shown(cluster())) as server, reading(server) as run:
         shown.instead = lambda _line: Said(503)
         assert run._confirmed(DONE).phase is Phase.WAIT
-        shown.instead = lambda line: refused(403) if "/nodes?" in line else None
+        shown.instead = lambda line: said if "/nodes?" in line else None
         run._confirm_after = 0.0
-        with pytest.raises(PermissionDeniedError, match="permission missing: list nodes"):
+        with pytest.raises(ApiError, match=words):
             run._confirmed(DONE)
 
 

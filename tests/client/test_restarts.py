@@ -13,7 +13,7 @@ import pytest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, StalePlugin
-from hook.errors import PermissionDeniedError, TerminatedError
+from hook.errors import ApiError, TerminatedError
 from hook.kube import retry
 from hook.run import restarts
 from hook.run.restarts import ACT_SECONDS, DENIED_SECONDS, SIDE_BY_SIDE, Restarter
@@ -108,6 +108,7 @@ def test_no_restart_of_an_old_decision_begins(
     [
         pytest.param(refused(429, "slow down", **{"retry-after": "20"}), False, 20.0, id="Retry-After"),
         pytest.param(refused(403), True, DENIED_SECONDS, id="permission missing, in a controller"),
+        pytest.param(refused(401), True, DENIED_SECONDS, id="credentials refused, in a controller"),
     ],
 )
 def test_what_follows_waits_as_long_as_the_first_answer_says(
@@ -195,11 +196,16 @@ def test_a_wave_that_admission_refuses_is_answered_at_once(
     assert "permission" not in caplog.text
 
 
-def test_a_missing_permission_ends_a_run() -> None:
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [(refused(403), "permission missing: delete pods in namespace dra"), (refused(401), "answered 401")],
+)
+def test_an_account_that_is_refused_ends_a_run(said: Said, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the same for every pod. What was granted before is remembered."""
-    with serving(lambda line: GRANTED if "/p00" in line else refused(403)) as server:
+    monkeypatch.setattr(retry, "WRITE", retry.Patience(0, 0))
+    with serving(lambda line: GRANTED if "/p00" in line else said) as server:
         looped = runner(server)._loop
-        with pytest.raises(PermissionDeniedError, match="permission missing: delete pods in namespace dra"):
+        with pytest.raises(ApiError, match=words):
             looped.act(decided(*wave(WAVE)), 60)
         assert [("uid-p00", "")] == [(record.pod, record.refused) for record in looped.memory.records.values()]
 
