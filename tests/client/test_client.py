@@ -30,6 +30,7 @@ PAGE: Final = b"<html>default backend - 404</html>"
 PLAIN: Final = {"content-type": "text/plain; charset=utf-8"}
 ONE: Final = ("get", NODES, "gpu-0")
 DELETE: Final = ("delete", PODS.select("dra"), "p", client.delete_options("uid", "7"))
+ANONYMOUS: Final = {"code": 403, "message": 'nodes is forbidden: User "system:anonymous" cannot watch resource'}
 NO_SERVER: Final = "is not from an API server"
 
 
@@ -139,6 +140,7 @@ def test_a_silent_server_is_given_up() -> None:
             pytest.param(events(("ERROR", {"kind": "Status", "code": code, "message": RBAC})), status, id=f"{code}")
             for code, status in ((401, 401), (403, 403), (410, 410), ("none", 500))
         ),
+        pytest.param(events(("ERROR", ANONYMOUS)), 401, id="credentials lost"),
     ],
 )
 def test_how_a_watch_ends(said: Said, status: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,7 @@ def test_a_renewed_client_certificate_is_presented(tmp_path: Path, authority: Au
         for _time in range(2):
             api.send(*ONE)
         assert len({each.connection for each in server.heard}) == 1, "the connection is kept"
+        pool, _credential = api.connection.prepare()
         accepted = "new"
         with pytest.raises(ApiError):
             api.send(*ONE)
@@ -126,6 +127,7 @@ def test_a_renewed_client_certificate_is_presented(tmp_path: Path, authority: Au
         put(new.certificate, new.key)
         api.send(*ONE)
         assert [each.subject for each in server.heard] == ["old", "old", "old", "new"]
+        assert len(pool.pools) == 0, "the old one is closed"
 
 
 def test_an_anonymous_request_says_nothing_about_permissions(tmp_path: Path) -> None:

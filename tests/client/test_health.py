@@ -87,16 +87,19 @@ def test_what_the_port_answers() -> None:
             assert ask(port, path, method)[0] == code, (path, method)
 
 
-def test_a_client_that_hangs(
+@pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\nhost: x\r\n", b"GET /metrics HTTP/1.0\r\n\r\n"])
+def test_a_client_that_hangs_holds_up_no_other_one(sent: bytes, telemetry: Telemetry) -> None:
+    """Nor the end of the process, by its threads."""
+    before = set(threading.enumerate())
+    with served(telemetry) as port, connected(port, sent):
+        assert ask(port, "/healthz")[0] == 200
+        assert all(thread.daemon for thread in set(threading.enumerate()) - before)
+
+
+def test_a_connection_without_a_byte_ends(
     telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Others are answered; after a while without a byte its connection ends, which is not reported."""
-    for sent in (b"", b"GET /metrics HTTP/1.1\r\nhost: x\r\n", b"GET /metrics HTTP/1.0\r\n\r\n"):
-        before = set(threading.enumerate())
-        with served(telemetry) as port, connected(port, sent):
-            assert ask(port, "/healthz")[0] == 200, sent
-            # Its threads do not keep the process alive.
-            assert all(thread.daemon for thread in set(threading.enumerate()) - before), sent
+    """After a while, which is not reported."""
     assert Handler.timeout == WAIT_SECONDS
     monkeypatch.setattr(Handler, "timeout", 0.05)
     with served(telemetry) as port, connected(port, b"GET /met") as connection:
@@ -104,18 +107,33 @@ def test_a_client_that_hangs(
     assert capfd.readouterr() == ("", "")
 
 
-def test_addresses(telemetry: Telemetry) -> None:
-    """Host and port, as is usual; what is no address is refused with an example."""
-    for listen, expected in ((":8080", ("", 8080)), ("[::1]:9090", ("::1", 9090)), ("name:65535", ("name", 65535))):
-        assert address(listen) == expected
-    for listen in ("", "8080", ":", ":http", ":65536", ":-1", "::1:80", "[::1]", "[::1]80", ":\u0668"):
-        with pytest.raises(SettingsError, match="write host:port, such as :8080"):
-            address(listen)
-    with served(telemetry, ":0") as port:  # without a host, all addresses of both families
-        telemetry.health.try_for_the_lease()
-        for host in ("127.0.0.1", *(["::1"] if socket.has_dualstack_ipv6() else [])):
-            assert ask(port, "/readyz", host=host)[0] == 200, host
-    with served(telemetry) as port:  # a port that is taken may be free at the next try
+@pytest.mark.parametrize(
+    ("listen", "expected"), [(":8080", ("", 8080)), ("[::1]:9090", ("::1", 9090)), ("name:65535", ("name", 65535))]
+)
+def test_an_address_is_host_and_port(listen: str, expected: tuple[str, int]) -> None:
+    """As is usual."""
+    assert address(listen) == expected
+
+
+@pytest.mark.parametrize("listen", ["", "8080", ":", ":http", ":65536", ":-1", "::1:80", "[::1]", "[::1]80", ":\u0668"])
+def test_what_is_no_address_is_refused(listen: str) -> None:
+    """With an example."""
+    with pytest.raises(SettingsError, match="write host:port, such as :8080"):
+        address(listen)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_without_a_host_it_listens_on_all_addresses(host: str, telemetry: Telemetry) -> None:
+    """Of both families."""
+    if not socket.has_dualstack_ipv6() and host == "::1":
+        pytest.skip("this machine has no IPv6")
+    with served(telemetry, ":0") as port:
+        assert ask(port, "/healthz", host=host)[0] == 200
+
+
+def test_a_port_that_is_taken_is_no_wrong_setting(telemetry: Telemetry) -> None:
+    """It may be free at the next try."""
+    with served(telemetry) as port:
         with pytest.raises(HookError, match=rf"cannot listen on 127.0.0.1:{port}: ") as raised:
             serve(telemetry, f"127.0.0.1:{port}")
         assert not isinstance(raised.value, SettingsError)
