@@ -197,8 +197,8 @@ test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw
 # The same seed draws the same cycles again. CONTROLLER=1: one controller all the time instead of runs of the Job.
 soak: NODES ?= 200
 soak: CYCLES ?= 4
-soak: binaries ## Upgrade NODES=200 for CYCLES=4 with faults drawn from SEED=1; fails on a broken promise
-	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED) $(if $(CONTROLLER),--controller)
+soak: binaries ## Upgrade NODES=200 for CYCLES=4 with Jobs and 4 with a controller, with faults drawn from SEED=1
+	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED)
 
 ##@ Release
 # Options that keep a machine's own package index and paths out of the lock.

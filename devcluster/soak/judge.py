@@ -1,13 +1,14 @@
-"""The promises over time, from ground truth and from what the runs came to; pure."""
+"""The promises over time, from ground truth and from how the program ended; pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from devcluster.journal import Entry
     from devcluster.truth import Truth
@@ -22,15 +23,15 @@ JOB_MEBIBYTES: Final = 128.0
 """The chart's memory limit for the Job (``resources``)."""
 CONTROLLER_MEBIBYTES: Final = 192.0
 """The chart's memory limit for the controller (``controller.resources``)."""
+LAST: Final = 600
+"""Characters of a log that explain a wrong end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the hook; with a controller, one cycle, which is to end with 0."""
+    """One run of the Job; with a controller, one cycle, which is to end with 0."""
 
     cycle: int
-    began: float
-    ended: float
     code: int
     expected: tuple[int, ...]
     """Exit codes that the cycle allows."""
@@ -38,7 +39,7 @@ class Run:
     """Nodes with a stale plugin when it ended."""
     behind: tuple[str, ...] = ()
     """Nodes that had not the asked driver, Ready, when it ended."""
-    said: str = ""
+    log: str = ""
 
     @property
     def broken(self) -> list[str]:
@@ -46,113 +47,90 @@ class Run:
         found = []
         if self.code not in self.expected:
             allowed = " or ".join(str(code) for code in self.expected)
-            found.append(f"cycle {self.cycle}: ended with {self.code}, not {allowed}")
+            found.append(f"cycle {self.cycle}: ended with {self.code}, not {allowed}: {self.log[-LAST:]}")
         if self.code == 0 and self.stale:
-            found.append(f"cycle {self.cycle}: succeeded with stale plugins on {_some(self.stale)}")
+            found.append(f"cycle {self.cycle}: succeeded with stale plugins on {', '.join(self.stale)}")
         if self.code == 0 and self.behind:
-            found.append(f"cycle {self.cycle}: succeeded before the driver was ready on {_some(self.behind)}")
+            found.append(f"cycle {self.cycle}: succeeded before the driver was ready on {', '.join(self.behind)}")
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Soaked:
-    """Everything that came of it."""
+class Life:
+    """The memory of one process, in MiB."""
 
-    nodes: int
-    seed: int
-    cycles: tuple[str, ...]
-    """What each was."""
-    runs: tuple[Run, ...]
-    truth: Truth
+    limit: float
+    """What the chart lets it have."""
+    peak: float
+    growth: float = 0.0
+    """What came after its first cycle, which warms it up."""
+
+
+@dataclass(slots=True)
+class Soaked:
+    """Everything that comes of a soak."""
+
+    daemonset: str
     since: float
     """When the fleet was up and fresh."""
-    daemonset: str
-    upsets: tuple[float, ...] = ()
+    truth: Truth
+    runs: list[Run] = field(default_factory=list)
+    lives: list[Life] = field(default_factory=list)
+    upsets: list[float] = field(default_factory=list)
     """When something was asked of the operator or done to nodes."""
-    peak: float = 0.0
-    """The most memory of a process, in MiB."""
-    growth: float = 0.0
-    """What a controller took on top of what it had after its first cycle."""
-    limit: float = JOB_MEBIBYTES
-    """What the chart lets such a process have."""
-    wrong: str = ""
-    """How controllers ended that were not to end so; empty if all is well."""
-    left_stale: tuple[str, ...] = field(default_factory=tuple)
-    """Nodes with a stale plugin at the very end."""
-    controller_ends: tuple[int, ...] = ()
-    """How each controller ended, if controllers ran."""
-
-    def early(self) -> tuple[list[Entry], list[Entry]]:
-        """Return restarts on nodes that were not settled, and those of them that no program could have known."""
-        found = self.truth.early_restarts(self.daemonset, self.since)
-        raced = [each for each in found if self._is_race(each.t)]
-        return [each for each in found if each not in raced], raced
-
-    def needless(self) -> list[Entry]:
-        """Return restarts of plugins that were fresh, on nodes that were settled: others are early, or a race."""
-        early = {id(each) for part in self.early() for each in part}
-        found = self.truth.needless_restarts(self.daemonset, self.since)
-        return [each for each in found if id(each) not in early]
-
-    def _is_race(self, moment: float) -> bool:
-        return any(0 <= moment - upset < RACE_SECONDS for upset in self.upsets)
-
-    def stale_windows(self, until: float) -> list[float]:
-        """Return how long each spell of a stale plugin lasted."""
-        spells = self.truth.stale_intervals(self.daemonset).values()
-        return [
-            (until if end is None else end) - start
-            for found in spells
-            for start, end in found
-            if end is None or end >= self.since
-        ]
+    wrong: list[str] = field(default_factory=list)
+    """How controllers ended that were not to end so."""
 
     def broken(self) -> list[str]:
         """List every broken promise."""
+        early, _raced = self._early()
+        left = self.truth.stale_now(self.daemonset)
         found = [line for run in self.runs for line in run.broken]
-        early, _raced = self.early()
         found += [f"restarted early: {each.pod} on {each.node}" for each in early]
-        found += [f"restarted needlessly: {each.pod} on {each.node}" for each in self.needless()]
-        found += [f"stale at the end: {_some(self.left_stale)}"] if self.left_stale else []
-        found += [self.wrong] if self.wrong else []
-        if self.growth > GROWTH_MEBIBYTES:
-            found.append(f"the memory grew by {self.growth:.1f} MiB")
-        if self.peak > self.limit:
-            found.append(f"the memory came to {self.peak:.0f} MiB, its limit is {self.limit:.0f}")
-        if not self.peak:
-            found.append("the memory was not seen")
+        found += [f"restarted needlessly: {each.pod} on {each.node}" for each in self._needless()]
+        found += [f"stale at the end: {', '.join(left)}"] if left else []
+        found += self.wrong
+        for life in self.lives:
+            if life.growth > GROWTH_MEBIBYTES:
+                found.append(f"a process grew by {life.growth:.1f} MiB")
+            if life.peak > life.limit:
+                found.append(f"a process had {life.peak:.0f} MiB, its limit is {life.limit:.0f}")
+        if not any(life.peak for life in self.lives):
+            found.append("the memory of no process was seen")
         return found
 
     def report(self, until: float) -> dict[str, Any]:
         """Sum up, for programs and for people."""
-        windows = self.stale_windows(until)
+        stale = [
+            (until if end is None else end) - start
+            for spells in self.truth.stale_intervals(self.daemonset).values()
+            for start, end in spells
+            if end is None or end >= self.since
+        ]
         return {
-            "nodes": self.nodes,
-            "cycles": len(self.cycles),
-            "seed": self.seed,
             "seconds": round(until - self.since),
-            "runs": len(self.runs),
             "exitCodes": _counted(run.code for run in self.runs),
-            "controllerExitCodes": _counted(self.controller_ends),
             "restarts": len(self.truth.restarts(self.daemonset, self.since)),
-            "restartsInARace": len(self.early()[1]),
-            "staleWindows": len(windows),
-            "staleSecondsMean": round(_mean(windows), 1),
-            "staleSecondsMost": round(max(windows, default=0.0), 1),
-            "memoryPeakMiB": round(self.peak, 1),
-            "memoryGrowthMiB": round(self.growth, 1),
+            "restartsInARace": len(self._early()[1]),
+            "staleSecondsMean": round(mean(stale or [0.0]), 1),
+            "staleSecondsMost": round(max(stale, default=0.0), 1),
+            "memoryPeakMiB": round(max((life.peak for life in self.lives), default=0.0), 1),
+            "memoryGrowthMiB": round(max((life.growth for life in self.lives), default=0.0), 1),
             "broken": self.broken(),
         }
+
+    def _early(self) -> tuple[list[Entry], list[Entry]]:
+        """Return restarts on nodes that were not settled, and those of them that no program could have known."""
+        found = self.truth.early_restarts(self.daemonset, self.since)
+        raced = [each for each in found if any(0 <= each.t - upset < RACE_SECONDS for upset in self.upsets)]
+        return [each for each in found if each not in raced], raced
+
+    def _needless(self) -> list[Entry]:
+        """Return restarts of plugins that were fresh, on nodes that were settled: others are early, or a race."""
+        early = {id(each) for part in self._early() for each in part}
+        found = self.truth.needless_restarts(self.daemonset, self.since)
+        return [each for each in found if id(each) not in early]
 
 
 def _counted(codes: Iterable[int]) -> dict[str, int]:
     return {str(code): count for code, count in Counter(codes).items()}
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
-
-
-def _some(nodes: Iterable[str]) -> str:
-    every = list(nodes)
-    return ", ".join(every[:5]) + (f" and {len(every) - 5} more" if len(every) > 5 else "")  # noqa: PLR2004 - a few

@@ -9,13 +9,14 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from devcluster import patience
-from devcluster.soak.plan import Before, Upgrade
+from devcluster.soak.plan import Before, Fault, Upgrade
 from devcluster.truth import Truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from devcluster.boot.cluster import Cluster
+    from devcluster.soak.plan import Cycle
 
 OPERATOR: Final = ("gpu-operator", "devcluster/charts/gpu-operator", "gpu-operator")
 PLUGIN: Final = ("dra-driver", "devcluster/charts/dra-driver", "nvidia-dra-driver-gpu")
@@ -23,6 +24,8 @@ DAEMONSET: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 SILENT_SECONDS: Final = 4.0
 """The API server stands still for so long: longer than a decision, shorter than a node's lease."""
 BROKEN: Final = "devcluster/driver-fault"
+KEYS: Final = {Before.REBOOT: "devcluster/reboot", Before.CRASH: "devcluster/restart-driver-container"}
+"""The annotations that let something happen to a node."""
 
 
 class Stage:
@@ -46,38 +49,37 @@ class Stage:
         self._helm(PLUGIN, {})
         patience.until(self.served, "the fleet is up", seconds)
 
-    def ask(self, upgrade: Upgrade) -> None:
-        """Ask the operator for what a cycle wants; Helm returns long before anything has happened."""
-        if upgrade is Upgrade.NONE:
-            return
-        self.version = self._next_version()
-        self._charts += upgrade is Upgrade.CHART
-        self.upsets.append(time.time())
-        self._operator()
-        self.upsets.append(time.time())
+    def begin(self, cycle: Cycle) -> None:
+        """Let the nodes have their faults, and ask the operator; Helm returns long before anything has happened."""
+        if cycle.before:
+            self.upsets.append(time.time())
+            self._annotate(cycle.nodes, KEYS[cycle.before], str(time.time()))
+        if cycle.fault is Fault.BROKEN_DRIVER:
+            self._annotate(cycle.nodes, BROKEN, "image-pull")
+        if cycle.upgrade is not Upgrade.NONE:
+            self._upgrade(cycle.upgrade)
 
-    def upset_nodes(self, before: Before, nodes: Iterable[int]) -> None:
-        """Let something happen to nodes."""
-        key = {Before.REBOOT: "devcluster/reboot", Before.CRASH: "devcluster/restart-driver-container"}[before]
-        self.upsets.append(time.time())
-        self._annotate(nodes, key, str(time.time()))
-
-    def break_drivers(self, nodes: Iterable[int]) -> None:
-        """Let no driver start on some nodes from now on."""
-        self._annotate(nodes, BROKEN, "image-pull")
+    def disturb(self, fault: Fault) -> None:
+        """Let a fault happen that is one of the world, and not of the program."""
+        if fault is Fault.SILENCE:
+            self._silence()
+        elif fault is Fault.OPERATOR:
+            self._restart_operator()
+        elif fault is Fault.AGAIN:
+            self._upgrade(Upgrade.DRIVER)
 
     def mend_drivers(self, nodes: Iterable[int]) -> None:
         """Let drivers start again."""
         self._annotate(nodes, BROKEN, None)
 
-    def restart_operator(self) -> None:
+    def _restart_operator(self) -> None:
         """Delete the operator's pod: another one leads, and renders again."""
         self.upsets.append(time.time())
         self.cluster.kubectl(
             "delete", "pod", "-n", OPERATOR[2], "-l", "app.kubernetes.io/component=gpu-operator", "--wait=false"
         )
 
-    def silence(self) -> None:
+    def _silence(self) -> None:
         """Let the API server stand still for a moment."""
         (server,) = [each for each in self.cluster.status() if each.name == "kube-apiserver"]
         os.kill(server.pid, signal.SIGSTOP)
@@ -104,6 +106,13 @@ class Stage:
         """Count the nodes on which a plugin serves on the driver that is loaded."""
         standings = self.truth.standings(DAEMONSET).values()
         return sum(one.plugin_version == one.version and not one.stale for one in standings)
+
+    def _upgrade(self, upgrade: Upgrade) -> None:
+        self.version = self._next_version()
+        self._charts += upgrade is Upgrade.CHART
+        self.upsets.append(time.time())
+        self._operator()
+        self.upsets.append(time.time())
 
     def _next_version(self) -> str:
         self._versions += 1

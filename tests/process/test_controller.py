@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from devcluster.soak.controlled import lost_its_lease
+from devcluster.soak.soak import lost_its_lease
 from tests.client.server import SILENT, Said, Server, refused, until
 from tests.client.shown import LEASES, NAME, NAMESPACE, keeping
 from tests.fixtures.statuses import exposition

@@ -1,4 +1,4 @@
-"""The program as a process: its end, its memory and what it said."""
+"""The program as a process: its end, its memory and its log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from devcluster.settings import separated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TextIO
 
 LOOK_SECONDS: Final = 0.2
 STOPPED: Final = 128 + signal.SIGTERM
@@ -30,21 +29,20 @@ class Process:
     def __init__(self, command: Sequence[str], kubeconfig: Path, log: Path) -> None:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("KUBERNETES_")}
         arguments, settings = separated(command)
-        self.log = log
-        self.began = time.time()
+        self._log = log
         self.peak = 0.0
         """The most memory that it was seen with, in MiB."""
         self.marks: list[float] = []
         """Its memory at the end of each cycle that it lived through."""
-        self._file: TextIO = log.open("w")
-        self._process = subprocess.Popen(
-            arguments,
-            cwd=CHECKOUT,
-            env={**kept, "KUBECONFIG": str(kubeconfig), **settings},
-            stdin=subprocess.DEVNULL,
-            stdout=self._file,
-            stderr=subprocess.STDOUT,
-        )
+        with log.open("w") as output:
+            self._process = subprocess.Popen(
+                arguments,
+                cwd=CHECKOUT,
+                env={**kept, "KUBECONFIG": str(kubeconfig), **settings},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
 
     @property
     def over(self) -> bool:
@@ -66,20 +64,19 @@ class Process:
         """Send a signal, if it still runs."""
         self._process.send_signal(number)
 
-    def wait(self, seconds: float) -> int:
-        """Wait for its end, and end it if it does not come. Gives the exit code."""
+    def wait(self, seconds: float = END_SECONDS) -> int:
+        """Wait for its end, kill it if that does not come, and return the exit code."""
         end = time.monotonic() + seconds
         while not self.over:
             if time.monotonic() > end:
                 self._process.kill()
                 break
             time.sleep(LOOK_SECONDS)
-        self._file.close()
         return self._process.wait()
 
-    def said(self, last: int = 4000) -> str:
-        """Return the end of what it said."""
-        return self.log.read_text(encoding="utf-8", errors="replace")[-last:]
+    def log(self) -> str:
+        """Return what it logged."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
 
     def _mebibytes(self, kind: str) -> float:
         """Return what the kernel says of its memory; 0 once it has ended."""
