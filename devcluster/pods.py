@@ -169,11 +169,11 @@ class Pod:
         record.write(self._host.state.processes)
         (self._folder / "pid").write_text(str(process.pid))
         self._process = process
+        if self._deleted.is_set():
+            self._stop()
         self._status.mains[0].run()
         self._status.mains[0].succeed_startup()
         await self._report()
-        if self._deleted.is_set():
-            self._stop()
         code = await process.wait()
         self._kill()  # what the program has left running, as in a container
         self._process = None
