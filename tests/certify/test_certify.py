@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -129,14 +130,19 @@ def test_a_controller_becomes_ready_and_restarts_nothing(site: Site, subtests: p
     only_here = (f"--set=plugin.namespace={site.namespace},dryRun=false", NO_CLIENTS)
     for variant in CONTROLLERS:
         name = variant.name.removesuffix("-values.yaml")
-        lease = ("leases", f"--namespace={site.namespace}", f"--field-selector=metadata.name={LEASE % name}")
         with (
             subtests.test(name),
             site.release(name, f"--values={variant}", *only_here, INSTALL_TIMEOUT, "--wait") as done,
         ):
             assert done.returncode == 0, done.stdout + done.stderr
-            assert [bool(each["spec"].get("holderIdentity")) for each in site.items(*lease)] == [True]
+            patience.until(partial(_leads, site, name), "it holds its Lease", PATIENCE)
     assert before == _plugins(site)
+
+
+def _leads(site: Site, name: str) -> bool:
+    """Whether the controller of a release holds its Lease."""
+    lease = ("leases", f"--namespace={site.namespace}", f"--field-selector=metadata.name={LEASE % name}")
+    return [bool(each["spec"].get("holderIdentity")) for each in site.items(*lease)] == [True]
 
 
 def test_status_evaluates_every_node(site: Site, tmp_path: Path) -> None:
