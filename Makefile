@@ -194,7 +194,7 @@ test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw
 	$(PY) -m pytest tests/image/test_visit.py $(FOREIGN)
 
 ##@ Endurance
-# The same seed draws the same cycles again. CONTROLLER=1: one controller all the time instead of runs of the Job.
+# The same seed draws the same cycles again.
 soak: NODES ?= 200
 soak: CYCLES ?= 4
 soak: binaries ## Upgrade NODES=200 for CYCLES=4 with Jobs and 4 with a controller, with faults drawn from SEED=1
