@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from devcluster.client import Object
 
@@ -24,6 +24,8 @@ OPERATOR, DRA = "gpu-operator", "nvidia-dra-driver-gpu"
 DRIVERS, PLUGINS = "nvidia-driver-daemonset", "dra-driver-nvidia-gpu-kubelet-plugin"
 DRIVER_LABELS: Final = {"app": DRIVERS, "app.kubernetes.io/component": "nvidia-driver"}
 PLUGIN_LABELS: Final = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
+DRIVER_IMAGES: Final = {"nvidia-driver-ctr": f"nvcr.io/nvidia/driver:{DRIVER}-ubuntu22.04"}
+PLUGIN_IMAGES: Final = dict.fromkeys(("compute-domains", "gpus"), "registry.example/dra:1")
 BEGAN: Final = datetime(2026, 1, 1, 10, tzinfo=UTC)
 TURN_SECONDS: Final = 7
 STALE_SECONDS: Final = 420
@@ -60,8 +62,10 @@ def driver_pod_of(number: int) -> str:
 
 def fleet(nodes: int, policy_uid: str) -> Iterator[Object]:
     """Return every object of a fleet."""
-    yield _daemonset(OPERATOR, DRIVERS, "driver-ds", nodes, {**DRIVER_LABELS, "helm.sh/chart": CHART}, policy_uid)
-    yield _daemonset(DRA, PLUGINS, "plugin-ds", nodes, PLUGIN_LABELS, "")
+    owned = {"ownerReferences": [_owner("ClusterPolicy", "cluster-policy", policy_uid)]}
+    drivers = {**_meta(DRIVERS, OPERATOR, "driver-ds"), **owned}
+    yield _daemonset(drivers, nodes, {**DRIVER_LABELS, "helm.sh/chart": CHART}, DRIVER_IMAGES)
+    yield _daemonset(_meta(PLUGINS, DRA, "plugin-ds"), nodes, PLUGIN_LABELS, PLUGIN_IMAGES)
     yield {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
@@ -165,27 +169,15 @@ def device_slice(number: int) -> Object:
     }
 
 
-def _daemonset(  # noqa: PLR0913, PLR0917 - each is a part of a DaemonSet
-    namespace: str, name: str, uid: str, nodes: int, labels: Object, policy_uid: str
-) -> Object:
-    images = {DRIVERS: {"nvidia-driver-ctr": f"nvcr.io/nvidia/driver:{DRIVER}-ubuntu22.04"}}.get(
-        name, {"compute-domains": "registry.example/dra:1", "gpus": "registry.example/dra:1"}
-    )
-    containers = [{"name": key, "image": image} for key, image in images.items()]
+def _daemonset(metadata: Object, nodes: int, labels: Object, images: Mapping[str, str]) -> Object:
+    """Return a DaemonSet that is rolled out on all nodes; its pods have the labels, and those of a chart."""
     selected = {key: value for key, value in labels.items() if key != "helm.sh/chart"}
-    counts = dict.fromkeys(
-        ("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled", "numberAvailable"), nodes
-    )
-    owners = [_owner("ClusterPolicy", "cluster-policy", policy_uid)] if policy_uid else []
+    counts = ("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled", "numberAvailable")
+    containers = [{"name": name, "image": image} for name, image in images.items()]
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {
-            **_meta(name, namespace, uid),
-            "generation": 2,
-            "labels": {**labels, "app.kubernetes.io/name": "dra-driver-nvidia-gpu"},
-            "ownerReferences": owners,
-        },
+        "metadata": {**metadata, "generation": 2, "labels": labels},
         "spec": {
             "selector": {"matchLabels": selected},
             "updateStrategy": {"type": "OnDelete"},
@@ -194,7 +186,7 @@ def _daemonset(  # noqa: PLR0913, PLR0917 - each is a part of a DaemonSet
                 "spec": {"nodeSelector": {"nvidia.com/gpu.present": "true"}, "containers": containers},
             },
         },
-        "status": {"observedGeneration": 2, **counts},
+        "status": {"observedGeneration": 2, **dict.fromkeys(counts, nodes)},
     }
 
 

@@ -13,8 +13,6 @@ from devcluster.boot.ports import free_ports
 from devcluster.build import binaries
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from devcluster.boot.cluster import Cluster
 
 LOOK_SECONDS: Final = 2.0
@@ -34,7 +32,7 @@ class OwnServer:
         self._began = Usage()
 
     def start(self) -> None:
-        """Start it, and give it a kubeconfig."""
+        """Start it."""
         files = self._cluster.files
         etcd = int(files.etcd.read_text().rpartition(":")[2])
         arguments = api_server(files, Ports(etcd, 0, self.port, 0))
@@ -42,20 +40,12 @@ class OwnServer:
         own = [f"--audit-log-path={self._audit}"]
         binary = str(binaries.ensure(["kube-apiserver"])["kube-apiserver"])
         self._cluster.launch(self._name, [binary, *arguments, *own])
-        config = json.loads(files.kubeconfig.read_text())
-        config["clusters"][0]["cluster"]["server"] = self.url
-        self.kubeconfig.write_text(json.dumps(config))
         self._cluster.wait_until(f"{self._name} is ready", Probe(files, self.url).ready)
 
     @property
     def url(self) -> str:
         """Its address."""
         return f"https://127.0.0.1:{self.port}"
-
-    @property
-    def kubeconfig(self) -> Path:
-        """The administrator's, for this server."""
-        return self._cluster.files.component_kubeconfig(self._name)
 
     def audit(self) -> list[dict[str, Any]]:
         """Return its own audit log, oldest first."""
@@ -79,4 +69,4 @@ class OwnServer:
         return self._look().minus(self._began)
 
     def _look(self) -> Usage:
-        return Usage.of(self._cluster.kubectl("--kubeconfig", str(self.kubeconfig), "get", "--raw", "/metrics").stdout)
+        return Usage.of(self._cluster.kubectl("--server", self.url, "get", "--raw", "/metrics").stdout)

@@ -6,15 +6,10 @@ of watches. The API server counts the bytes of no other answers; those of writes
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-LINE: Final = re.compile(r"^(?P<name>[a-z_]+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$", re.MULTILINE)
-LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+from prometheus_client.parser import text_string_to_metric_families
 
 CPU, REQUESTS, OWN = "process_cpu_seconds_total", "apiserver_request_total", "apiserver_selfrequest_total"
 ANSWERS, EVENTS = "apiserver_response_sizes_sum", "apiserver_watch_events_sizes_sum"
@@ -35,25 +30,17 @@ class Usage:
     def of(cls, text: str) -> Self:
         """Read the metrics in Prometheus' text format."""
         cpu, size, requests = 0.0, 0, 0
-        for name, labels, value in _samples(text):
-            if name == CPU:
-                cpu = value
-            elif name == EVENTS or (name == ANSWERS and labels.get("verb") in READS):
-                size += round(value)
-            elif name == REQUESTS:
-                requests += round(value)
-            elif name == OWN:
-                requests -= round(value)
+        for sample in (each for family in text_string_to_metric_families(text) for each in family.samples):
+            if sample.name == CPU:
+                cpu = sample.value
+            elif sample.name == EVENTS or (sample.name == ANSWERS and sample.labels["verb"] in READS):
+                size += round(sample.value)
+            elif sample.name == REQUESTS:
+                requests += round(sample.value)
+            elif sample.name == OWN:
+                requests -= round(sample.value)
         return cls(cpu, size, requests)
 
     def minus(self, other: Usage) -> Usage:
         """Return what this is more than another."""
         return Usage(self.cpu_seconds - other.cpu_seconds, self.bytes - other.bytes, self.requests - other.requests)
-
-
-def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Yield each sample of the metrics that matter here."""
-    wanted = {CPU, REQUESTS, OWN, ANSWERS, EVENTS}
-    for found in LINE.finditer(text):
-        if found["name"] in wanted:
-            yield found["name"], dict(LABEL.findall(found["labels"] or "")), float(found["value"])
