@@ -2,11 +2,10 @@
 
 from hook.objects.claims import Claim, ClaimPod, claim_reader, read_claim_pod
 from hook.objects.daemonsets import DaemonSet, Revision, read_daemonset, read_revision
-from hook.objects.decoding import Malformed, Time, Value, entry
-from hook.objects.nodes import Node, Write, node_reader, read_node
+from hook.objects.decoding import Malformed, Value, entry
+from hook.objects.nodes import Node, node_reader, read_node
 from hook.objects.operators import Deployment, Lease, ReplicaSet, read_deployment, read_lease, read_replicaset
 from hook.objects.pods import Container, Pod, deleted_at, read_pod
-from hook.objects.scheduling import Taint
 from hook.objects.slices import DeviceSlice, read_slice
 from hook.objects.snapshot import Snapshot, node_of
 
@@ -24,10 +23,7 @@ __all__ = [
     "ReplicaSet",
     "Revision",
     "Snapshot",
-    "Taint",
-    "Time",
     "Value",
-    "Write",
     "claim_reader",
     "deleted_at",
     "entry",

@@ -99,7 +99,10 @@ def _shape(name: str, places: Sequence[At]) -> type[msgspec.Struct]:
         inside.setdefault(place.path[0], []).append(place._replace(path=place.path[1:]))
     fields: list[tuple[str, Any, Any]] = []
     for key, found in inside.items():
+        # The same place may be named twice, and the view's own one, which is stricter, comes after the key's.
         place = found[-1]
+        if len({bool(each.path) for each in found}) > 1:
+            raise TypeError(f"{name}: a place under {key} is inside another place")
         shape, default = place.shape, place.default
         if place.path:
             shape = _shape(key, found)

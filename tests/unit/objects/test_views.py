@@ -73,3 +73,14 @@ def test_only_what_is_read_is_decoded() -> None:
     assert {"metadata", "spec", "status"} == inside.keys()
     metadata = msgspec.structs.fields(inside["metadata"])
     assert {"namespace", "name", "annotations"} == {field.encode_name for field in metadata}
+
+
+def test_no_place_is_inside_another() -> None:
+    """One of them would not be read."""
+
+    class Overlapping(View, frozen=True):
+        whole: Annotated[dict[str, int], at("spec")]
+        part: Annotated[int, at("spec", "part")]
+
+    with pytest.raises(TypeError, match="under spec"):
+        reader(Overlapping)
