@@ -9,10 +9,10 @@ from hook.decide.result import NodeState, Phase
 from hook.settings import Expect, Plugin, Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.limits import FOLLOWING, down
-from tests.fixtures.modes import Pool, owner, pooled, with_toolkit
-from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, plugin_pod, running, stamp
+from tests.fixtures.modes import Pool, owner, pooled
+from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, plugin_pod, stamp
 from tests.unit.decide import patches
-from tests.unit.decide.runs import DRIVER, PLUGIN, TOOLKIT, Run, deleted, named
+from tests.unit.decide.runs import DRIVER, PLUGIN, Run, deleted, named
 
 BOTH = pytest.mark.parametrize("settings", [Settings(), FOLLOWING], ids=["job", "controller"])
 OLD_SLICE: Object = {"spec": {"devices": [{"name": "g", "attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
@@ -208,17 +208,6 @@ def test_a_node_that_moves_to_another_pool_is_verified_by_its_version() -> None:
     assert Phase.DONE is run.look(90).phase
 
 
-def test_a_toolkit_that_restarts_after_a_restart_of_the_plugin_asks_for_another_one() -> None:
-    """The proof by the program's own restart holds for what was there before it."""
-    run = Run(with_toolkit(stale()), TOOLKIT)
-    assert ["plugin-gpu-0"] == run.restart()
-    run.found.put("plugin-pod", named(plugin_pod(waited=3603, started=3604), "next"))
-    assert ["Verified"] == reasons(run.look(9).statuses)
-    ran = [running("nvidia-container-toolkit-ctr", 3620, restarts=1)]
-    run.found.change("provider-pod", {"status": {"containerStatuses": ran, "conditions": conditions(3622)}})
-    assert ["next"] == run.restart(25)
-
-
 # Plugins.
 
 
@@ -240,18 +229,6 @@ def test_a_plugin_is_refreshed_although_the_other_one_of_its_node_cannot_start()
     assert "second-0" in failed.message
 
 
-def test_an_evicted_plugin_is_replaced_or_missed() -> None:
-    """Its pod has failed and stays until the garbage collector takes it. It proves nothing and is not restarted."""
-    evicted: Object = {"status": {"phase": "Failed", "reason": "Evicted"}}
-    run = Run(stale().change("plugin-pod", evicted))
-    first = run.look()
-    assert (["PluginRestarting"], ()) == (reasons(first.statuses), first.actions)
-    run.found.put("plugin-pod", named(plugin_pod(), "next"))
-    assert Phase.DONE is run.look(30).phase
-    alone = Run(stale().change("plugin-pod", evicted))
-    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == alone.phases(0, 299, 300)
-
-
 def test_a_plugin_whose_template_changes_with_the_driver_is_restarted_once() -> None:
     """Its DaemonSet controller may be faster. With OnDelete, the template alone makes no plugin stale."""
     found = cluster("a", "b").put("driver-pod", driver_pod("a", ready=None)).put("plugin-pod", stale_plugin("b"))
@@ -263,33 +240,6 @@ def test_a_plugin_whose_template_changes_with_the_driver_is_restarted_once() -> 
     assert (Phase.DONE, ()) == ((done := run.look(75)).phase, done.actions)
     changed: Object = {**patches.ON_DELETE, "metadata": {"generation": 2}, "status": {"updatedNumberScheduled": 0}}
     assert Phase.DONE is cluster().change("daemonset", changed, PLUGIN).decide()[0].phase
-
-
-def test_a_plugin_that_is_deleted_by_hand_while_it_waits_for_its_turn_takes_one() -> None:
-    """It is down like one that the program restarted, and the others wait until both are back."""
-    run = Run(stale("a", "b", "c"), Settings(max_parallel_restarts=1))
-    assert ["plugin-a"] == run.restart()
-    run.found.drop("plugin-pod", "plugin-b")
-    assert ["PluginMissing", "PluginMissing", "PluginQueued"] == reasons(run.look(3).statuses)
-    run.found.put("plugin-pod", named(plugin_pod("a"), "next-a"))
-    assert ["Verified", "PluginMissing", "PluginQueued"] == reasons(run.look(10).statuses)
-    run.found.put("plugin-pod", named(plugin_pod("b"), "next-b"))
-    assert ["plugin-c"] == run.restart(12)
-    run.found.put("plugin-pod", named(plugin_pod("c"), "next-c"))
-    assert run.look(20).message.startswith("2 plugins were restarted, 3 run")
-
-
-def test_devices_that_keep_the_old_version_fail_their_node() -> None:
-    """The plugin is fresh and Ready, but it publishes another driver. An older generation of its pool is ignored."""
-    run = Run(cluster("a", "b").change("slice", OLD_SLICE, "0-gpu.nvidia.com-b"))
-    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == run.phases(0, 299, 300)
-    last = run.look(300)
-    assert (Reason.SLICE_OUTDATED, True) == (last.reason, "shows driver 570.1.2, expected 580.126.20" in last.message)
-    older = merged(OLD_SLICE, {"metadata": {"name": "older"}, "spec": {"pool": {"name": "gpu-0", "generation": 0}}})
-    assert Phase.DONE is cluster().put("slice", obj("slice", older)).decide()[0].phase
-    # A pool of another name is never replaced by a newer generation.
-    other = merged(older, {"spec": {"pool": {"name": "other"}}})
-    assert Reason.SLICE_OUTDATED is cluster().put("slice", obj("slice", other)).judge().reason
 
 
 # Processes.
@@ -309,21 +259,6 @@ def test_a_second_process_asks_for_the_restart_that_the_first_one_asked_for(
     """What an earlier process deleted, and the watch still shows, is asked for again."""
     before, after = Run(stale("a", "b"), limits), Run(stale("a", "b"), limits)
     assert [["a"], ["a"]] == [deleted(before.act()), deleted(after.act(1))]
-
-
-@pytest.mark.parametrize(
-    ("nodes", "share", "expected"),
-    [
-        ("a", "1%", ["a"]),
-        ("ab", "50%", ["a"]),
-        ("ab", "51%", ["a", "b"]),
-        ("abc", "33%", ["a"]),
-        ("abc", "34%", ["a", "b"]),
-    ],
-)
-def test_a_share_of_a_tiny_fleet_is_rounded_up(nodes: str, share: str, expected: list[str]) -> None:
-    """So a fleet of one is refreshed as well."""
-    assert expected == deleted(Run(stale(*nodes), down(share)).look())
 
 
 @pytest.mark.parametrize(("jump", "expected"), [(-600, []), (600, ["a"])])

@@ -41,17 +41,6 @@ def pending(pod: Object) -> Object:
     return whole
 
 
-@pytest.mark.parametrize(("operator", "expected"), [("Gt", Reason.PLUGIN_STALE), ("Lt", Reason.TAINT_NOT_TOLERATED)])
-def test_a_toleration_that_compares_numbers_lets_the_plugin_come_back(operator: str, expected: Reason) -> None:
-    """A taint with a higher level than the toleration asks for is tolerated, so the stale plugin is restarted."""
-    found = stale().change("node", "spec: {taints: [{key: level, value: '950', effect: NoExecute}]}")
-    template = "{tolerations: [{key: level, operator: OPERATOR, value: '900'}]}"
-    found.change("daemonset", f"spec: {{template: {{spec: {template.replace('OPERATOR', operator)}}}}}", PLUGIN)
-    decision, _memory = found.decide()
-    assert [expected.value] == reasons(decision.statuses)
-    assert (["gpu-0"] if operator == "Gt" else []) == deleted(decision)
-
-
 @pytest.mark.parametrize(
     ("pod", "part", "reason", "end"),
     [
@@ -86,21 +75,6 @@ def test_a_node_that_wants_no_plugin_misses_none() -> None:
     assert [Reason.NOTHING_TO_REFRESH] * 2 == [long.look(seconds).statuses[2].reason for seconds in (1, 299)]
 
 
-def test_a_share_of_the_plugins_is_of_the_nodes_that_want_one() -> None:
-    """Twelve nodes, of which eight want a plugin: one that can never be created leaves one place of two."""
-    nodes = [f"n{number:02}" for number in range(12)]
-    found = stale(*nodes).change("daemonset", avoiding(*nodes[8:]), PLUGIN)
-    for node in (nodes[0], *nodes[8:]):
-        found.drop("plugin-pod", f"plugin-{node}")
-    decision = Controller(found, down("25%")).look()
-    assert ["n01"] == deleted(decision)
-    assert "max 25% of 8 plugins down at once, 1 are: n00" in decision.statuses[2].message
-    # A node counts by what it wants, and not by what its driver does.
-    for node in (nodes[7], nodes[8]):
-        found.put("driver-pod", driver_pod(node, ready=None))
-    assert ["n01"] == deleted(Controller(found, down("25%")).look())
-
-
 @pytest.mark.parametrize(("missing", "expected"), [("a", ["b"]), ("ab", [])])
 def test_one_plugin_that_failed_does_not_block_a_small_fleet(missing: str, expected: list[str]) -> None:
     """It gives its place back after its time; a second one does not."""
@@ -111,23 +85,6 @@ def test_one_plugin_that_failed_does_not_block_a_small_fleet(missing: str, expec
     assert [] == deleted(controller.look(0))
     late = controller.look(300)
     assert (NodeState.FAILED, expected) == (late.statuses[0].state, deleted(late))
-
-
-def test_what_is_down_counts_for_a_process_that_remembers_no_restart() -> None:
-    """A Job's second pod begins while a plugin that the first one restarted is on its way."""
-    one = Settings(max_parallel_restarts=1)
-    starting = plugin_pod("a", ready=None)
-    for name, found in (
-        ("missing", stale("a", "b").drop("plugin-pod", "plugin-a")),
-        ("terminates", stale("a", "b").change("plugin-pod", patches.DELETING, "plugin-a")),
-        ("starts", stale("a", "b").put("plugin-pod", starting)),
-    ):
-        assert [] == deleted(Run(found, one).look()), name
-    assert ["b"] == deleted(Run(stale("a", "b").put("plugin-pod", plugin_pod("a")), one).look())
-    # Of those that this process did not restart, each gives its place back after its time.
-    broken = stale("a", "b", "c").put("plugin-pod", starting, plugin_pod("b", ready=None))
-    run = Run(broken, one)
-    assert [[], ["c"]] == [deleted(run.look(seconds)) for seconds in (0, 300)]
 
 
 def test_the_pod_next_to_a_restarted_one_is_not_its_successor() -> None:
