@@ -18,6 +18,7 @@ from tests.fixtures.cluster import (
     cluster,
     labelled,
     not_ready_since,
+    reasons,
     stale,
     without_drivers,
     without_operator,
@@ -521,3 +522,15 @@ def test_no_warning_without_a_cause() -> None:
 def test_a_warning_is_no_failure(found: Cluster) -> None:
     """A node was cordoned before the upgrade, a plugin wants no pod: the run is done."""
     assert Phase.DONE is found.decide()[0].phase
+
+
+@pytest.mark.parametrize(("value", "warned"), [("yes", False), ("no", True)])
+def test_a_plugin_whose_selector_a_node_lacks_is_a_warning(value: str, *, warned: bool) -> None:
+    """Not if the node has the label, and no plugin runs there for another reason, such as its taint."""
+    selector = {"spec": {"template": {"spec": {"nodeSelector": {"dra": "yes"}}}}}
+    found = cluster("a", "b").drop("plugin-pod", "plugin-b").change("daemonset", selector, PLUGIN)
+    found.change("node", {"metadata": {"labels": {"dra": "yes"}}}, "a")
+    found.change("node", {"metadata": {"labels": {"dra": value}}, **patches.TAINT}, "b")
+    decision, _memory = found.decide()
+    assert ["Verified", "NothingToRefresh"] == reasons(decision.statuses)
+    assert warned is any("its nodeSelector asks for dra=yes" in warning for warning in decision.warnings)

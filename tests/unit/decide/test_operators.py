@@ -6,6 +6,7 @@ import pytest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
+from hook.objects.stacks import NETWORK_OPERATOR
 from hook.settings import Expect, Settings
 from tests.fixtures import modes
 from tests.fixtures.cluster import (
@@ -330,3 +331,11 @@ def test_only_a_network_policy_of_one_name_counts() -> None:
     assert (Phase.SKIP, Reason.NO_POLICY) == (decision.phase, decision.reason)
     found = without_drivers(network()).change("policy", NO_OFED)
     assert Reason.DRIVER_DISABLED is found.decide()[0].reason
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_network_driver_that_waits_for_the_drain_of_its_node_is_reported_so(*, waits: bool) -> None:
+    """Another one is only not ready yet."""
+    annotation = {"metadata": {"annotations": {NETWORK_OPERATOR.nodes.safe_load: "true" if waits else None}}}
+    status = network().change("driver-pod", patches.NOT_READY).change("node", annotation).judge()
+    assert (Reason.DRIVER_NOT_READY, waits) == (status.reason, "until its node is drained" in status.message)
