@@ -35,6 +35,7 @@ SHARING: Final = (
     "tests/chart/cluster/",
     "tests/certify/",
     "tests/client/test_real_server.py",
+    "tests/client/test_taints.py",
     "tests/deployers/",
     "tests/e2e/faults/",
     "tests/e2e/controller/",

@@ -99,6 +99,7 @@ def test_a_missing_permission_is_named_once_and_may_be_added(caplog: pytest.LogC
 
 def test_what_is_not_known_any_more_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pods are evaluated again after some seconds, or at once at the end of a run."""
+    monkeypatch.setattr(workloads, "AWAIT_SECONDS", 0.0)
     with serving(Shown(cluster(), held)) as server:
         cache = status.read_cache(server.api, Settings(), workloads=True)
         snapshot, observer = cache.snapshot(), WorkloadObserver(cache, Settings())
