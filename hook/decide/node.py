@@ -429,7 +429,7 @@ def _evaluate_absent(plugin: DaemonSet, node: SettledNode) -> NodeStatus:
         message = f"{plugin} wants no pod here"
         return _of_plugin(plugin, node, Condition(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, message))
     message = f"no pod of {plugin} is here, although it wants one"
-    return _of_plugin(plugin, node, Condition(NodeState.WAITING, Reason.PLUGIN_MISSING, message), plugin)
+    return _of_plugin(plugin, node, waiting(Reason.PLUGIN_MISSING, message), plugin)
 
 
 def _evaluate_live(plugin: DaemonSet, live: list[Pod], node: SettledNode, now: datetime) -> NodeStatus:
@@ -475,7 +475,7 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
     exposed = Reason.PLUGIN_STALE if node.context.plugins.is_plugin(plugin.uid) else None
     if taint := untolerated(node.view, plugin):
         message = f"{message}; once deleted it would not come back: it does not tolerate the taint {taint}"
-        found = Condition(NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, message)
+        found = waiting(Reason.TAINT_NOT_TOLERATED, message)
         return replace(_of_plugin(plugin, node, found, pod), exposed=exposed)
     stale = StalePlugin(
         node=node.view.name,
