@@ -17,11 +17,11 @@ class Upgrade(StrEnum):
 
 
 class Fault(StrEnum):
-    """What goes wrong while a run is on its way."""
+    """What goes wrong in a cycle."""
 
-    KILL = "hook killed"
-    STOP = "hook told to stop"
-    TWICE = "two hooks at once"
+    KILL = "program killed"
+    STOP = "program told to stop"
+    TWICE = "program started twice"
     SILENCE = "API server silent"
     OPERATOR = "operator restarted"
     AGAIN = "second upgrade in the middle"
