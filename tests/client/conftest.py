@@ -9,6 +9,7 @@ import pytest
 from hook.kube import informer, retry
 from hook.run import loop
 from tests.client.access import Authority
+from tests.client.server import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +21,9 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NEXT_WATCH_SECONDS", "ABSENT_SECONDS"):
         monkeypatch.setattr(informer, name, 0.01)
     monkeypatch.setattr(loop, "TICK_SECONDS", 0.05)
+    # A machine that stalls makes no gap, and no watch useful.
+    for name in ("LONGEST_GAP_SECONDS", "SHORT_WATCH_SECONDS"):
+        monkeypatch.setattr(informer, name, PATIENCE)
 
 
 @pytest.fixture
