@@ -7,15 +7,17 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
 
+from bundler.values import seconds
 from devcluster.build import binaries
 from tests.chart.rendering import CHART, ROOT, Helm, Values
-from tests.release.commands import RELEASE, documents, workflow
+from tests.release.commands import CONSOLE, RELEASE, commands, documents, workflow
 from tools import release
 from tools.image import __main__ as image
 
@@ -105,10 +107,22 @@ def test_packaged_chart_says_where_it_comes_from(helm: Helm, package: Path) -> N
     assert yaml.safe_load(helm.run("show", "values", str(package)).stdout) == values
 
 
+def _assert_installs(text: str) -> None:
+    """Assert that one command installs the release, with values of its own and two minutes more than a run has."""
+    found = commands("\n".join(CONSOLE.findall(text)))
+    ((chart, options),) = ((words[4], words[5:]) for words in found if words[3:4] == ["gpu-operator-post"])
+    assert chart == "oci://ghcr.io/some-org/charts/gpu-operator-post"
+    assert "--reset-values" in options
+    given = dict(pairwise(options))
+    assert (given["--version"], given["-n"]) == (VERSION, "gpu-operator")
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert seconds(given["--timeout"]) == seconds(values["timeout"]) + 120
+
+
 def test_packaged_readme(helm: Helm, package: Path) -> None:
     """It installs the released chart, and links to files of the tag by absolute addresses."""
     readme = helm.run("show", "readme", str(package)).stdout
-    assert f"oci://ghcr.io/some-org/charts/gpu-operator-post --version {VERSION}" in readme
+    _assert_installs(readme)
     assert "registry.example" not in readme
     targets = TARGETS.findall(readme)
     assert [target for target in targets if not target.startswith(("https://", "#"))] == []
@@ -156,6 +170,7 @@ def test_notes_name_changes_and_artifacts(tmp_path: Path) -> None:
     assert "Something old" not in notes
     assert f"`ghcr.io/some-org/fork:{VERSION}@sha256:a`" in notes
     assert f"`oci://ghcr.io/some-org/charts/gpu-operator-post:{VERSION}@sha256:b`" in notes
+    _assert_installs(notes)
     targets = TARGETS.findall(notes)
     assert f"{PAGES}/docs/security.md#verifying-a-release" in targets
     assert [target for target in targets if not target.startswith("https://")] == []
