@@ -21,7 +21,7 @@ from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import Informer, ListWatch
 from hook.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, Resource, policies_of
 from hook.kube.retry import CONTROLLER, JOB, Patience
-from hook.objects import decoding, deleted_at, read_node, read_pod
+from hook.objects import decoding, deleted_at, names, read_node, read_pod
 from hook.objects.stacks import GPU_OPERATOR
 from hook.objects.views import reader
 from tests.client.apiserver import ApiServer, booted, create
@@ -227,6 +227,24 @@ def test_events_of_one_fact_are_counted_together(api: Api) -> None:
     _metadata, found = api.list_page(EVENTS.select(DEFAULT, fields="involvedObject.name=plugin"))
     kept = sorted((event["message"], event["count"]) for event in map(decoding.decode, found))
     assert kept == [("two by other", 2), ("two by run", 2)]
+
+
+def test_a_lease_is_created_and_renewed(api: Api) -> None:
+    """It has the labels by which it is found. A renewal changes nothing else, and one that was deleted is made anew."""
+    leases, elector = LEASES.select(DEFAULT), LeaderElector(api, LeaderElectionConfig(DEFAULT, "renewed", "a"))
+    assert elector._try()
+    api.send("patch", leases, "renewed", {"metadata": {"annotations": {"of": "others"}}})
+    first = api.send("get", leases, "renewed")
+    assert first["metadata"]["labels"] == {**names.OWN_LABELS, names.OWN_STACK_LABEL: "gpu"}
+    assert first["spec"]["acquireTime"] == first["spec"]["renewTime"]
+    assert elector._try()
+    renewed = api.send("get", leases, "renewed")
+    assert renewed["spec"] == {**first["spec"], "renewTime": renewed["spec"]["renewTime"]}
+    assert renewed["spec"]["renewTime"] > first["spec"]["renewTime"]
+    assert renewed["metadata"]["annotations"] == {"of": "others"}
+    api.send("delete", leases, "renewed", {})
+    assert elector._try()
+    assert (api.send("get", leases, "renewed")["spec"]["holderIdentity"], elector.leading) == ("a", True)
 
 
 def test_one_replica_leads_at_a_time(api: Api) -> None:
