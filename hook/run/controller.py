@@ -182,9 +182,9 @@ class Leader:
     def _reconcile(self, snapshot: Snapshot) -> None:
         decision = self.loop.decide(snapshot)
         self._lease.check()
-        self._taints.reconcile(decision, self.loop.fleet)
         # All writes must end before another replica can take the Lease over.
         results = self.loop.act(decision, self._lease.remaining)
+        self._taints.reconcile(decision, self.loop.fleet)
         affected = self.workloads.observe(snapshot)
         restarted = self.loop.restarter.restarted
         state = ControllerState(

@@ -130,9 +130,9 @@ class Runner:
                 self._status_object.show(decision, affected, snapshot, self._settings)
             if ends:
                 return decision
+            self._loop.act(decision, self._left)
             if self._taints is not None:
                 self._taints.reconcile(decision, self._loop.fleet)
-            self._loop.act(decision, self._left)
             self._loop.rest()
 
     def _with_cause(self, decision: Decision) -> Decision:

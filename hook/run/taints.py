@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RECONCILE_SECONDS: Final = 2.0
-"""Time after which no further write of a decision begins, so that restarts wait no longer."""
+"""Time after which no further write of a decision begins, so that the next decision waits no longer."""
 AGAIN_SECONDS: Final = 5.0
 """Pause after a write that failed."""
 REMOVE_SECONDS: Final = 4.0
