@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from devcluster.boot.layout import SYSTEM_NODE
 from devcluster.build.programs import KUBERNETES
 from devcluster.client import ApiError, path
+from devcluster.fleet.settings import CONFIG_MAP, KEY, NAMESPACE
 
 if TYPE_CHECKING:
     from devcluster.client import Api, Object
@@ -98,8 +99,10 @@ def gpu_node_names(count: int) -> list[str]:
 
 
 async def prepare(api: Api) -> None:
-    """Create what the cluster needs before its nodes: the simulator's namespace."""
-    await create_missing(api, path("v1", "namespaces"), {"metadata": {"name": "devcluster"}})
+    """Create what the cluster needs before its nodes: the simulator's namespace and settings."""
+    await create_missing(api, path("v1", "namespaces"), {"metadata": {"name": NAMESPACE}})
+    config_map = {"metadata": {"name": CONFIG_MAP}, "data": {KEY: "{}"}}
+    await create_missing(api, path("v1", "configmaps", namespace=NAMESPACE), config_map)
 
 
 async def create_policy(api: Api, policy: Object) -> None:

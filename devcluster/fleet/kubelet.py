@@ -40,8 +40,6 @@ Object = dict[str, Any]
 
 log = logging.getLogger(__name__)
 
-EXISTS, NO_NAMESPACE = 409, 404
-
 RULES, NOT_SERVED, KEEPS_OFF = path("resource.k8s.io/v1", "devicetaintrules"), 404, {"NoSchedule", "NoExecute"}
 """Where DeviceTaintRules are, from Kubernetes 1.37 on, and what those do that keep new claims off."""
 
@@ -97,7 +95,6 @@ class Fleet:
 
     async def _follow_settings(self) -> None:
         """Take over each edit of the settings' ConfigMap."""
-        await self._create_settings()
         selector = {"fieldSelector": f"metadata.name={settings.CONFIG_MAP}"}
         async for event in self._watch(path("v1", "configmaps", namespace=settings.NAMESPACE), selector):
             text = "" if event.kind == "DELETED" else event.object.get("data", {}).get(settings.KEY, "")
@@ -105,14 +102,6 @@ class Fleet:
                 self.settings.now = settings.Settings.parse(text)
             except (TypeError, ValueError) as error:
                 log.error("the settings stay as they were: %s", error)  # noqa: TRY400 - no traceback for a typo
-
-    async def _create_settings(self) -> None:
-        config_map = {"metadata": {"name": settings.CONFIG_MAP}, "data": {settings.KEY: "{}"}}
-        try:
-            await self.api.create(path("v1", "configmaps", namespace=settings.NAMESPACE), config_map)
-        except ApiError as error:
-            if error.code not in {EXISTS, NO_NAMESPACE}:
-                raise
 
     async def _follow_nodes(self) -> None:
         """Learn the nodes, and what is to happen to them."""
