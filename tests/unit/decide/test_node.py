@@ -410,7 +410,7 @@ def test_a_state_that_is_not_known_vetoes(state: str) -> None:
     assert Reason.UPGRADE_STATE_UNKNOWN is stale().change("node", labelled(state=state)).judge().reason
 
 
-@pytest.mark.parametrize("value", [*names.STATES_AFTER_RESTART, "upgrade-failed", "upgrade-done", None])
+@pytest.mark.parametrize("value", [*sorted(names.STATES_AFTER_RESTART), "upgrade-failed", "upgrade-done", None])
 def test_upgrade_labels_veto_before_the_restart_of_the_driver_alone(value: str | None) -> None:
     """They trail by up to two minutes: after the restart they delay the end of the run, not a plugin."""
     decision, _memory = stale().change("node", labelled(state=value)).decide()
