@@ -34,8 +34,10 @@ def upgraded(lab: Lab, **values: Any) -> list[list[str]]:  # noqa: ANN401 - char
     """Upgrade two nodes; return the states of each, and assert that none is under way before the other is done."""
 
     def steps() -> list[tuple[str, str]]:
-        logs = lab.cluster.state.glob("pods/gpu-operator_gpu-operator-*/gpu-operator.log")
-        texts = (log.read_text() for log in sorted(logs, key=lambda log: log.stat().st_mtime_ns))
+        # In the order of their starts: an operator that is told to stop may be the last to write.
+        pids = lab.cluster.state.glob("pods/gpu-operator_gpu-operator-*/pid")
+        pods = [pid.parent for pid in sorted(pids, key=lambda pid: pid.stat().st_mtime_ns)]
+        texts = ((pod / "gpu-operator.log").read_text() for pod in pods)
         return [step for text in texts for step in STEP.findall(text)]
 
     lab.until(lambda: lab.label_states() == {"upgrade-done"}, "no node is under way")
