@@ -111,23 +111,25 @@ class TaintRules:
             "uid": uid,
         }
 
-    def create(self, place: Place, reason: str, owner: Mapping[str, str]) -> None:
-        """Create the rule of a place, unless it exists. Raises ApiError."""
+    def create(self, place: Place, reason: str, owner: Mapping[str, str]) -> bool:
+        """Create the rule of a place. Return whether it is new. Raises ApiError."""
         labels = {**self._release.labels, names.COMPONENT_LABEL: self._release.component}
         metadata = {"name": self._name(place), "labels": labels, "ownerReferences": [owner]}
         kind = {"apiVersion": DEVICE_TAINT_RULES.api_version, "kind": DEVICE_TAINT_RULES.kind}
-        self._write("create", "", CONFLICT, {**kind, "metadata": metadata, "spec": spec_of(place, reason)})
+        return self._write("create", "", CONFLICT, {**kind, "metadata": metadata, "spec": spec_of(place, reason)})
 
-    def delete(self, rule: TaintRule) -> None:
-        """Delete a rule, if it exists. Raises ApiError."""
-        self._write("delete", rule.name, NOT_FOUND)
+    def delete(self, rule: TaintRule) -> bool:
+        """Delete a rule. Return whether it existed. Raises ApiError."""
+        return self._write("delete", rule.name, NOT_FOUND)
 
-    def _write(self, verb: str, name: str, done: int, body: Mapping[str, Any] | None = None) -> None:
+    def _write(self, verb: str, name: str, done: int, body: Mapping[str, Any] | None = None) -> bool:
         try:
             self._api.send(verb, DEVICE_TAINT_RULES, name, body, WRITE_SECONDS)
         except ApiError as error:
             if error.status != done:
                 raise
+            return False
+        return True
 
     def _name(self, place: Place) -> str:
         """Return the name of the rule of a place, which is the same each time. A pool may have slashes."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from hook.decide.taints import wanted
 from hook.errors import ApiError
@@ -32,14 +31,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RECONCILE_SECONDS: Final = 2.0
-"""Time after which no further write of a decision begins, so that the next decision waits no longer."""
+Item = TypeVar("Item")
+
+RECONCILE_SECONDS: Final = 1.0
+"""Time after which no further rule of a decision is deleted, or created, so that the next decision waits no longer."""
 AGAIN_SECONDS: Final = 5.0
 """Pause after a write that failed."""
 REMOVE_SECONDS: Final = 4.0
 """Time to delete the rules at the end of a run, which may end because its pod is deleted."""
 SILENT_SECONDS: Final = 5.0
 """A shorter time out of sync is not logged."""
+LEFT: Final = "The next run or the uninstallation deletes them"
 NOT_SERVED: Final = (
     "deviceTaints.enabled has no effect: the API server has no DeviceTaintRules, which Kubernetes 1.37 brings"
 )
@@ -77,14 +79,16 @@ class TaintKeeper:
         places = wanted(decision, fleet, existing)
         new = {place: reason for place, reason in places.items() if place not in existing}
         superfluous = [rule for place, rule in existing.items() if place not in places]
-        try:
-            self._write(rules, new, superfluous, time.monotonic() + RECONCILE_SECONDS)
-        except ApiError as error:
-            self._not_before = time.monotonic() + max(AGAIN_SECONDS, error.retry_after)
-            self._warn(f"cannot write device taint rules, trying again: {error}")
-        else:
-            if new or superfluous:
-                self._reported = ""
+        # A rule that cannot be created keeps no other devices out of use, and one that cannot be deleted exposes none.
+        errors = [
+            self._delete(rules, superfluous, time.monotonic() + RECONCILE_SECONDS).error,
+            self._create(rules, new, time.monotonic() + RECONCILE_SECONDS),
+        ]
+        for problem in filter(None, errors):
+            self._not_before = max(self._not_before, time.monotonic() + max(AGAIN_SECONDS, problem.retry_after))
+            self._warn(f"cannot write device taint rules, trying again: {problem}")
+        if (new or superfluous) and not any(errors):
+            self._reported = ""
 
     def remove(self, seconds: float = REMOVE_SECONDS) -> None:
         """Delete all rules of this process at the end of a run."""
@@ -94,9 +98,12 @@ class TaintKeeper:
         end = time.monotonic() + min(seconds, REMOVE_SECONDS)
         try:
             found = rules.own(rules.read_again(end))
-            self._write(rules, {}, found, end)
         except ApiError as error:
-            self._warn(f"cannot delete device taint rules: {error}. The next run or the uninstallation deletes them")
+            self._warn(f"cannot delete device taint rules: {error}. {LEFT}")
+        else:
+            left, problem = self._delete(rules, found, end)
+            if left:
+                self._warn(f"cannot delete {left} device taint rules: {problem or 'the time is up'}. {LEFT}")
         rules.stop()
 
     def _is_readable(self, rules: TaintRules) -> bool:
@@ -108,23 +115,25 @@ class TaintKeeper:
             self._warn(NOT_SERVED)
         return problem is None and rules.synced and rules.served
 
-    def _write(
-        self, rules: TaintRules, new: Mapping[Place, Reason], superfluous: Sequence[TaintRule], end: float
-    ) -> None:
-        """Create and delete rules until a time. Raises the first error."""
-        owner = rules.owner() if new else {}
-        steps: list[Callable[[], None]] = [partial(rules.create, place, why, owner) for place, why in new.items()]
-        steps += [partial(rules.delete, rule) for rule in superfluous]
-        for first in range(0, len(steps), SIDE_BY_SIDE):
-            if time.monotonic() > end:
-                return
-            for answer in at_once(lambda step: step(), steps[first : first + SIDE_BY_SIDE]):
-                if isinstance(answer, Exception):
-                    raise answer
-        if new:
-            log.info("new claims are kept away from %s", some([f"{place}: {why}" for place, why in new.items()]))
-        if superfluous:
-            log.info("new claims are admitted again to %s", some([str(rule.place) for rule in superfluous]))
+    def _create(self, rules: TaintRules, new: Mapping[Place, Reason], until: float) -> ApiError | None:
+        """Create rules until a time. Return the first error."""
+        if not new:
+            return None
+        try:
+            owner = rules.owner()
+        except ApiError as error:
+            return error
+        created, _left, problem = _written(lambda place: rules.create(place, new[place], owner), list(new), until)
+        if created:
+            log.info("new claims are kept away from %s", some([f"{place}: {new[place]}" for place in created]))
+        return problem
+
+    def _delete(self, rules: TaintRules, superfluous: Sequence[TaintRule], until: float) -> _Deleted:
+        """Delete rules until a time."""
+        deleted, left, error = _written(rules.delete, superfluous, until)
+        if deleted:
+            log.info("new claims are admitted again to %s", some([str(rule.place) for rule in deleted]))
+        return _Deleted(left, error)
 
     def _warn(self, problem: str) -> None:
         """Log a problem, once in a row."""
@@ -132,6 +141,38 @@ class TaintKeeper:
         if kind != self._reported:
             self._reported = kind
             log.warning("%s", problem)
+
+
+class _Deleted(NamedTuple):
+    """What became of rules that are deleted."""
+
+    left: int
+    error: ApiError | None
+
+
+def _written(
+    write: Callable[[Item], bool], items: Sequence[Item], until: float
+) -> tuple[list[Item], int, ApiError | None]:
+    """Write several items at a time, until one fails or a time. Return what changed, how many are left, and the error.
+
+    Any other error than one of the API server is raised.
+    """
+    changed: list[Item] = []
+    left = len(items)
+    for first in range(0, len(items), SIDE_BY_SIDE):
+        if time.monotonic() > until:
+            break
+        batch = items[first : first + SIDE_BY_SIDE]
+        answers = at_once(write, batch)
+        for answer in answers:
+            if isinstance(answer, Exception) and not isinstance(answer, ApiError):
+                raise answer
+        changed += [item for item, answer in zip(batch, answers, strict=True) if answer is True]
+        errors = [answer for answer in answers if isinstance(answer, ApiError)]
+        left -= len(batch) - len(errors)
+        if errors:
+            return changed, left, errors[0]
+    return changed, left, None
 
 
 # What ``status`` shows.

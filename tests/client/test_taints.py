@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -170,14 +171,14 @@ def test_nothing_is_written_unless_the_settings_ask(api: Api, settings: Settings
     assert (_rules(api), keeper.oldest) == ([], None)
 
 
-def _grant(api: Api, name: str, *verbs: str) -> None:
+def _grant(api: Api, name: str, *verbs: str, user: str = "newcomer") -> None:
     """Grant verbs on rules and their owner to a user."""
     rules = [
         {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": verbs}
         for kind in (DEVICE_TAINT_RULES, CLUSTER_ROLES)
     ]
     create(api, CLUSTER_ROLES, name, rules=rules)
-    subject = {"apiGroup": CLUSTER_ROLES.group, "kind": "User", "name": "newcomer"}
+    subject = {"apiGroup": CLUSTER_ROLES.group, "kind": "User", "name": user}
     role = {"apiGroup": CLUSTER_ROLES.group, "kind": "ClusterRole", "name": name}
     create(api, BINDINGS, name, roleRef=role, subjects=[subject])
 
@@ -203,6 +204,51 @@ def test_a_missing_permission_stops_nothing(
     _grant(api, "writer", "create", "delete", "get")
     until(lambda: len(_rules(api)) == 2 or not warned(), "the rules follow")
     assert warned() == ["", "cannot write"]
+
+
+def test_devices_are_admitted_again_while_no_rule_can_be_created(server: ApiServer, api: Api) -> None:
+    """A node that is verified does not wait for another one, whose rule is refused."""
+    _reconcile(_keeper(api), _some_stale("a"))
+    _grant(api, "remover", "list", "watch", "delete", user="remover")
+    keeper = _keeper(server.api("remover"))
+
+    def is_admitted() -> bool:
+        _reconcile(keeper, _some_stale("b"))
+        return _pools(api) == []
+
+    until(is_admitted, "the rules of a are deleted")
+
+
+def test_only_what_was_written_is_logged(
+    api: Api, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a rule that is there already, nor one for which no time is left."""
+    caplog.set_level("INFO", "hook.run.taints")
+    keeper = _keeper(api)
+    _reconcile(keeper, _some_stale("a"))
+    twin = _keeper(api)
+    assert twin._rules is not None
+    monkeypatch.setattr(twin._rules, "listed", list)
+    _reconcile(twin, _some_stale("a"))
+    monkeypatch.setattr(taints, "RECONCILE_SECONDS", -1.0)
+    _reconcile(twin, _some_stale("b", "c"))
+    (line,) = caplog.messages
+    assert line.startswith("new claims are kept away from a ")
+
+
+def test_rules_that_are_left_at_the_end_are_reported(
+    api: Api, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API server may be too slow for those of a large fleet."""
+    keeper = _keeper(api)
+    _reconcile(keeper, _some_stale("a", "b", "c"))
+    monkeypatch.setattr(taints, "SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(taints, "REMOVE_SECONDS", 1.0)
+    api.fence = lambda _resource: time.sleep(0.6)
+    keeper.remove()
+    left = len(_rules(api))
+    assert 0 < left < 6
+    assert f"cannot delete {left} device taint rules: the time is up. The next run" in caplog.text
 
 
 def test_without_its_owner_no_rule_is_written(api: Api, caplog: pytest.LogCaptureFixture) -> None:
