@@ -61,7 +61,16 @@ CSS: Final = """\
 .md-typeset p:has(> img) { overflow-x: auto }
 .md-typeset p > img { max-width: none; width: 100%; min-width: 40rem }
 """
-FOUND_FIRST: Final = {"index.md": 5, "troubleshooting.md": 5, "install/": 5, "contributing.md": 3, "monitoring.md": 2}
+FOUND_FIRST: Final = {
+    "index.md": 5,
+    "troubleshooting.md": 5,
+    "install/": 5,
+    "alternatives.md": 5,
+    "device-taints.md": 5,
+    "security.md": 5,
+    "contributing.md": 3,
+    "monitoring.md": 2,
+}
 """How much more the search weighs some pages, by the beginning of their names."""
 NOT_FOUND: Final = ("dev/", "files/", "changes.md")
 """Pages that the search leaves out: those for developers, files, and what changed."""

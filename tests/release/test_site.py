@@ -54,8 +54,12 @@ ON_SCREENS: Final = {
     "do i need this": "#do-i-need-this",
     "am i affected": "#am-i-affected",
     "install with flux": "install/flux/",
+    "eviction label": "alternatives/#nvidias-eviction-label",
+    "device taints": "device-taints/",
     "permissions": "security/#permissions",
+    "which rights": "security/#permissions",
     "first change": "contributing/#your-first-change-in-ten-minutes",
+    "contribute": "contributing/#your-first-change-in-ten-minutes",
 }
 """What people type, and the page or the section of it that the search shows first."""
 WITH_TABLES: Final = ("chart/", "contributing/", "troubleshooting/", "security/", "reference/cli/")
