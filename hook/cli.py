@@ -113,7 +113,7 @@ def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
 )
 @flags(CONTROLLER, POD, WHAT, NAMESPACE, WHERE, LOGGING)
 def controller(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
-    """Restart the plugins that a driver reload left stale, and verify them, without an end."""
+    """Restart the plugins that driver reloads leave stale, and verify them, all the time."""
     _start(values, _control, controller=True)
 
 
