@@ -34,7 +34,7 @@ def upgraded(lab: Lab, **values: Any) -> list[list[str]]:  # noqa: ANN401 - char
     """Upgrade two nodes; return the states of each, and assert that none is under way before the other is done."""
 
     def steps() -> list[tuple[str, str]]:
-        # In the order of their starts: an operator that is told to stop may be the last to write.
+        # In the order of their starts: an operator that a signal stops may write last.
         pids = lab.cluster.state.glob("pods/gpu-operator_gpu-operator-*/pid")
         pods = [pid.parent for pid in sorted(pids, key=lambda pid: pid.stat().st_mtime_ns)]
         texts = ((pod / "gpu-operator.log").read_text() for pod in pods)
