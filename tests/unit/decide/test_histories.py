@@ -266,19 +266,17 @@ TAINTED = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("part", "name", "patch", "why"),
     [
-        pytest.param(
-            cluster("a", "b").change("node", TAINTED, "b"), "none tolerates its taint mine:NoSchedule", id="tainted"
-        ),
-        pytest.param(
-            cluster("a", "b").change("daemonset", avoiding("b"), DRIVER), "none selects it", id="not selected"
-        ),
+        pytest.param("node", "b", TAINTED, "none tolerates its taint mine:NoSchedule", id="tainted"),
+        pytest.param("daemonset", DRIVER, avoiding("b"), "none selects it", id="not selected"),
     ],
 )
-def test_a_node_without_a_driver_that_wants_it_hides_no_failure(found: Cluster, why: str) -> None:
+def test_a_node_without_a_driver_that_wants_it_hides_no_failure(
+    part: str, name: str, patch: str | Object, why: str
+) -> None:
     """It is excluded: no driver will come. So does a label that pauses its operands for good."""
-    found.drop("driver-pod", "driver-b").drop("plugin-pod", "plugin-b")
+    found = cluster("a", "b").change(part, patch, name).drop("driver-pod", "driver-b").drop("plugin-pod", "plugin-b")
     decision, _memory = found.decide()
     assert ["Verified", "NoDriverWanted"] == reasons(decision.statuses)
     assert (Phase.DONE, True) == (decision.phase, why in decision.statuses[1].message)
