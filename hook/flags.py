@@ -113,7 +113,7 @@ POD: Final = (
         default=OWN_NAME,
         show_default=True,
         help="Name of the release's objects. Its device taint rules carry it, and belong to its ClusterRole "
-        "NAMESPACE:NAME:device-taints.",
+        "NAMESPACE:NAME:device-taints:job, or :controller.",
     ),
     click.option("--status-name", default="", help="ConfigMap to write the state to."),
     click.option(

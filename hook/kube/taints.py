@@ -1,7 +1,8 @@
 """Device taint rules of a release: listed by their labels, created and deleted one by one.
 
-Each belongs to a ClusterRole of the release. The garbage collector deletes the rules with it: when the release is
-uninstalled, by whatever tool, or when its setting is turned off.
+Each belongs to a ClusterRole of the release, one for the Job and one for the controller. The garbage collector deletes
+the rules with it: when the release is uninstalled, by whatever tool, or when Job, controller or the setting is turned
+off.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Release(NamedTuple):
     @property
     def role(self) -> str:
         """Return the name of the ClusterRole that owns the rules."""
-        return f"{self.namespace}:{self.name}:device-taints"
+        return f"{self.namespace}:{self.name}:device-taints:{self.component}"
 
 
 class TaintRules:

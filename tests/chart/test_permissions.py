@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from hook.kube.taints import Release
 from hook.objects.stacks import STACKS, StackName
 from tests.chart.rendering import NAMESPACE, RELEASE, Helm, Manifests, Values
 from tests.e2e.identity import Right, rights
@@ -103,17 +104,30 @@ TAINTS: Final[Values] = {"deviceTaints.enabled": True}
 
 
 def test_device_taint_rules_are_written_only_where_the_values_ask(helm: Helm) -> None:
-    """Both accounts may write rules, and read the ClusterRole that owns them; no network stack and no dry run may."""
+    """Each account may write rules, and read the ClusterRole that owns its own; no network stack and no dry run may."""
     rules = {Right("resource.k8s.io", "devicetaintrules", verb) for verb in (*READ, "create", "delete")}
     owner = Right("rbac.authorization.k8s.io", "clusterroles", "get")
     without, having = helm.render(BOTH), helm.render({**BOTH, **TAINTS})
     for account in (RELEASE, CONTROLLER):
         assert _granted(having, account)[""] - _granted(without, account)[""] == {*rules, owner}
-    (role,) = [each for each in having.all("ClusterRole") if "devicetaintrules" in str(each)]
-    (named,) = [rule["resourceNames"] for rule in role["rules"] if rule["resources"] == ["clusterroles"]]
-    assert named == [role["metadata"]["name"]]
+    for role in _owners(having):
+        (named,) = [rule["resourceNames"] for rule in role["rules"] if rule["resources"] == ["clusterroles"]]
+        assert named == [role["metadata"]["name"]]
     for values in ({**BOTH, "stack": "network"}, {"dryRun": True}, {**BOTH, "rbac.create": False}):
         assert "devicetaintrules" not in str(helm.render({**values, **TAINTS}).objects)
+
+
+@pytest.mark.parametrize("component", ["job", "controller"])
+def test_rules_go_with_the_job_or_the_controller(helm: Helm, component: str) -> None:
+    """One that is turned off leaves no owner of its rules, which nobody else would delete. The other keeps its own."""
+    ours = Release(NAMESPACE, RELEASE, component)
+    alone = helm.render({**BOTH, **TAINTS, f"{component}.enabled": False})
+    owners = {role["metadata"]["name"] for role in _owners(helm.render({**BOTH, **TAINTS}))}
+    assert owners - {role["metadata"]["name"] for role in _owners(alone)} == {ours.role}
+
+
+def _owners(rendered: Manifests) -> list[dict[str, Any]]:
+    return [each for each in rendered.all("ClusterRole") if "devicetaintrules" in str(each)]
 
 
 def test_claims_are_read_for_a_report_only(helm: Helm) -> None:

@@ -33,7 +33,7 @@ BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindin
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """Boot an API server with the ClusterRoles that own the rules."""
     with booted(tmp_path_factory.mktemp("apiserver")) as server:
-        for release in (JOB, OTHER):
+        for release in (JOB, CONTROLLER, OTHER):
             create(server.api(), CLUSTER_ROLES, release.role, rules=[])
         yield server
 
@@ -112,7 +112,7 @@ def test_a_rule_says_what_it_is_for(api: Api) -> None:
     assert owner == {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "name": "gpu-operator:post:device-taints",
+        "name": "gpu-operator:post:device-taints:job",
         "uid": role["metadata"]["uid"],
     }
 

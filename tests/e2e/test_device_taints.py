@@ -34,6 +34,11 @@ def _tainted(lab: Lab) -> dict[str, str]:
     return {spec["deviceSelector"]["pool"]: spec["taint"]["value"] for spec in gpus}
 
 
+def _components(lab: Lab) -> set[str]:
+    """Return which processes have rules."""
+    return {rule["metadata"]["labels"]["app.kubernetes.io/component"] for rule in lab.cluster.list(RULES)}
+
+
 def _none(lab: Lab, what: str) -> None:
     lab.until(lambda: lab.cluster.list(RULES) == [], what, SECONDS)
 
@@ -195,9 +200,10 @@ TAINTING: Final = (f"--release-namespace={NAMESPACE}", "--release-name=shell", "
 
 
 def _own(lab: Lab) -> None:
-    """Create the ClusterRole that owns the rules of a program that is started from a shell."""
-    role = f"{NAMESPACE}:shell:device-taints"
-    lab.cluster.kubectl("create", "clusterrole", role, "--verb=list", "--resource=devicetaintrules")
+    """Create the ClusterRoles that own the rules of a program that is started from a shell."""
+    for component in ("job", "controller"):
+        role = f"{NAMESPACE}:shell:device-taints:{component}"
+        lab.cluster.kubectl("create", "clusterrole", role, "--verb=list", "--resource=devicetaintrules")
 
 
 def _begin(lab: Lab) -> acts.Run:
@@ -256,7 +262,7 @@ def test_a_controller_that_is_killed_leaves_its_rules_to_the_next_one(boot: Boot
     assert len({each.uid for each in lab.truth.entries if each.event == "devices-tainted"}) == 2
 
 
-def test_rules_go_with_their_release_or_its_setting(boot: Boot) -> None:
+def test_rules_go_with_their_release_its_setting_or_the_controller(boot: Boot) -> None:
     """Also those of a node that is not verified. Another release has none of them, and takes none away."""
     lab = boot(1)
     lab.fleet(nodes=1, **MANUAL)
@@ -272,6 +278,10 @@ def test_rules_go_with_their_release_or_its_setting(boot: Boot) -> None:
     _none(lab, "the value is off")
     lab.deploy(**CONTROLLER)
     lab.until(lambda: set(_tainted(lab)) == {"gpu-0"}, "new claims are kept away again", SECONDS)
+    lab.deploy(hook__enabled=False, deviceTaints__enabled=True)
+    lab.until(lambda: _components(lab) == {"job"}, "only the Job has rules", SECONDS)
+    lab.deploy(**CONTROLLER)
+    lab.until(lambda: _components(lab) == {"controller"}, "the controller keeps claims away once more", SECONDS)
     lab.cluster.helm("uninstall", RELEASE, "-n", NAMESPACE)
     _none(lab, "the release is gone")
     assert lab.serving() == 0

@@ -13,6 +13,7 @@ import pytest
 from devcluster.boot.cluster import Cluster
 from hook.kube.events import COMPONENT
 from hook.kube.taints import Release
+from hook.objects import names
 from hook.objects.taints import Place, spec_of
 from tests.chart.cluster.scene import (
     ALONE,
@@ -296,7 +297,7 @@ def _rule(release: str, place: Place = PLACE, owner: str = "", **taint: str) -> 
         "kind": "DeviceTaintRule",
         "metadata": {
             "name": f"new-{release}",
-            "labels": mine.labels,
+            "labels": {**mine.labels, names.COMPONENT_LABEL: mine.component},
             "ownerReferences": [{**reference, "uid": "any"}],
         },
         "spec": {**spec, "taint": {**spec["taint"], **taint}},
@@ -310,6 +311,7 @@ WRONG_RULES: Final = {
     "for another driver": _rule("tainting", Place("dra.example", "gpu-0")),
     "for all pools": merged(_rule("tainting"), {"spec": {"deviceSelector": {"pool": None}}}),
     "that would stay": _rule("tainting", owner="cluster-admin"),
+    "that would stay after the Job": _rule("tainting", owner=f"{HOME}:tainting:device-taints:controller"),
     "without an owner": merged(_rule("tainting"), {"metadata": {"ownerReferences": None}}),
 }
 
