@@ -31,7 +31,8 @@ SECONDS: Final = re.compile(r"(?<=started )\d+ s\b|(?<=[(]waited )\d+ s\b")
 RELOAD: Final = re.compile(r"^  a reload .*$", re.MULTILINE)
 POD: Final = re.compile(rf"\b({PLUGIN_NAME}|nvidia-driver-daemonset)-([a-z0-9]{{5}})\b")
 OURS: Final = "reportingComponent=gpu-operator-post"
-SUFFIXES: Final = ("46mn8", "zvzrf", "8mq8t", "7vzjl", "wgzrh", "cxcwc")
+SUFFIXES: Final = ("46mn8", "zvzrf", "8mq8t", "7vzjl", "wgzrh", "cxcwc", "k5m2x", "p9dlt", "r4wbn")
+"""For the names of pods, in the order in which the samples show them: a pod has one name in all samples."""
 OF_A_NODE: Final = re.compile(r"^\S+ node (?P<node>\S+): (?P<what>restarted|Verified)")
 
 
@@ -61,7 +62,8 @@ def made(lab: Lab) -> dict[str, str]:
     log = lab.log()
     found["failed-run"] = log[log.index("NODE ") :]
     found["failed-helm"] = failed.output[failed.output.rindex("Error: ") :]
-    return {name: steady(text) for name, text in found.items()}
+    names: dict[str, str] = {}
+    return {name: steady(text, names) for name, text in found.items()}
 
 
 def _table(log: str) -> Iterator[str]:
@@ -79,15 +81,13 @@ def _ordered(log: str) -> str:
     return "".join(lines)
 
 
-def steady(text: str) -> str:
-    """Replace what differs between two fleets: of times, one second passes per line."""
+def steady(text: str, names: dict[str, str]) -> str:
+    """Replace what differs between two fleets, and add the names of pods. One second passes per line with a time."""
     seconds = iter(range(18, 60))
-    names: dict[str, str] = {}
-    unused = iter(SUFFIXES)
 
     def suffix(found: re.Match[str]) -> str:
         if found[2] not in names:
-            names[found[2]] = next(unused)
+            names[found[2]] = SUFFIXES[len(names)]
         return f"{found[1]}-{names[found[2]]}"
 
     text = TIME.sub(lambda _: f"12:20:{next(seconds)}", text)
