@@ -245,23 +245,6 @@ def test_no_failure_ends_a_run_before_the_release_has_begun(
     assert Phase.FAIL is begun.phases(901, 1201)[1]
 
 
-@pytest.mark.parametrize(
-    ("state", "expected"),
-    [
-        ("wait-for-jobs-required", Phase.WAIT),
-        ("drain-required", Phase.WAIT),
-        ("upgrade-required", Phase.FAIL),
-        (None, Phase.FAIL),
-    ],
-)
-def test_a_node_that_the_operator_works_on_is_progress(state: str | None, expected: Phase) -> None:
-    """It may wait for jobs for long. One that only waits for its turn may do so for good."""
-    broken = {"status": {"phase": "Pending", "conditions": [], "containerStatuses": []}}
-    found = cluster("a", "b").change("plugin-pod", broken, "plugin-a").change("node", labelled("b", state=state), "b")
-    run = Run(found.change("driver-pod", patches.OUTDATED, "driver-b"))
-    assert [Phase.WAIT, Phase.WAIT, expected] == run.phases(0, 300, 1260)
-
-
 TAINTED = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
 
 
@@ -283,13 +266,6 @@ def test_a_node_without_a_driver_that_wants_it_hides_no_failure(
     # A DaemonSet that its controller has not observed, or that is not rendered, may want it in a moment.
     decision, _memory = found.change("daemonset", "metadata: {generation: 9}", DRIVER).decide()
     assert (Phase.WAIT, "DriverMissing") == (decision.phase, reasons(decision.statuses)[1])
-
-
-def test_a_node_whose_operands_are_paused_for_good_hides_no_failure() -> None:
-    """It waits, and no other node moves."""
-    paused = {"metadata": {"labels": {"nvidia.com/gpu.deploy.dra": "paused-for-driver-upgrade"}}}
-    run = Run(cluster("a", "b").change("node", paused, "b").change("plugin-pod", patches.NOT_READY, "plugin-a"))
-    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == run.phases(0, 300, 601)
 
 
 def _joined(seconds: float, *, plugin: bool) -> Cluster:
@@ -319,13 +295,6 @@ def test_the_controller_waits_for_a_node_that_joined() -> None:
     """It has no end to wait for."""
     following = Controller(_joined(5, plugin=False)).look(60)
     assert ["Verified", "DriverNotReady"] == reasons(following.statuses)
-
-
-def test_a_node_is_lost_by_the_timer_of_the_run() -> None:
-    """A kubelet whose clock is six minutes behind writes a time that is long over."""
-    run = Run(cluster("a", "b").change("node", not_ready_since(3600 - 360, "False"), "b"))
-    assert [Phase.WAIT, Phase.WAIT, Phase.DONE] == run.phases(10, 309, 310)
-    assert ["Verified", "NodeNotReady"] == reasons(run.look(310).statuses)
 
 
 def test_a_proof_does_not_outlast_the_next_reconfiguration() -> None:

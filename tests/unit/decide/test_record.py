@@ -412,13 +412,15 @@ def test_a_grace_starts_again_after_an_interruption() -> None:
         ("builds its driver", cluster("a", "b").put("driver-pod", driver_pod("b", ready=None)), WAIT),
         ("stale", stale("a", "b"), WAIT),
         ("rotating", cluster("a", "b").drop("driver-pod", "driver-b"), WAIT),
+        ("drained", cluster("a", "b").change("node", labelled("b", state="drain-required"), "b"), WAIT),
+        ("waits for jobs", cluster("a", "b").change("node", labelled("b", state="wait-for-jobs-required"), "b"), WAIT),
     ],
 )
 def test_the_others_are_refreshed_before_a_run_fails(name: str, found: Cluster, phase: Phase) -> None:
     """One node whose driver cannot start must not leave the rest of the fleet stale."""
     run = Run(found.put("driver-pod", failing("a")))
-    run.look()
-    decision = run.look(300)
+    run.phases(0, 300)
+    decision = run.look(1260)
     assert phase is decision.phase
     assert (["b"] if name == "stale" else []) == deleted(decision)
 
@@ -438,6 +440,11 @@ def test_the_others_are_refreshed_before_a_run_fails(name: str, found: Cluster, 
         pytest.param(cluster("a", "b").change("node", labelled("b", state="new-required"), "b"), id="unknown state"),
         pytest.param(with_toolkit(cluster("a", "b")).drop("provider-pod", "toolkit-b"), id="toolkit is not ready"),
         pytest.param(stale("a", "b").change("node", patches.TAINT, "b"), id="untolerated taint"),
+        pytest.param(
+            cluster("a", "b").change("node", labelled("b", deploy_dra="paused-for-driver-upgrade"), "b"),
+            id="operands paused for good",
+        ),
+        pytest.param(cluster("a", "b").change("driver-pod", patches.OUTDATED, "driver-b"), id="outdated"),
     ],
 )
 def test_nodes_that_do_not_move_do_not_hide_a_failed_one(found: Cluster) -> None:
