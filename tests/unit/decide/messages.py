@@ -44,8 +44,6 @@ FILE: Final = Path(__file__).parents[2] / "fixtures" / "messages.txt"
 CLIENTS: Final = Settings(driver_clients=(EXPORTER,))
 EXPECTED: Final = Settings(expect=Expect("v26.7.0", "590.1.2"))
 CORDONED: Final[Object] = {"spec": {"unschedulable": True}}
-NOT_READY: Final = "status: {state: notReady}"
-NONE_WANTED: Final = "status: {desiredNumberScheduled: 0}"
 CLIENT: Final = "spec: {template: {spec: {nodeSelector: {nvidia.com/gpu.deploy.client: 'true'}}}}"
 ELSEWHERE: Final = "spec: {template: {spec: {nodeSelector: {example.com/dra: 'true'}}}}"
 EVICTING: Final = """spec: {driver: {manager: {env: [
@@ -79,7 +77,7 @@ def containers(*statuses: Object, init: Object | None = None) -> Cluster:
 
 def published(version: str) -> Cluster:
     """Return a cluster whose slice shows a driver version."""
-    return cluster().change("slice", {"spec": {"devices": [{"attributes": {"driverVersion": {"version": version}}}]}})
+    return cluster().change("slice", patches.publishing(version))
 
 
 def selecting(selector: str) -> Cluster:
@@ -92,7 +90,7 @@ def selecting(selector: str) -> Cluster:
 def nowhere() -> Cluster:
     """Return a cluster whose plugin is wanted on no node."""
     found = cluster().drop("plugin-pod").change("daemonset", avoiding("gpu-0"), PLUGIN)
-    return found.change("daemonset", NONE_WANTED, PLUGIN)
+    return found.change("daemonset", patches.NONE_WANTED, PLUGIN)
 
 
 def joining(**metadata: str) -> Cluster:
@@ -103,8 +101,7 @@ def joining(**metadata: str) -> Cluster:
 
 def running_image(image: str) -> Cluster:
     """Return a cluster whose driver DaemonSet has an image."""
-    given = [{"name": "nvidia-driver-ctr", "image": image}]
-    return cluster().change("daemonset", {"spec": {"template": {"spec": {"containers": given}}}}, DRIVER)
+    return cluster().change("daemonset", patches.running(image), DRIVER)
 
 
 STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
@@ -203,7 +200,7 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "other driver": (cluster(), Settings(expect=Expect(driver_version="590.1.2"))),
     "other driver in pools": (pooled(Pool("a", ("x",)), Pool("b", ("y",), "570.124.06"), Pool("c", ("z",))), Settings(
         expect=Expect(driver_version="590.1.2"))),
-    "driver disabled": (cluster().change("policy", "spec: {driver: {enabled: false}}"), JOB),
+    "driver disabled": (cluster().change("policy", patches.DISABLED), JOB),
     "no node": (cluster().drop("node").drop("driver-pod").drop("plugin-pod"), JOB),
     "not observed": (cluster().change("daemonset", "metadata: {generation: 3}", DRIVER), JOB),
     "new version": (cluster().change("policy", "spec: {driver: {version: 590.1.2}}"), JOB),
@@ -214,7 +211,7 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "no leader": (cluster().change("lease", "spec: {holderIdentity: null}"), JOB),
     "old leader": (cluster().change("lease", "spec: {holderIdentity: gpu-operator-old-x}"), JOB),
     "operator settles": (cluster().change("lease", "spec: {acquireTime: '2026-01-01T10:59:55Z'}"), JOB),
-    "policy not ready": (cluster().change("policy", NOT_READY), JOB),
+    "policy not ready": (cluster().change("policy", patches.ILL), JOB),
     "several things": (stale(*TEN).drop("slice", "0-gpu.nvidia.com-a").put("plugin-pod", plugin_pod("a")), JOB),
     # Warnings.
     "cordoned": (cluster("a", "b").change("driver-pod", patches.OUTDATED, "driver-a").change(
@@ -234,7 +231,7 @@ def later() -> Iterator[tuple[str, Decision]]:
     for name, found, settings, seconds in (
         ("after its grace", cluster("a", "b").put("driver-pod", failing("a"), failing("b")), JOB, 300),
         ("out of time", cluster().drop("driver-pod"), JOB, 1470),
-        ("policy not ready for long", cluster().change("policy", NOT_READY), JOB, 120),
+        ("policy not ready for long", cluster().change("policy", patches.ILL), JOB, 120),
         ("policy gone for long", cluster().drop("policy"), JOB, 120),
         ("labels gone for long", unlabelled(cluster("a", "b")), JOB, 300),
         ("node away for long", cluster("a", "b").change("node", not_ready_since(0), "b"), JOB, 300),

@@ -15,7 +15,6 @@ from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, PLUGIN, Run, deleted, named
 
 BOTH = pytest.mark.parametrize("settings", [Settings(), FOLLOWING], ids=["job", "controller"])
-OLD_SLICE: Object = {"spec": {"devices": [{"name": "g", "attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
 RENDERED_AGAIN: Object = {
     "metadata": {"generation": 3},
     "spec": {"template": {"metadata": {"labels": {"helm.sh/chart": "gpu-operator-v26.7.1"}}}},
@@ -204,7 +203,7 @@ def test_a_node_that_moves_to_another_pool_is_verified_by_its_version() -> None:
     assert ["plugin-a"] == run.restart(75)
     run.found.put("plugin-pod", named(plugin_pod("a", waited=3680, started=3681), "next-a"))
     assert ["SliceOutdated", "Verified"] == reasons(run.look(85).statuses)
-    run.found.change("slice", OLD_SLICE, "0-gpu.nvidia.com-a")
+    run.found.change("slice", patches.publishing("570.1.2"), "0-gpu.nvidia.com-a")
     assert Phase.DONE is run.look(90).phase
 
 

@@ -27,13 +27,11 @@ from tests.fixtures.limits import of
 from tests.fixtures.modes import DIGEST, Pool, avoiding, network, openshift, pooled, with_exporter
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, stamp, waiting
 from tests.unit.decide import patches
-from tests.unit.decide.messages import CLIENT, CORDONED, ELSEWHERE, EVICTING, NONE_WANTED, nowhere, selecting
+from tests.unit.decide.messages import CLIENT, CORDONED, ELSEWHERE, EVICTING, nowhere, selecting
 from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, PLUGIN, Run, reasons_over, timeline, wrong_decisions
 
 MANAGED = """metadata: {name: nvidia-dra-driver-kubelet-plugin, namespace: gpu-operator, uid: managed,
 ownerReferences: [{kind: GPUCluster, uid: gc, controller: true}]}"""
-DISABLED, NOT_READY = "spec: {driver: {enabled: false}}", "status: {state: notReady}"
-WANTS_NONE = "status: {desiredNumberScheduled: 0}"
 EXPECTING = Settings(expect=Expect(chart_version="v26.7.0"))
 NEW_DRIVER = Settings(expect=Expect(driver_version="590.1"))
 DONE = Reason.NOTHING_STALE
@@ -57,7 +55,7 @@ def unlabelled() -> Cluster:
     """Return a fleet without its labels, and so without the pods of DaemonSets that select by label."""
     labels = labelled(present="false", deploy_driver=None)
     found = cluster().change("node", labels).drop("driver-pod").drop("plugin-pod").drop("slice")
-    return found.change("daemonset", WANTS_NONE)
+    return found.change("daemonset", patches.NONE_WANTED)
 
 
 def fresh_install() -> Cluster:
@@ -90,7 +88,7 @@ NOWHERE = without_nodes().drop("deployment").drop("revision").drop("daemonset", 
             without_operator(cluster()).unserved("policy"), Settings(), Reason.NO_POLICY, id="no kind of policy"
         ),
         pytest.param(
-            without_drivers(stale()).change("policy", DISABLED),
+            without_drivers(stale()).change("policy", patches.DISABLED),
             Settings(),
             Reason.DRIVER_DISABLED,
             id="driver disabled",
@@ -128,7 +126,7 @@ MALFORMED = Reason.MALFORMED_OBJECT
     [
         (cluster().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
         (cluster().unserved("policy"), EXPECTING, Reason.POLICY_EXPECTED),
-        (cluster().change("policy", DISABLED), EXPECTING, Reason.EXPECTATION_UNMET),
+        (cluster().change("policy", patches.DISABLED), EXPECTING, Reason.EXPECTATION_UNMET),
         (without_nodes(), EXPECTING, Reason.EXPECTATION_UNMET),
         (without_nodes().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
         (cluster().only("policy", obj("policy", "metadata: {uid: 7}")), Settings(), MALFORMED),
@@ -212,7 +210,7 @@ def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:
     # First the policy was gone, now the plugin is: neither for as long as the grace period.
     assert Reason.NO_PLUGIN is reasons_over((0, cluster()), (0, cluster().drop("policy")), (300, without_plugin()))[-1]
     # A fleet that was seen may come back, also if all of its nodes were excluded since.
-    excluded = stale().change("node", labelled(skip="true")).change("policy", NOT_READY)
+    excluded = stale().change("node", labelled(skip="true")).change("policy", patches.ILL)
     gone = stale().change("node", labelled(skip="true")).drop("policy")
     decision = timeline((0, stale()), (0, excluded), (0, gone))[-1]
     assert (Phase.WAIT, Reason.NO_POLICY) == (decision.phase, decision.reason)
@@ -242,7 +240,7 @@ def test_a_skip_that_is_certain_is_reported_at_once(first: Cluster, second: Clus
 def test_done_needs_every_eligible_node_verified_and_quiet() -> None:
     """Excluded nodes are reported and do not delay it."""
     two = ("a", "b")
-    wants_none = cluster().drop("driver-pod").change("daemonset", WANTS_NONE)
+    wants_none = cluster().drop("driver-pod").change("daemonset", patches.NONE_WANTED)
     own = cluster(*two).change("node", labelled("b", deploy_driver="pre-installed"), "b")
     unknown = cluster().put("driver-pod", merged(driver_pod("gpu-9"), parsed("spec: {containers: broken}")))
     assert {} == wrong_decisions({
@@ -272,25 +270,25 @@ def test_a_policy_that_is_not_ready_delays_done_for_two_minutes(state: str | Non
 
 def test_pools_that_are_not_ready_are_compared_in_any_order() -> None:
     """The time does not begin anew."""
-    listed = [pooled(*pools).change("policy", NOT_READY) for pools in ((A, B), (B, A), (A, B))]
+    listed = [pooled(*pools).change("policy", patches.ILL) for pools in ((A, B), (B, A), (A, B))]
     assert [POLICY_WAITS, POLICY_WAITS, DONE] == reasons_over(*zip((0, 60, 120), listed, strict=True)), "in any order"
 
 
 def test_the_grace_of_a_policy_is_a_setting() -> None:
     """Without it, the state delays nothing."""
-    off, not_ready = Settings(advanced=Advanced(policy_grace=Duration())), cluster().change("policy", NOT_READY)
+    off, not_ready = Settings(advanced=Advanced(policy_grace=Duration())), cluster().change("policy", patches.ILL)
     assert Phase.DONE is not_ready.decide(off)[0].phase
 
 
 def test_the_grace_of_a_policy_begins_when_all_else_is_done() -> None:
     """While a plugin is stale, it does not run."""
-    not_ready = cluster().change("policy", NOT_READY)
-    assert POLICY_WAITS is reasons_over((0, stale().change("policy", NOT_READY)), (600, not_ready))[1]
+    not_ready = cluster().change("policy", patches.ILL)
+    assert POLICY_WAITS is reasons_over((0, stale().change("policy", patches.ILL)), (600, not_ready))[1]
 
 
 def test_the_grace_of_a_policy_begins_anew_once_it_was_ready() -> None:
     """What came before had another cause."""
-    not_ready = cluster().change("policy", NOT_READY)
+    not_ready = cluster().change("policy", patches.ILL)
     assert [POLICY_WAITS, DONE, POLICY_WAITS] == reasons_over((0, not_ready), (60, cluster()), (130, not_ready))
 
 
@@ -430,8 +428,7 @@ def test_no_observed_change_for_the_quiet_time_is_enough() -> None:
     """A wrong clock delays the end and does not block it. A second render starts the time again."""
     ahead = cluster().change("revision", created(-3600))
     assert [SETTLING, SETTLING, DONE] == reasons_over((0, ahead), (14, ahead), (15, ahead))
-    pools = Pool("a", ("a",)), Pool("b", ("b",), "570.1.2")
-    listed = [pooled(*order).change("revision", created(-3600)) for order in (pools, pools[::-1], pools)]
+    listed = [pooled(*order).change("revision", created(-3600)) for order in ((A, B), (B, A), (A, B))]
     assert [SETTLING, SETTLING, DONE] == reasons_over(*zip((0, 14, 15), listed, strict=True)), "in any order"
     again = cluster().change("revision", created(-3601))
     assert [SETTLING, SETTLING] == reasons_over((0, ahead), (20, again))
@@ -501,9 +498,9 @@ def test_no_warning_without_a_cause() -> None:
         "no policy": (cluster().drop("policy"), EXPECTED),
         "the policy names another version": (cluster().change("policy", "spec: {driver: {version: 590.1}}"), EXPECTED),
         "the policy names a digest": (openshift().change("policy", {"spec": {"driver": by_digest}}), JOB),
-        "no plugin is desired, no node is eligible": (hosts.change("daemonset", NONE_WANTED, PLUGIN), JOB),
+        "no plugin is desired, no node is eligible": (hosts.change("daemonset", patches.NONE_WANTED, PLUGIN), JOB),
         "no plugin is desired, all nodes are skipped": (cluster().drop("plugin-pod").change(
-            "daemonset", NONE_WANTED, PLUGIN).change("node", labelled(skip="true")), JOB),
+            "daemonset", patches.NONE_WANTED, PLUGIN).change("node", labelled(skip="true")), JOB),
     }.items():  # fmt: skip
         assert () == found.decide(settings)[0].warnings, name
     pools = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",))).change("pool", "spec: {version: null}", "b")

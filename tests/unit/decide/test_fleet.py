@@ -36,8 +36,7 @@ NO_REPLICAS: Object = {"replicas": None, "updatedReplicas": None, "availableRepl
 
 def running(image: str, /, **driver: object) -> Cluster:
     """Return a verified node whose driver DaemonSet has an image, and whose policy asks for something else."""
-    containers = [{"name": "nvidia-driver-ctr", "image": image}]
-    found = cluster().change("daemonset", {"spec": {"template": {"spec": {"containers": containers}}}}, DRIVER)
+    found = cluster().change("daemonset", patches.running(image), DRIVER)
     return found.change("policy", {"spec": {"driver": driver}})
 
 
@@ -192,9 +191,9 @@ def test_a_policy_whose_metadata_is_touched_all_the_time_is_quiet() -> None:
 
 def test_the_grace_of_a_policy_that_is_not_ready_starts_again_with_its_rollout_alone() -> None:
     """Another generation or revision starts it again; nodes that are silent for a moment do not."""
-    ill, newer = "status: {state: notReady}", "metadata: {labels: {controller-revision-hash: b}}"
+    newer = "metadata: {labels: {controller-revision-hash: b}}"
     for part, patch in (("policy", "metadata: {generation: 9}"), ("revision", newer)):
-        run = Run(cluster().change("policy", ill))
+        run = Run(cluster().change("policy", patches.ILL))
         run.look()
         run.found.change(part, patch)
         if part == "revision":
@@ -242,7 +241,7 @@ def network_asking(version: str) -> policies.Policy:
 def difference(image: str, policy: policies.Policy, patch: str = "{}", stack: Stack = GPU_OPERATOR) -> str:
     """Return how a driver DaemonSet with an image differs from a policy."""
     rendered = obj("driver-daemonset" if stack is GPU_OPERATOR else "network/driver-daemonset", patch)
-    rendered["spec"]["template"]["spec"]["containers"] = [{"name": stack.driver.container, "image": image}]
+    rendered = merged(rendered, patches.running(image, stack.driver.container))
     return fleet.unrendered(read_daemonset(rendered), policy, stack)
 
 
@@ -631,7 +630,7 @@ def test_a_plugin_under_an_unknown_name_that_wants_no_pods_is_a_warning(
 def test_the_only_plugin_may_want_pods_before_the_run_ends() -> None:
     """So the run is not skipped."""
     alone = cluster().drop("plugin-pod").change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
-    decision, _memory = alone.change("daemonset", "status: {desiredNumberScheduled: 0}", "mine-kubelet-plugin").decide()
+    decision, _memory = alone.change("daemonset", patches.NONE_WANTED, "mine-kubelet-plugin").decide()
     assert (Phase.DONE, Reason.NOTHING_STALE) == (decision.phase, decision.reason)
     assert "it wants no pods now" in " ".join(decision.warnings)
 

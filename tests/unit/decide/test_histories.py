@@ -14,7 +14,6 @@ from tests.fixtures.cluster import (
     Cluster,
     cluster,
     labelled,
-    not_ready_since,
     reasons,
     stale,
     stale_plugin,
@@ -144,7 +143,7 @@ def test_a_deletion_that_fails_every_time_has_a_reason_of_its_own() -> None:
 def test_a_driver_that_is_disabled_for_a_moment_ends_no_run() -> None:
     """As with a policy that is gone: the run waits out the grace period, then for each node that is not done."""
     for name, there, node, disabled in (
-        (StackName.GPU, cluster, "driver", "spec: {driver: {enabled: false}}"),
+        (StackName.GPU, cluster, "driver", patches.DISABLED),
         (StackName.NETWORK, network, "mofed", "spec: {ofedDriver: null}"),
     ):
         for before in (True, False):
@@ -160,16 +159,16 @@ def test_a_driver_that_is_disabled_for_a_moment_ends_no_run() -> None:
 
 def test_a_stale_plugin_is_restarted_while_the_driver_is_disabled() -> None:
     """The run does not know whether it comes back."""
-    begins = Run(stale("a", "b").change("policy", "spec: {driver: {enabled: false}}"))
+    begins = Run(stale("a", "b").change("policy", patches.DISABLED))
     first = begins.look()
     assert (Phase.WAIT, Reason.DRIVER_DISABLED, ["a", "b"]) == (first.phase, first.reason, deleted(first))
 
 
 def test_a_run_that_saw_the_fleet_waits_after_the_operator_removed_its_drivers() -> None:
     """Nothing is left to reload, but they may come back."""
-    gone = without_drivers(cluster()).change("policy", "spec: {driver: {enabled: false}}")
+    gone = without_drivers(cluster()).change("policy", patches.DISABLED)
     assert Phase.SKIP is gone.decide()[0].phase
-    begins = Run(stale("a", "b").change("policy", "spec: {driver: {enabled: false}}"))
+    begins = Run(stale("a", "b").change("policy", patches.DISABLED))
     begins.look()
     assert [Phase.WAIT, Phase.SKIP] == begins.then(gone).phases(10, 310)
 
@@ -210,8 +209,8 @@ def test_the_expected_version_is_not_demanded_of_a_pool_that_is_pinned() -> None
     pinned = {"spec": {"version": "sha256:" + "0a" * 32}}
     expecting = Settings(expect=Expect(driver_version="580.126.20"))
     found = pooled(Pool("a", ("a",)), Pool("b", ("b",), "570.1.2")).change("pool", pinned, "b")
-    image = [{"name": "nvidia-driver-ctr", "image": f"nvcr.io/nvidia/driver@{pinned['spec']['version']}"}]
-    found.change("daemonset", {"spec": {"template": {"spec": {"containers": image}}}}, "nvidia-gpu-driver-b")
+    image = f"nvcr.io/nvidia/driver@{pinned['spec']['version']}"
+    found.change("daemonset", patches.running(image), "nvidia-gpu-driver-b")
     assert ["Verified", "Verified"] == reasons(found.decide(expecting)[0].statuses)
     for version, expected in (("590.1.2", Phase.DONE), ("580.126.20", Phase.DONE)):
         assert expected is found.decide(Settings(expect=Expect(driver_version=version)))[0].phase, version
@@ -219,7 +218,6 @@ def test_the_expected_version_is_not_demanded_of_a_pool_that_is_pinned() -> None
     assert Reason.EXPECTATION_UNMET is both.decide(Settings(expect=Expect(driver_version="590.1.2")))[0].reason
 
 
-BROKEN = {"status": {"phase": "Pending", "conditions": [], "containerStatuses": []}}
 EXPECTING = Settings(expect=Expect(driver_version="590.1.2"))
 
 
@@ -238,10 +236,10 @@ def test_no_failure_ends_a_run_before_the_release_has_begun(
     settings: Settings,
 ) -> None:
     """A plugin that is broken for its own reasons fails. The upgrade comes later, and needs the run."""
-    found = cluster("a", "b").change("plugin-pod", BROKEN, "plugin-b").change(part, patch)
+    found = cluster("a", "b").change("plugin-pod", patches.BROKEN, "plugin-b").change(part, patch)
     run = Run(found, settings)
     assert [Phase.WAIT] * 3 == run.phases(0, 300, 900)
-    begun = Run(cluster("a", "b").change("plugin-pod", BROKEN, "plugin-b"), memory=run.memory)
+    begun = Run(cluster("a", "b").change("plugin-pod", patches.BROKEN, "plugin-b"), memory=run.memory)
     assert Phase.FAIL is begun.phases(901, 1201)[1]
 
 
@@ -258,7 +256,7 @@ TAINTED = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
 def test_a_node_without_a_driver_that_wants_it_hides_no_failure(
     part: str, name: str, patch: str | Object, why: str
 ) -> None:
-    """It is excluded: no driver will come. So does a label that pauses its operands for good."""
+    """It is excluded: no driver will come."""
     found = cluster("a", "b").change(part, patch, name).drop("driver-pod", "driver-b").drop("plugin-pod", "plugin-b")
     decision, _memory = found.decide()
     assert ["Verified", "NoDriverWanted"] == reasons(decision.statuses)

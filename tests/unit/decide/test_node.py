@@ -75,8 +75,9 @@ class Side:
     def leftover(self) -> Cluster:
         """Add a former driver DaemonSet that wants no pod and has none."""
         old = next(one for one in self.cluster().of("daemonset") if one["metadata"]["name"] == self.driver_daemonset)
-        images = {"spec": {"template": {"spec": {"containers": [{"name": self.container, "image": "old:1"}]}}}}
-        return self.cluster().put("daemonset", merged(named(old, "leftover"), {**images, **wants(0)}))
+        return self.cluster().put(
+            "daemonset", merged(named(old, "leftover"), {**patches.running("old:1", self.container), **wants(0)})
+        )
 
 
 SIDES = {
@@ -295,7 +296,6 @@ def test_an_outdated_driver_that_crashed_in_place_leaves_a_stale_plugin() -> Non
     assert (Phase.DONE, ["ManualUpgrade"]) == (done.phase, reasons(done.statuses))
 
 
-OLD_DEVICES: Object = {"spec": {"devices": [{"name": "g", "attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
 ROLLING: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
 
 
@@ -305,7 +305,10 @@ ROLLING: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
         pytest.param(outdated().change("daemonset", ROLLING, DRIVER), Phase.WAIT, "DriverOutdated", id="RollingUpdate"),
         pytest.param(outdated(driver_pod(ready=None)), Phase.WAIT, "DriverNotReady", id="not ready yet"),
         pytest.param(
-            outdated().change("slice", OLD_DEVICES), Phase.DONE, "ManualUpgrade", id="slices show the loaded version"
+            outdated().change("slice", patches.publishing("570.1.2")),
+            Phase.DONE,
+            "ManualUpgrade",
+            id="slices show the loaded version",
         ),
         pytest.param(
             outdated().change("node", labelled(state="upgrade-required")), Phase.DONE, "ManualUpgrade", id="old state"

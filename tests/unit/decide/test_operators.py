@@ -22,14 +22,7 @@ from tests.fixtures.objects import Object, R, merged, obj, parsed
 from tests.unit.decide import patches
 from tests.unit.decide.runs import PLUGIN, named, pods, timeline, wrong_decisions, wrong_nodes
 
-NOT_READY = "status: {state: notReady}"
 UNOBSERVED = "metadata: {generation: 3}"
-WANTS_NONE = "status: {desiredNumberScheduled: 0}"
-
-
-def published(version: str) -> str:
-    """Return a patch of ResourceSlices: devices of a driver version."""
-    return f"spec: {{devices: [{{attributes: {{driverVersion: {{version: {version}}}}}}}]}}"
 
 
 def test_on_openshift_the_driver_is_found_by_its_component_or_its_owner() -> None:
@@ -44,8 +37,8 @@ def test_on_openshift_the_driver_is_found_by_its_component_or_its_owner() -> Non
         "not observed": (openshift().change("daemonset", UNOBSERVED, driver), Reason.NOT_RENDERED),
     })  # fmt: skip
     assert {} == wrong_decisions({
-        "published as expected": (openshift().change("slice", published("580.126.20")), Reason.NOTHING_STALE),
-        "not as expected": (openshift().change("slice", published("570.124.6")), Reason.NODES_PENDING),
+        "published as expected": (openshift().change("slice", patches.publishing("580.126.20")), Reason.NOTHING_STALE),
+        "not as expected": (openshift().change("slice", patches.publishing("570.124.6")), Reason.NODES_PENDING),
     }, Settings(expect=Expect(driver_version="580.126.20")))  # fmt: skip
 
 
@@ -91,7 +84,7 @@ def test_each_node_is_evaluated_by_the_pool_that_owns_its_driver() -> None:
         "one object is gone": (stale_pools().drop("pool", "a"), ["NotRendered", "PluginStale"]),
         "one DaemonSet was replaced": (stale_pools().drop("daemonset", "nvidia-gpu-driver-a"),
                                        ["DriverOrphaned", "PluginStale"]),
-        "devices of the other pool's version": (pooled(A, B).change("slice", published("570.124.6")),
+        "devices of the other pool's version": (pooled(A, B).change("slice", patches.publishing("570.124.6")),
                                                 ["SliceOutdated", "Verified"]),
         "on the way back to one policy": (stale_pools().change("policy", {"spec": {"driver": back}}),
                                           ["NotRendered", "NotRendered"]),
@@ -107,9 +100,9 @@ def test_the_pools_of_a_run_that_is_done() -> None:
     appearing.put("daemonset", merged(modes.pool_daemonset(B), parsed("metadata: {generation: 2}")))
     malformed = stale_pools().put("pool", merged(obj("pool/policy"), parsed("spec: null")))
     assert {} == wrong_decisions({
-        "a pool with nodes is not ready": (pooled(A, B).change("pool", NOT_READY, "b"), Reason.POLICY_NOT_READY),
-        "the policy is not ready": (pooled(A).change("policy", NOT_READY), Reason.POLICY_NOT_READY),
-        "one without nodes is not ready": (pooled(A, EMPTY).change("pool", NOT_READY, "empty"), Reason.NOTHING_STALE),
+        "a pool with nodes is not ready": (pooled(A, B).change("pool", patches.ILL, "b"), Reason.POLICY_NOT_READY),
+        "the policy is not ready": (pooled(A).change("policy", patches.ILL), Reason.POLICY_NOT_READY),
+        "one without nodes is not ready": (pooled(A, EMPTY).change("pool", patches.ILL, "empty"), Reason.NOTHING_STALE),
         "an object without a DaemonSet": (
             pooled(A).put("pool", obj("pool/policy", "{metadata: {name: b, uid: b}, spec: {nodeSelector: {x: y}}}")),
             Reason.NOTHING_STALE),
@@ -118,7 +111,7 @@ def test_the_pools_of_a_run_that_is_done() -> None:
         "an object without a spec": (malformed, Reason.MALFORMED_OBJECT),
     })  # fmt: skip
     assert () == malformed.decide()[0].actions
-    found = pooled(A).change("pool", NOT_READY)
+    found = pooled(A).change("pool", patches.ILL)
     decisions = timeline(*((seconds, found) for seconds in (0, 119, 120)))
     assert [Phase.WAIT, Phase.WAIT, Phase.DONE] == [decision.phase for decision in decisions]
     assert "the state of NVIDIADriver a is notReady" in decisions[2].warnings[0]
@@ -319,7 +312,7 @@ def test_drivers_of_node_policies_are_evaluated_without_the_policy() -> None:
     by_hand.change("daemonset", other_owner, DRIVER).change("driver-pod", patches.OUTDATED)
     assert Reason.MANUAL_UPGRADE is by_hand.judge().reason
     none = outdated(part="policy", patch=NO_OFED).change("daemonset", other_owner, DRIVER)
-    assert Reason.DRIVER_DISABLED is none.change("daemonset", WANTS_NONE, DRIVER).decide()[0].reason
+    assert Reason.DRIVER_DISABLED is none.change("daemonset", patches.NONE_WANTED, DRIVER).decide()[0].reason
 
 
 def test_only_a_network_policy_of_one_name_counts() -> None:

@@ -31,7 +31,6 @@ from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, flapped, name
 
 TOOLKIT_DAEMONSET = "nvidia-container-toolkit-daemonset"
 REQUIRED = "{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [TERM]}]}}"
-STARTING = merged(patches.NOT_READY, {"status": {"containerStatuses": [waiting("gpus", "ContainerCreating")]}})
 INIT_RUNS: Object = {"status": {"initContainerStatuses": [running("init-container", -50)], "containerStatuses": []}}
 
 
@@ -64,7 +63,7 @@ POD, NAMED_PLUGIN = "nvidia-dra-driver-gpu/plugin-gpu-0", f"nvidia-dra-driver-gp
         (stale().change("node", patches.TAINT), Reason.TAINT_NOT_TOLERATED, POD),
         (cluster().change("node", patches.TAINT), Reason.VERIFIED, POD),
         (cluster().change("plugin-pod", patches.DELETING), Reason.PLUGIN_RESTARTING, POD),
-        (cluster().change("plugin-pod", STARTING), Reason.PLUGIN_STARTING, POD),
+        (cluster().change("plugin-pod", patches.STARTING), Reason.PLUGIN_STARTING, POD),
         (cluster().change("plugin-pod", patches.NOT_READY), Reason.PLUGIN_NOT_READY, POD),
         (cluster().drop("plugin-pod"), Reason.PLUGIN_MISSING, NAMED_PLUGIN),
         (cluster().drop("plugin-pod").change("daemonset", avoiding("gpu-0")), Reason.NOTHING_TO_REFRESH, ""),
@@ -103,7 +102,7 @@ def test_a_load_has_no_clock_in_it(driver: Object, expected: str) -> None:
     assert expected == restarted(stale().only("driver-pod", driver)).load
 
 
-STARTS = named(merged(plugin_pod(), merged(STARTING, INIT_RUNS)), "a")
+STARTS = named(merged(plugin_pod(), merged(patches.STARTING, INIT_RUNS)), "a")
 HALF = merged(stale_plugin(), {"status": {"containerStatuses": [
     running("compute-domains", -499), waiting("gpus", "CrashLoopBackOff")]}})  # fmt: skip
 LEAVING = merged(stale_plugin(), patches.DELETING)
@@ -342,7 +341,7 @@ def test_a_successor_that_has_not_started_proves_nothing_yet() -> None:
     """It is starting."""
     run = Run(stale())
     run.act()
-    starting = named(merged(plugin_pod(), merged(STARTING, INIT_RUNS)), "successor")
+    starting = named(merged(plugin_pod(), merged(patches.STARTING, INIT_RUNS)), "successor")
     (begun,) = run.then(cluster().only("plugin-pod", starting)).look().statuses
     assert (Reason.PLUGIN_STARTING, ()) == (begun.reason, begun.fresh)
 

@@ -549,7 +549,7 @@ def test_a_fleet_that_lost_all_its_labels_is_no_success() -> None:
     """NFD was removed, and with the labels each driver pod."""
     lost = {"nvidia.com/gpu.present": "false", "nvidia.com/gpu.deploy.driver": None}
     run = Run(cluster("a", "b").change("node", {"metadata": {"labels": lost}}).drop("driver-pod"))
-    run.found.change("daemonset", "status: {desiredNumberScheduled: 0}", DRIVER)
+    run.found.change("daemonset", patches.NONE_WANTED, DRIVER)
     decisions = [run.look(seconds) for seconds in (0, 300, 600)]
     expected = [(WAIT, ["LabelsMissing"] * 2)] * 3
     assert expected == [(decision.phase, reasons(decision.statuses)) for decision in decisions]

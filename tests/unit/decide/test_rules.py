@@ -37,13 +37,13 @@ WITH_EXPORTER: Final = Settings(driver_clients=(EXPORTER,))
 BOTH: Final = Settings(refresh_after=("toolkit", "mig"))
 TWO_PLUGINS: Final = structs.replace(FOLLOWING, plugin=Plugin(names=(PLUGIN, "second")))
 UNOBSERVED: Final = "metadata: {generation: 9}"
-OLD_IMAGE: Final[Object] = {"name": "nvidia-driver-ctr", "image": "nvcr.io/nvidia/driver:570.1-ubuntu22.04"}
+OLD_IMAGE: Final = "nvcr.io/nvidia/driver:570.1-ubuntu22.04"
 
 
 def disabled() -> Cluster:
     """Return a node without a driver pod, whose policy deploys no driver any more."""
-    found = cluster().change("policy", "spec: {driver: {enabled: false}}").drop("driver-pod")
-    return found.change("daemonset", "status: {desiredNumberScheduled: 0}", DRIVER)
+    found = cluster().change("policy", patches.DISABLED).drop("driver-pod")
+    return found.change("daemonset", patches.NONE_WANTED, DRIVER)
 
 
 def unlabelled_yet() -> Cluster:
@@ -57,11 +57,8 @@ def unlabelled_yet() -> Cluster:
 
 def leftover() -> Cluster:
     """Return two nodes, of which one has the driver pod of a former DaemonSet that wants no pod any more."""
-    old = merged(obj("driver-daemonset"), {
-        "metadata": {"name": "left", "uid": "left"},
-        "spec": {"template": {"spec": {"containers": [OLD_IMAGE]}}},
-        "status": {"desiredNumberScheduled": 0},
-    })  # fmt: skip
+    metadata: Object = {"metadata": {"name": "left", "uid": "left"}, "status": {"desiredNumberScheduled": 0}}
+    old = merged(obj("driver-daemonset", patches.running(OLD_IMAGE)), metadata)
     found = cluster("a", "b").put("daemonset", old)
     return found.change("driver-pod", {"metadata": {"ownerReferences": owner("left")}}, "driver-b")
 
@@ -99,7 +96,7 @@ def still_starting() -> Cluster:
 ROWS: Final[dict[str, Row]] = {
     # Whether the run may be skipped.
     "an expected release is awaited although no driver is left": (
-        lambda: without_drivers(cluster()).change("policy", "spec: {driver: {enabled: false}}"),
+        lambda: without_drivers(cluster()).change("policy", patches.DISABLED),
         NEXT_CHART, WAIT, Reason.EXPECTATION_UNMET, ["DriverMissing"]),
     "an expected policy is awaited although no driver is left": (
         lambda: without_drivers(cluster()).drop("policy"), NEXT_CHART, WAIT, Reason.POLICY_EXPECTED, ["DriverMissing"]),
@@ -241,8 +238,7 @@ def test_a_fleet_that_was_seen_is_remembered_while_all_its_nodes_are_excluded() 
 
 def test_the_grace_before_a_failure_begins_anew_after_another_node_has_moved() -> None:
     """A node that is NotReady meanwhile changes nothing about that."""
-    broken = {"status": {"phase": "Pending", "conditions": [], "containerStatuses": []}}
-    stuck = cluster("a", "b", "c").change("plugin-pod", broken, "plugin-a")
+    stuck = cluster("a", "b", "c").change("plugin-pod", patches.BROKEN, "plugin-a")
     stuck.change("driver-pod", patches.OUTDATED, "driver-b").change(
         "node", labelled("b", state="upgrade-required"), "b"
     )
@@ -302,8 +298,7 @@ def test_excluded_nodes_are_none_of_those_that_are_verified() -> None:
 def test_a_run_whose_plugins_publish_devices_in_part_is_not_verified_by_readiness_alone() -> None:
     """One of them that publishes shows the version of the driver."""
     found = second_plugin(cluster(), R + 6)
-    domains = [{"name": "compute-domains", "image": "plugin:1"}]
-    found.change("daemonset", {"spec": {"template": {"spec": {"containers": domains}}}}, "second")
+    found.change("daemonset", patches.running("plugin:1", "compute-domains"), "second")
     decision, _memory = found.decide(Settings(plugin=Plugin(names=(PLUGIN, "second"))))
     assert (DONE, False) == (decision.phase, "no devices are published" in decision.message)
 

@@ -19,7 +19,7 @@ from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_
 from tests.fixtures.following import Controller
 from tests.fixtures.limits import FOLLOWING, down, of
 from tests.fixtures.modes import avoiding, with_exporter
-from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, running, waiting
+from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, running
 from tests.unit.decide import patches
 from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, named, unnamed
 
@@ -283,7 +283,6 @@ def test_each_object_of_a_node_names_it() -> None:
 ONE = down(1)
 OURS = Settings(max_parallel_restarts=1)
 EIGHT = tuple("abcdefgh")
-STARTING = merged(patches.NOT_READY, {"status": {"containerStatuses": [waiting("gpus", "ContainerCreating")]}})
 
 
 def restarted(found: Cluster, settings: Settings = ONE) -> list[str]:
@@ -350,9 +349,8 @@ def test_each_plugin_of_a_node_counts_for_the_budget() -> None:
     assert 2 == len(restarted(both, structs.replace(down("50%"), driver_clients=(EXPORTER,))))
 
 
-OLD_DEVICES: Object = {"spec": {"devices": [{"attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
 PLUGIN_OF_A, SLICE_OF_A = "plugin-a", "0-gpu.nvidia.com-a"
-DOWN = [("plugin-pod", PLUGIN_OF_A, patch) for patch in (patches.DELETING, STARTING, patches.NOT_READY, None)]
+DOWN = [("plugin-pod", PLUGIN_OF_A, patch) for patch in (patches.DELETING, patches.STARTING, patches.NOT_READY, None)]
 # A driver that reloads, an EXCLUDED_AND_DOWN node, and what is not down, or is down by itself, uses no budget.
 MARKED = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T10:59:00Z"}
 # The node controller takes Ready away from a SILENT node, and leaves ContainersReady.
@@ -362,7 +360,7 @@ EXCLUDED_AND_DOWN = stale("a", "b").change("node", labelled("a", skip="true"), "
 
 @pytest.mark.parametrize(
     ("part", "what", "patch"),
-    [*DOWN, *(("slice", SLICE_OF_A, patch) for patch in ("spec: {devices: []}", OLD_DEVICES, None))],
+    [*DOWN, *(("slice", SLICE_OF_A, patch) for patch in ("spec: {devices: []}", patches.publishing("570.1.2"), None))],
 )
 def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down(
     part: str, what: str, patch: str | Object | None
