@@ -119,7 +119,7 @@ def test_device_taint_rules_are_written_only_where_the_values_ask(helm: Helm) ->
 
 @pytest.mark.parametrize("component", ["job", "controller"])
 def test_rules_go_with_the_job_or_the_controller(helm: Helm, component: str) -> None:
-    """One that is turned off leaves no owner of its rules, which nobody else would delete. The other keeps its own."""
+    """One that is turned off leaves no owner of its rules, which nothing else deletes. The other keeps its own."""
     ours = Release(NAMESPACE, RELEASE, component)
     alone = helm.render({**BOTH, **TAINTS, f"{component}.enabled": False})
     owners = {role["metadata"]["name"] for role in _owners(helm.render({**BOTH, **TAINTS}))}

@@ -126,13 +126,13 @@ def test_commands_can_be_copied() -> None:
 
 
 def _flow_mappings(text: str) -> Iterator[int]:
-    """Yield the line of each mapping that is written as `{a: b, c: d}`."""
+    """Yield the line of each mapping that is written as `{a: b}`."""
     for document in yaml.compose_all(text, Loader=yaml.SafeLoader):
         nodes: list[Any] = [document]
         for node in nodes:
             if isinstance(node, yaml.MappingNode):
                 nodes += [child for entry in node.value for child in entry]
-                if node.flow_style and len(node.value) > 1:
+                if node.flow_style and node.value:
                     yield node.start_mark.line + 1
             elif isinstance(node, yaml.SequenceNode):
                 nodes += node.value
