@@ -51,7 +51,7 @@ from hook.run import report, workloads
 from hook.run.clock import Clock
 from hook.run.job import EXIT_FAILED, Outcome, Runner
 from hook.run.statusobject import StatusObject
-from hook.run.taints import TaintKeeper
+from hook.run.taints import REMOVE_SECONDS, TaintKeeper
 from hook.settings import LogFormat
 
 if TYPE_CHECKING:
@@ -207,7 +207,9 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     restarted = runner.restarted if runner else 0
     # First, because the process may be killed meanwhile.
     _show_result(outcome, restarted, settings, values)
-    taints.remove()
+    # Those of thousands of nodes take longer than the kubelet waits after a signal.
+    spare = 0.0 if runner is None or stopped else runner.seconds_to_report / 2
+    taints.remove(max(REMOVE_SECONDS, spare))
     if runner is not None:
         runner.show_end(outcome)
         if stopped:

@@ -180,6 +180,11 @@ class Runner:
         return (self._deadline - self._clock.now()).total_seconds()
 
     @property
+    def seconds_to_report(self) -> float:
+        """Return the seconds until the time of the Job is over. They are for what is written about the end."""
+        return self._left + margin(self._settings).total_seconds()
+
+    @property
     def _deadline(self) -> datetime:
         return deadline(self._settings, self._clock.began)
 
@@ -195,7 +200,7 @@ class Runner:
         if self._status_object is None:
             return
         affected = self.workloads.affected
-        left = (self._left + margin(self._settings).total_seconds()) / 2
+        left = self.seconds_to_report / 2
         if outcome.exit_code in RESULTS:
             self._status_object.end(outcome.decision, affected, seconds=min(STATUS_SECONDS, left))
         else:
@@ -218,5 +223,4 @@ class Runner:
             self._recorder.event(subject, decision.reason, note, warning=decision.unhappy)
         if self._job and (affected := workloads.note(self.workloads.affected)):
             self._recorder.event(self._job.reference, EventReason.AFFECTED_WORKLOADS, affected, warning=True)
-        left = self._left + margin(self._settings).total_seconds()
-        self._recorder.flush(max(0.0, min(FLUSH_SECONDS, left - EXIT_SECONDS)))
+        self._recorder.flush(max(0.0, min(FLUSH_SECONDS, self.seconds_to_report - EXIT_SECONDS)))

@@ -38,7 +38,7 @@ RECONCILE_SECONDS: Final = 1.0
 AGAIN_SECONDS: Final = 5.0
 """Pause after a write that failed."""
 REMOVE_SECONDS: Final = 4.0
-"""Time to delete the rules at the end of a run, which may end because its pod is deleted."""
+"""Time to list the rules at the end of a run, and to delete them after a signal, when the kubelet waits."""
 SILENT_SECONDS: Final = 5.0
 """A shorter time out of sync is not logged."""
 LEFT: Final = "The next run or the uninstallation deletes them"
@@ -91,13 +91,13 @@ class TaintKeeper:
             self._reported = ""
 
     def remove(self, seconds: float = REMOVE_SECONDS) -> None:
-        """Delete all rules of this process at the end of a run."""
+        """Delete all rules of this process at the end of a run, within some seconds."""
         rules = self._rules
         if rules is None:
             return
-        end = time.monotonic() + min(seconds, REMOVE_SECONDS)
+        end = time.monotonic() + seconds
         try:
-            found = rules.own(rules.read_again(end))
+            found = rules.own(rules.read_again(min(end, time.monotonic() + REMOVE_SECONDS)))
         except ApiError as error:
             self._warn(f"cannot delete device taint rules: {error}. {LEFT}")
         else:

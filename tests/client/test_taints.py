@@ -16,7 +16,7 @@ from hook.run import taints
 from hook.run.taints import NOT_SERVED, TaintKeeper, as_json, as_lines
 from hook.settings import DeviceTaints, Settings
 from tests.client.apiserver import ApiServer, booted, create
-from tests.client.server import Said, serving, until
+from tests.client.server import PATIENCE, Said, serving, until
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale
 from tests.fixtures.objects import Object
 
@@ -239,16 +239,18 @@ def test_only_what_was_written_is_logged(
 def test_rules_that_are_left_at_the_end_are_reported(
     api: Api, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The API server may be too slow for those of a large fleet."""
+    """The API server may be too slow for those of a large fleet. Given the time, they are all deleted."""
     keeper = _keeper(api)
     _reconcile(keeper, _some_stale("a", "b", "c"))
     monkeypatch.setattr(taints, "SIDE_BY_SIDE", 1)
     monkeypatch.setattr(taints, "REMOVE_SECONDS", 1.0)
     api.fence = lambda _resource: time.sleep(0.6)
-    keeper.remove()
+    keeper.remove(1.0)
     left = len(_rules(api))
     assert 0 < left < 6
     assert f"cannot delete {left} device taint rules: the time is up. The next run" in caplog.text
+    keeper.remove(PATIENCE)
+    assert _rules(api) == []
 
 
 def test_without_its_owner_no_rule_is_written(api: Api, caplog: pytest.LogCaptureFixture) -> None:
