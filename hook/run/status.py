@@ -71,7 +71,8 @@ class View:
         ending = report.ending(self.decision, advice(self.decision, self.found, self.fleet.stack))
         unknown = f"affected workloads are not known: {self.affected.unknown}" if self.affected.unknown else ""
         lines = (report.table(self.decision), *ending, *workloads.as_lines(self.affected), unknown)
-        lines = (*lines, *taints.as_lines(self.taints, self.now), *controller_lines(self.found))
+        asked = self.fleet.context.settings.device_taints.enabled
+        lines = (*lines, *taints.as_lines(self.taints, self.now, asked=asked), *controller_lines(self.found))
         return list(filter(None, (*lines, self.problem and f"WARNING {self.problem}")))
 
     def shown(self, output: str) -> str:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from hook.decide.taints import wanted
-from hook.errors import ApiError
+from hook.errors import ApiError, PermissionDeniedError
 from hook.format import aligned, as_text, printable, some, timestamp
 from hook.kube.taints import TaintRules
 from hook.objects.stacks import STACKS
@@ -178,8 +178,13 @@ def _written(
 # What ``status`` shows.
 
 
-def as_lines(rules: Sequence[TaintRule] | ApiError, now: datetime) -> list[str]:
-    """Return the table of rules, or why they are not known; nothing without them."""
+def as_lines(rules: Sequence[TaintRule] | ApiError, now: datetime, *, asked: bool = True) -> list[str]:
+    """Return the table of rules, or why they are not known; nothing without them.
+
+    A release that does not ask for rules has no permission to list them, which is no news.
+    """
+    if isinstance(rules, PermissionDeniedError) and not asked:
+        return []
     if isinstance(rules, ApiError):
         return [printable(f"device taint rules are not known: {rules}")]
     rows = [(rule.place.pool, rule.place.driver, rule.reason, _age(rule, now), rule.name) for rule in rules]

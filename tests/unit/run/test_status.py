@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -12,11 +13,12 @@ from hook.decide.fleet import index
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.decide.workloads import Affected
+from hook.errors import NO_ANSWER, ApiError, PermissionDeniedError
 from hook.kube import leader
 from hook.kube.leader import Lease, Lookup
 from hook.objects.stacks import GPU_OPERATOR
 from hook.run import status
-from hook.settings import OnManualUpgrade, Settings
+from hook.settings import DeviceTaints, OnManualUpgrade, Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
 from tests.fixtures.objects import obj
 from tests.fixtures.statuses import NOW, lease, stale_plugin
@@ -147,3 +149,24 @@ def test_whether_something_is_wrong(fleet: Cluster, wrong: bool) -> None:
 def test_an_upgrade_by_hand_is_wrong_if_the_settings_say_so(declared: OnManualUpgrade) -> None:
     """Then each node waits for an administrator."""
     assert looked_at(BY_HAND, Settings(on_manual_upgrade=declared)).wrong is (declared is OnManualUpgrade.FAIL)
+
+
+DENIED: Final = PermissionDeniedError("list", "devicetaintrules.resource.k8s.io", "")
+
+
+@pytest.mark.parametrize(
+    ("problem", "asked", "named"),
+    [
+        pytest.param(DENIED, False, False, id="denied, and no rules are written"),
+        pytest.param(DENIED, True, True, id="denied, and rules are written"),
+        pytest.param(ApiError(NO_ANSWER, "no answer"), False, True, id="no answer"),
+    ],
+)
+def test_rules_that_are_not_known_are_named_if_the_release_may_list_them(
+    problem: ApiError, asked: bool, named: bool
+) -> None:
+    """A release grants that only with the setting. Programs are told in any case."""
+    seen = looked_at(cluster("a"), Settings(device_taints=DeviceTaints(enabled=asked)))
+    seen = replace(seen, taints=problem)
+    assert any("device taint rules are not known" in line for line in seen.as_lines()) is named
+    assert seen.as_json()["deviceTaints"] is None
