@@ -165,7 +165,7 @@ DENIED: Final = PermissionDeniedError("list", "devicetaintrules.resource.k8s.io"
 def test_rules_that_are_not_known_are_named_if_the_release_may_list_them(
     problem: ApiError, asked: bool, named: bool
 ) -> None:
-    """A release grants that only with the setting. Programs are told in any case."""
+    """A release grants that only with the setting. JSON has it in any case."""
     seen = looked_at(cluster("a"), Settings(device_taints=DeviceTaints(enabled=asked)))
     seen = replace(seen, taints=problem)
     assert any("device taint rules are not known" in line for line in seen.as_lines()) is named
