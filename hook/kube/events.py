@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.errors import ApiError, LeaseLostError
+from hook.errors import FORBIDDEN, ApiError, LeaseLostError
 from hook.format import printable, timestamp
 from hook.kube.resources import EVENTS
 
@@ -92,7 +92,10 @@ class EventRecorder:
         self._thread: threading.Thread | None = None
         self._written: dict[str, tuple[str, int]] = {}
         """By name of an Event that was written: when it first occurred, and how often. Only the thread uses it."""
-        self._paused_until = self._retry_after_until = 0.0
+        self._paused_until = 0.0
+        self._refused_until: dict[str, float] = {}
+        """By namespace: its quota, its end or a policy may refuse Events, while others take them."""
+        self._retry_after_until = 0.0
         self._logged = False
 
     def event(
@@ -128,6 +131,7 @@ class EventRecorder:
         if dropped:
             log.warning("%d Kubernetes Events could not be written in time; the log has the same facts", dropped)
         self._paused_until = self._retry_after_until
+        self._refused_until = {}
 
     def _name(self, event: _Event, about: str) -> str:
         """Return the name of an Event. It depends on the fact, so that the same fact of one writer is one object."""
@@ -141,12 +145,12 @@ class EventRecorder:
                 name = next(iter(self._waiting))
                 event, self._writing = self._waiting.pop(name), True
             try:
-                if time.monotonic() >= self._paused_until:
+                if time.monotonic() >= max(self._paused_until, self._refused_until.get(event.subject.namespace, 0.0)):
                     self._write(name, event)
             except LeaseLostError:
                 pass  # This process is about to exit, and the new leader reports.
             except ApiError as error:
-                self._pause(error)
+                self._pause(error, event.subject.namespace)
             except Exception:
                 log.exception("the Event %s could not be written", name)
             finally:
@@ -177,11 +181,14 @@ class EventRecorder:
         if len(self._written) > WRITTEN_LIMIT:
             del self._written[next(iter(self._written))]
 
-    def _pause(self, error: ApiError) -> None:
-        """Write no Events for some time after an error."""
+    def _pause(self, error: ApiError, namespace: str) -> None:
+        """Write no Events for some time after an error; after a refusal, none in its namespace."""
         now = time.monotonic()
-        self._retry_after_until = now + error.retry_after
-        self._paused_until = max(now + PAUSE_SECONDS, self._retry_after_until)
+        if error.transient and error.status != FORBIDDEN:
+            self._retry_after_until = now + error.retry_after
+            self._paused_until = max(now + PAUSE_SECONDS, self._retry_after_until)
+        else:
+            self._refused_until[namespace] = now + PAUSE_SECONDS
         level = logging.DEBUG if self._logged else logging.WARNING
         self._logged = True
         log.log(level, "cannot write Kubernetes Events, continuing without them: %s", error)

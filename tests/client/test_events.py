@@ -155,6 +155,30 @@ def test_events_pause_after_a_failure(said: Said, at_the_end: int) -> None:
         assert server.count("PATCH") == at_the_end
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(refused(403, 'events "x" is forbidden: exceeded quota: few'), id="quota"),
+        pytest.param(refused(403), id="permission"),
+        pytest.param(refused(404, 'namespaces "dra" not found'), id="no namespace"),
+    ],
+)
+def test_a_namespace_that_refuses_events_holds_up_no_other(said: Said) -> None:
+    """The quota of the plugins is not the Job's. The namespace itself is not asked for each node."""
+    written: list[str] = []
+
+    def wrote(line: str, _body: bytes) -> Said:
+        written.append(line.split("/namespaces/")[1].split("/", maxsplit=1)[0])
+        return said if written[-1] == "dra" else GRANTED
+
+    with serving(GRANTED, wrote) as server:
+        recorder = EventRecorder(server.api, "run", silent=False)
+        record(recorder, "1", "2")
+        recorder.event(JOB, "AffectedWorkloads", "some")
+        recorder.flush()
+    assert written == ["dra", "gpu-operator"]
+
+
 def test_without_the_lease_no_event_is_written(caplog: pytest.LogCaptureFixture) -> None:
     """The new leader reports what it does. The process that lost the Lease is about to exit."""
 
