@@ -118,7 +118,7 @@ def test_a_leader_that_cannot_renew_for_ten_seconds(said: Said, scene: Scene) ->
 def test_the_fence_is_for_every_write(resource: Any, scene: Scene) -> None:  # noqa: ANN401 - a resource
     """Deletions, Events and the status object. Only writes to the Lease pass, because they name its version."""
     elector = scene.elector()
-    with pytest.raises(LeaseLostError):
+    with pytest.raises(LeaseLostError, match=r"was not renewed in time$"):
         elector.fence(resource)
     elector.fence(LEASES.select(NAMESPACE))
     assert elector._try()
@@ -229,6 +229,32 @@ def test_a_released_lease_is_taken_at_once(scene: Scene) -> None:
     assert scene.elector("b")._try()
     elector.release()
     assert scene.shown.holder == "b"
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_lease_that_was_taken_without_an_answer_is_released(scene: Scene) -> None:
+    """Whoever took it does not know that, and asks."""
+    elector = scene.elector()
+
+    def take() -> Said:
+        scene.shown.keep({"metadata": {}, "spec": {"holderIdentity": "a"}})
+        return Said(500)
+
+    scene.on("POST", take)
+    assert not elector._try()
+    elector.release()
+    assert scene.shown.holder == ""
+
+
+def test_standbys_do_not_ask_in_step(scene: Scene) -> None:
+    """A standby asks every two seconds, and a bit later each time."""
+    scene.leader()
+    standby = scene.elector("b")
+    scene.on_pause = lambda: (
+        scene.shown.change(renewTime=f"{scene.now}") if len(scene.pauses) < 9 else standby.release()
+    )
+    standby.run()
+    assert 2 < min(scene.pauses) < max(scene.pauses) < 2 * (1 + election.JITTER_FACTOR)
 
 
 @pytest.mark.usefixtures("patient")

@@ -100,6 +100,26 @@ def test_the_same_fact_that_waits_is_written_once() -> None:
     ]  # fmt: skip
 
 
+def test_what_an_event_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the fields that kubectl shows. The time of the first occurrence stays, that of the last one moves."""
+    times = ["2026-01-01T10:00:00Z", "2026-01-01T10:00:09Z"]
+    monkeypatch.setattr(events, "timestamp", lambda _now: times.pop(0))
+    writing = Writing()
+    with recording(writing) as recorder:
+        for message in ("one", "two"):
+            recorder.event(PLUGIN, "Restarted", message, about="gpu-0", warning=True)
+            recorder.flush()
+    (event,) = writing.events.values()
+    del event["metadata"]
+    subject = {"apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": "dra", "name": "plugin", "uid": "ds"}
+    by = "gpu-operator-post"
+    assert event == {
+        "apiVersion": "v1", "kind": "Event", "involvedObject": subject, "source": {"component": by},
+        "reportingComponent": by, "type": "Warning", "reason": "Restarted", "message": "two", "count": 2,
+        "firstTimestamp": "2026-01-01T10:00:00Z", "lastTimestamp": "2026-01-01T10:00:09Z",
+    }  # fmt: skip
+
+
 def test_an_event_that_has_expired_is_created_again() -> None:
     """The API server deletes Events after an hour. A fact of a controller of months is not lost with them."""
     writing = Writing()

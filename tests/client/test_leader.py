@@ -7,14 +7,16 @@ import pytest
 from hook.kube import leader
 from hook.objects.stacks import StackName
 from tests.client.server import Said, listed, refused, serving
+from tests.fixtures.objects import merged
 from tests.fixtures.statuses import lease
 
 
 def test_of_several_controllers_the_one_that_renewed_last_counts() -> None:
-    """They are found by their labels: one of another stack restarts nothing here."""
+    """They are found by their labels: one of another stack restarts nothing here. One may never have renewed."""
     leases = [
-        lease(holderIdentity="old", renewTime="2026-03-01T11:00:00.000000Z"),
-        lease(holderIdentity="new"),
+        merged(lease(holderIdentity="new"), {"metadata": {"name": "a"}}),
+        merged(lease(holderIdentity="old", renewTime="2026-03-01T11:00:00.000000Z"), {"metadata": {"name": "b"}}),
+        merged(lease(), {"metadata": {"name": "c"}, "spec": {"renewTime": None}}),
         {"kind": "Lease", "metadata": {"name": 7}},
     ]
     with serving(listed(*leases)) as server:

@@ -22,8 +22,8 @@ VARIABLES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 NAME: Final = "api.inside.example"
 """Name of a server that only the proxy can look up."""
 ACCOUNT: Final = "me%40there:p%3Ass"
-BASIC: Final = "Basic bWVAdGhlcmU6cDpzcw=="
-"""The same in a header."""
+BASIC: Final = "proxy-authorization: Basic bWVAdGhlcmU6cDpzcw=="
+"""The same as a header."""
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +41,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("https://10.96.0.1", "10.96.0.1:443", True),
         ("https://10.96.0.1:6443", "10.96.0.1:443", False),
         ("https://10.96.0.1:443", "192.168.0.0/16, 10.0.0.0/8", True),
+        ("https://10.96.0.1:443", "10.96.0.7/16", True),
         ("https://10.96.0.1:443", "10.96.0.0/33", False),
         ("https://10.96.0.1:443", "10.96.0", False),
         ("https://10.96.0.1:443", "*", True),

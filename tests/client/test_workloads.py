@@ -21,7 +21,7 @@ from tests.client.server import refused, serving, until
 from tests.client.shown import Shown
 from tests.fixtures import workloads as objects
 from tests.fixtures.cluster import cluster
-from tests.fixtures.objects import Object, R, at
+from tests.fixtures.objects import Object, R, at, stamp
 from tests.fixtures.statuses import Recorder, state
 
 CLAIMS: Final = "/apis/resource.k8s.io/v1/resourceclaims"
@@ -128,6 +128,10 @@ def test_table_and_json_are_bounded() -> None:
     """The count is of all pods; a large fleet gets no endless table and no endless line of JSON."""
     lines = as_lines(Affected((POD,)))
     assert "1 pod may hold files of an old driver" in lines[0]
+    assert as_json(Affected((POD,)))["pods"] == [
+        {"namespace": "team", "name": "train", "uid": "train-uid", "node": "gpu-0", "startedAt": stamp(5),
+         "claims": ["train-gpu"]}
+    ]  # fmt: skip
     claims = tuple(f"claim-{number}" for number in range(12))
     many = Affected(tuple(replace(POD, name=f"train-{number}", claims=claims) for number in range(150)))
     lines = as_lines(many)

@@ -140,6 +140,15 @@ def test_a_plugin_must_have_started_after_the_reconfiguration(found: Cluster, ex
     assert found.judge().reason in (FRESH, Reason.DRIVER_MISSING)
 
 
+@pytest.mark.parametrize(
+    ("state", "written", "expected"), [("pending", R, WAITS), ("success", 900, STALE), ("success", R, FRESH)]
+)
+def test_a_prerequisite_that_is_not_deployed_hides_no_other_one(state: str, written: float, expected: Reason) -> None:
+    """The node has no toolkit, but a MIG manager."""
+    found = with_mig(_toolkit().change("node", NOT_DEPLOYED), state, written)
+    assert expected is found.judge(Settings(refresh_after=("toolkit", "mig"))).reason
+
+
 def test_a_plugin_from_before_the_reconfiguration_is_stale_with_that_reason() -> None:
     """The message names it."""
     status = with_mig(cluster(), written=900).judge(MIG)

@@ -496,6 +496,7 @@ def test_a_node_that_lost_its_labels_and_all_its_pods_is_awaited() -> None:
         decision = without_labels(run).look(seconds)
         status = decision.statuses[1]
         assert (phase, state, "LabelsMissing") == (decision.phase, status.state, status.reason), seconds
+        assert status.message.startswith("it was eligible before, and lost "), seconds
     run.found.put("node", obj("node", {"metadata": {"name": "b"}}))
     assert ["Verified", "DriverMissing"] == reasons(run.look(320).statuses), "it is back"
     without_labels(run).found.drop("node", "b")

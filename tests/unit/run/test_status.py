@@ -111,6 +111,7 @@ def test_what_no_controller_restarts_is_reported_with_the_reason() -> None:
         assert (words in told, NOTHING_RESTARTS in told) == (True, True), told
     told = advice(STALE, seen=found())  # nothing to delete by hand
     assert ("restarts the plugin. Its log" in told, "delete pod" in told) == (True, False)
+    assert "kubectl -n gpu-operator logs" in told
 
 
 UNTOLERATED: Final = {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}
