@@ -55,7 +55,7 @@ CSS: Final = """\
 /* A word never breaks in the middle: a wide table scrolls in itself, as the theme has it. */
 .md-typeset table:not([class]) { font-size: .66rem }
 .md-typeset table:not([class]) :is(td, th) { min-width: 2rem; padding: .7em }
-.md-typeset td code, .md-typeset th code { word-break: normal }
+.md-typeset :is(td, th) :is(code, mark) { word-break: normal }
 @media (min-width: 60em) { .md-typeset td:first-child code { white-space: nowrap } }
 /* The letters of a picture stay readable on a phone: it scrolls, too. */
 .md-typeset p:has(> img) { overflow-x: auto }
