@@ -20,12 +20,13 @@ from tests.fixtures.cluster import (
     without_drivers,
 )
 from tests.fixtures.following import Controller
-from tests.fixtures.limits import down
+from tests.fixtures.limits import FOLLOWING, down
 from tests.fixtures.modes import Pool, avoiding, network, pooled, with_mig, with_toolkit
 from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, stamp
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, MIG, PLUGIN, Run, deleted, failing, named
 
+BOTH = pytest.mark.parametrize("settings", [Settings(), FOLLOWING], ids=["job", "controller"])
 FULL = "0/1 nodes are available: 1 Insufficient memory."
 
 
@@ -307,3 +308,49 @@ def test_a_proof_does_not_outlast_the_next_reconfiguration() -> None:
         assert ["PrerequisiteNotReady"] == reasons(run.look(60).statuses)
         with_mig(run.found, written=1900, manager=MERGED_MANAGER)
         assert ["next"] == run.restart(70)
+
+
+@BOTH
+def test_a_node_that_comes_back_as_another_one_starts_anew(settings: Settings) -> None:
+    """It was removed and installed again under its name while its plugin was restarted. No backoff is left over."""
+    run = Run(stale("a", "b"), settings)
+    assert ["plugin-a", "plugin-b"] == run.restart()
+    run.found.put("plugin-pod", named(plugin_pod("a"), "next-a")).drop("node", "b").drop("driver-pod", "driver-b")
+    assert (Phase.DONE, ["Verified"]) == ((gone := run.look(20)).phase, reasons(gone.statuses))
+    run.found.put("node", obj("node", {"metadata": {"name": "b", "creationTimestamp": stamp(3630)}}))
+    run.found.put("driver-pod", named(driver_pod("b", started=3640, ready=None), "again-b"))
+    run.found.put("plugin-pod", named(plugin_pod("b", waited=None, started=3650, ready=None), "next-b"))
+    assert ["Verified", "DriverNotReady"] == reasons(run.look(55).statuses)
+    run.found.put("driver-pod", named(driver_pod("b", started=3640, ready=3657), "again-b"))
+    assert ["b"] == deleted(run.look(59))
+
+
+@pytest.mark.parametrize(
+    ("waited", "started", "expected"), [(3655, 3656, "Verified"), (None, 3656, "PluginStale"), (None, 3661, "Verified")]
+)
+@BOTH
+def test_a_reboot_while_a_plugin_is_restarted_asks_for_another_proof(
+    waited: int | None, started: int, expected: str, settings: Settings
+) -> None:
+    """The new pod came after the restart, but its containers start again with another load of the driver."""
+    run = Run(stale(), settings)
+    assert ["plugin-gpu-0"] == run.restart()
+    run.found.only("plugin-pod", named(plugin_pod(waited=waited, started=3604, ready=None), "next"))
+    assert ["PluginNotReady"] == reasons(run.look(5).statuses)
+    rebooted = {"started": 3620, "unloaded": 3618, "ended_before": 3610, "restarts": 1}
+    run.found.put("driver-pod", driver_pod(ready=None, **rebooted))  # type: ignore[arg-type]
+    assert ["DriverNotReady"] == reasons(run.look(25).statuses)
+    run.found.put("driver-pod", driver_pod(ready=3660, **rebooted))  # type: ignore[arg-type]
+    run.found.only("plugin-pod", named(plugin_pod(waited=waited, started=started), "next"))
+    assert [expected] == reasons(run.look(70).statuses)
+
+
+@pytest.mark.parametrize(("jump", "expected"), [(-600, []), (600, ["a"])])
+@BOTH
+def test_a_clock_that_jumps_restarts_nothing_twice(jump: int, expected: list[str], settings: Settings) -> None:
+    """If it goes back, all grace periods become longer; if it goes forward, they end. No other pod is deleted."""
+    run = Run(stale("a", "b").put("plugin-pod", plugin_pod("b")), settings)
+    assert ["a"] == deleted(run.act())
+    assert expected == deleted(run.look(jump)), "it is still there"
+    run.found.put("plugin-pod", named(stale_plugin("a"), "plugin-a", uid="next", creationTimestamp=stamp(3602)))
+    assert [] == deleted(run.look(jump + 1)), "the next one"

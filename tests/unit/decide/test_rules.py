@@ -330,3 +330,12 @@ def test_a_refused_restart_takes_no_place_from_the_others() -> None:
         run.memory = run.memory.asked(action, run.memory.started, "by admission")
     run.found.drop("plugin-pod", "plugin-a").drop("plugin-pod", "plugin-b")
     assert [[], ["c"]] == [deleted(run.look(seconds)) for seconds in (0, 300)]
+
+
+def test_a_plugin_is_refreshed_although_the_other_one_of_its_node_cannot_start() -> None:
+    """The run fails after that, with the one that does not start."""
+    run = Run(second_plugin(stale(), None), Settings(plugin=Plugin(names=(PLUGIN, "second"))))
+    assert ["plugin-gpu-0"] == run.restart()
+    run.found.put("plugin-pod", named(plugin_pod(), "next"))
+    assert [WAIT, WAIT, Phase.FAIL] == run.phases(10, 299, 300)
+    assert ["Verified", "PluginStarting"] == reasons(run.look(300).statuses)
