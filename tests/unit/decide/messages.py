@@ -235,6 +235,7 @@ def later() -> Iterator[tuple[str, Decision]]:
         ("policy gone for long", cluster().drop("policy"), JOB, 120),
         ("labels gone for long", unlabelled(cluster("a", "b")), JOB, 300),
         ("node away for long", cluster("a", "b").change("node", not_ready_since(0), "b"), JOB, 300),
+        ("node away for long, controller", cluster("a", "b").change("node", not_ready_since(0), "b"), FOLLOWING, 300),
         ("node joined", joining(creationTimestamp=stamp(3605)), JOB, 60),
     ):
         run = Run(found, settings)

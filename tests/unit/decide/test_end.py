@@ -24,7 +24,7 @@ from tests.fixtures.cluster import (
     without_operator,
 )
 from tests.fixtures.limits import of
-from tests.fixtures.modes import DIGEST, Pool, avoiding, network, openshift, pooled, with_exporter
+from tests.fixtures.modes import DIGEST, Pool, avoiding, network, openshift, pooled, with_exporter, with_mig
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, stamp, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.messages import CLIENT, CORDONED, ELSEWHERE, EVICTING, nowhere, selecting
@@ -156,13 +156,6 @@ def test_one_plugin_pod_on_one_of_the_nodes_is_enough_to_wait() -> None:
     assert Phase.SKIP is not bare.put("plugin-pod", plugin_pod("gpu-1")).decide()[0].phase
 
 
-@pytest.mark.parametrize("found", [cluster(), cluster().drop("driver-pod"), without_nodes()])
-def test_a_plugin_under_another_name_fails(found: Cluster) -> None:
-    """The run neither skips nor restarts half of the plugins, with exit code 3."""
-    decision, _memory = found.change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN).decide()
-    assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
-
-
 def test_a_plugin_that_the_operator_manages_does_not_speak_for_a_named_one() -> None:
     """The named one is restarted."""
     both = stale().put("daemonset", obj("plugin-daemonset", MANAGED))
@@ -189,6 +182,13 @@ def test_a_job_that_skips_forgets_nothing_and_a_controller_what_is_gone(
         (without_operator(cluster()), Reason.NO_POLICY, (Phase.SKIP, Reason.NO_POLICY)),
         (without_plugin(), Reason.NO_PLUGIN, (Phase.SKIP, Reason.NO_PLUGIN)),
         (unlabelled(), Reason.NODES_PENDING, (Phase.DONE, Reason.NOTHING_STALE)),
+        # The grace of a policy whose drivers are still there is shorter.
+        (without_drivers(cluster()).drop("policy"), Reason.NO_POLICY, (Phase.SKIP, Reason.NO_POLICY)),
+        (
+            without_drivers(cluster()).change("policy", patches.DISABLED),
+            Reason.DRIVER_DISABLED,
+            (Phase.SKIP, Reason.DRIVER_DISABLED),
+        ),
     ],
 )
 def test_a_fleet_that_vanishes_is_skipped_only_after_a_grace_period(
@@ -257,6 +257,8 @@ def test_done_needs_every_eligible_node_verified_and_quiet() -> None:
 
 
 POLICY_WAITS = Reason.POLICY_NOT_READY
+ILL = cluster().change("policy", patches.ILL)
+ILL_POOLS = [pooled(*pools).change("policy", patches.ILL) for pools in ((A, B), (B, A))]
 
 
 @pytest.mark.parametrize("state", ["notReady", None, "ignored"])
@@ -268,28 +270,24 @@ def test_a_policy_that_is_not_ready_delays_done_for_two_minutes(state: str | Non
     assert f"is {state or 'empty'}, not ready" in decisions[0].message
 
 
-def test_pools_that_are_not_ready_are_compared_in_any_order() -> None:
-    """The time does not begin anew."""
-    listed = [pooled(*pools).change("policy", patches.ILL) for pools in ((A, B), (B, A), (A, B))]
-    assert [POLICY_WAITS, POLICY_WAITS, DONE] == reasons_over(*zip((0, 60, 120), listed, strict=True)), "in any order"
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param([(0, ILL_POOLS[0]), (60, ILL_POOLS[1]), (120, ILL_POOLS[0])], DONE, id="pools in any order"),
+        pytest.param([(0, stale().change("policy", patches.ILL)), (600, ILL)], POLICY_WAITS, id="after all else"),
+        pytest.param([(0, ILL), (60, cluster()), (130, ILL)], POLICY_WAITS, id="anew once it was ready"),
+    ],
+)
+def test_the_grace_of_a_policy_begins_when_all_else_is_done(
+    steps: list[tuple[float, Cluster]], expected: Reason
+) -> None:
+    """What came before had another cause."""
+    assert expected is reasons_over(*steps)[-1]
 
 
 def test_the_grace_of_a_policy_is_a_setting() -> None:
     """Without it, the state delays nothing."""
-    off, not_ready = Settings(advanced=Advanced(policy_grace=Duration())), cluster().change("policy", patches.ILL)
-    assert Phase.DONE is not_ready.decide(off)[0].phase
-
-
-def test_the_grace_of_a_policy_begins_when_all_else_is_done() -> None:
-    """While a plugin is stale, it does not run."""
-    not_ready = cluster().change("policy", patches.ILL)
-    assert POLICY_WAITS is reasons_over((0, stale().change("policy", patches.ILL)), (600, not_ready))[1]
-
-
-def test_the_grace_of_a_policy_begins_anew_once_it_was_ready() -> None:
-    """What came before had another cause."""
-    not_ready = cluster().change("policy", patches.ILL)
-    assert [POLICY_WAITS, DONE, POLICY_WAITS] == reasons_over((0, not_ready), (60, cluster()), (130, not_ready))
+    assert Phase.DONE is ILL.decide(Settings(advanced=Advanced(policy_grace=Duration())))[0].phase
 
 
 @pytest.mark.parametrize(
@@ -479,6 +477,7 @@ def test_no_warning_without_a_cause() -> None:
     hosts = cluster().change("node", labelled(deploy_driver="pre-installed")).drop("plugin-pod")
     for name, (found, settings) in {
         "stale": (stale(), JOB),
+        "no plugin need start after the MIG manager": (with_mig(cluster(), "failed"), JOB),
         "cordoned, and no node waits": (cluster("a", "b").change("node", CORDONED, "b"), JOB),
         "a node waits, and none is cordoned": (one_that_waits(), JOB),
         "cordoned by the upgrade controller": (one_that_waits().change("node", CORDONED, "b").change(

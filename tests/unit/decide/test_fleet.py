@@ -13,7 +13,7 @@ from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN, ST
 from hook.objects.views import reader
 from hook.settings import DriverClient, Expect, Plugin, Settings
 from tests.fixtures.cluster import Cluster, cluster, not_ready_since, reasons, stale, stale_plugin
-from tests.fixtures.limits import FOLLOWING
+from tests.fixtures.limits import down
 from tests.fixtures.modes import network, wants, with_exporter
 from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, parsed, plugin_pod, stamp
 from tests.unit.decide import patches
@@ -24,7 +24,6 @@ from tests.unit.decide.runs import (
     Run,
     deleted,
     pods,
-    unlabelled,
     unnamed,
     wrong_decisions,
     wrong_nodes,
@@ -146,25 +145,6 @@ def test_the_grace_of_a_policy_that_vanished_ends_no_upgrade() -> None:
     run = Run(cluster("a", "b").drop("policy").put("driver-pod", driver_pod("b", ready=None)))
     assert [Phase.WAIT, Phase.WAIT] == run.phases(0, 600)
     assert Reason.NO_POLICY is run.look(600).reason
-
-
-def test_a_node_without_labels_or_policy_is_excluded_after_its_grace() -> None:
-    """It is longer than that of the policy."""
-    run = Run(unlabelled(cluster("a", "b")).drop("policy"))
-    assert [Phase.WAIT, Phase.SKIP] == run.phases(0, 300)
-
-
-def test_a_policy_whose_drivers_are_deleted_with_it_ends_in_a_skip() -> None:
-    """The garbage collector deletes DaemonSets first, pods later. Until then the run waits."""
-    run = Run(cluster())
-    run.look()
-    for seconds, part in enumerate(("policy", "daemonset", "revision", "leaving", "driver-pod")):
-        if part == "leaving":
-            run.found.change("driver-pod", patches.DELETING)
-        run.found.drop(part, DRIVER if part == "daemonset" else "")
-        decision = run.look(seconds)
-        assert (Phase.WAIT, Reason.NO_POLICY, []) == (decision.phase, decision.reason, deleted(decision)), seconds
-    assert [Phase.WAIT, Phase.SKIP] == run.phases(303, 304)
 
 
 def test_a_policy_whose_metadata_is_touched_all_the_time_is_quiet() -> None:
@@ -587,26 +567,35 @@ def test_only_the_plugin_of_the_stack_shows_that_a_node_has_a_device() -> None:
     assert Reason.LABELS_MISSING is lost.decide(settings(EXPORTER))[0].statuses[-1].reason
 
 
-@pytest.mark.parametrize("found", [unnamed(cluster(), stale_plugin()), unnamed(stale(), plugin_pod())])
-def test_a_plugin_under_an_unknown_name_fails_a_run_at_once(found: Cluster) -> None:
-    """It may not be restarted, so it would stay stale. The controller refreshes all others."""
-    decision, _memory = found.decide()
+def renamed(found: Cluster) -> Cluster:
+    """Give the only plugin a name that the settings do not contain."""
+    return found.change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
+
+
+@pytest.mark.parametrize(
+    ("found", "given"),
+    [
+        pytest.param(unnamed(cluster(), stale_plugin()), Settings(), id="next to a verified one"),
+        pytest.param(unnamed(stale(), plugin_pod()), Settings(), id="next to a stale one"),
+        pytest.param(renamed(cluster()), Settings(), id="alone"),
+        pytest.param(renamed(cluster().drop("driver-pod")), Settings(), id="without a driver"),
+        pytest.param(
+            renamed(cluster().drop("node").drop("driver-pod").drop("plugin-pod")), Settings(), id="without nodes"
+        ),
+        pytest.param(renamed(with_exporter(stale())), settings(EXPORTER), id="next to a verified driver client"),
+    ],
+)
+def test_a_plugin_under_an_unknown_name_fails_a_run_at_once(found: Cluster, given: Settings) -> None:
+    """It may not be restarted, so it would stay stale. The run neither skips nor restarts the others."""
+    decision, _memory = found.decide(given)
     assert (Phase.FAIL, Reason.UNNAMED_PLUGIN, []) == (decision.phase, decision.reason, deleted(decision))
     assert "nvidia-dra-driver-gpu/mine" in decision.message
 
 
 def test_the_controller_refreshes_all_plugins_but_the_unknown_one() -> None:
-    """It has no end."""
-    following, _memory = unnamed(stale(), stale_plugin()).decide(FOLLOWING)
+    """It has no end. The unknown one does not count for the budget."""
+    following, _memory = unnamed(stale(), stale_plugin()).decide(down(1))
     assert (Reason.UNNAMED_PLUGIN, ["plugin-gpu-0"]) == (following.reason, pods(following))
-
-
-@pytest.mark.parametrize("given", [Settings(), settings(EXPORTER)])
-def test_a_verified_driver_client_proves_nothing_about_an_unknown_plugin(given: Settings) -> None:
-    """The run fails, with the client or without."""
-    found = with_exporter(cluster()).change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
-    decision, _memory = found.put("plugin-pod", stale_plugin()).decide(given)
-    assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason), given.driver_clients
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Phase
+from hook.decide.result import Phase
 from hook.objects.names import MERGED_MANAGER
 from hook.objects.stacks import StackName
 from hook.settings import Expect, Settings
@@ -13,14 +13,12 @@ from tests.fixtures.cluster import (
     LATER,
     Cluster,
     cluster,
-    labelled,
     reasons,
     stale,
     stale_plugin,
-    without_drivers,
 )
 from tests.fixtures.following import Controller
-from tests.fixtures.limits import FOLLOWING, down
+from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import Pool, avoiding, network, pooled, with_mig, with_toolkit
 from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, stamp
 from tests.unit.decide import patches
@@ -60,43 +58,6 @@ def test_a_pod_that_its_node_has_no_room_for_is_reported_with_the_message_of_the
     assert status.subject.endswith(pod["metadata"]["name"])
     assert reason.explanation.look.endswith("describe pod {name}")
     assert (Phase.FAIL, reason) == (last.phase, last.reason)
-
-
-def test_a_node_that_wants_no_plugin_misses_none() -> None:
-    """Not while a plugin is missing on an excluded node, and not while other plugins are restarted."""
-    found = cluster("skipped", "without", "z").change("node", labelled("skipped", skip="true"), "skipped")
-    found.drop("plugin-pod", "plugin-skipped").drop("plugin-pod", "plugin-without")
-    run = Run(found.change("daemonset", avoiding("without"), PLUGIN))
-    assert [Phase.DONE] == run.phases(0)
-    assert ["NodeSkipped", "NothingToRefresh", "Verified"] == reasons(run.look().statuses)
-    long = Run(stale("a", "b", "without").drop("plugin-pod", "plugin-without"))
-    long.found.change("daemonset", avoiding("without"), PLUGIN)
-    assert ["plugin-a", "plugin-b"] == long.restart(0)
-    assert [Reason.NOTHING_TO_REFRESH] * 2 == [long.look(seconds).statuses[2].reason for seconds in (1, 299)]
-
-
-@pytest.mark.parametrize(("missing", "expected"), [("a", ["b"]), ("ab", [])])
-def test_one_plugin_that_failed_does_not_block_a_small_fleet(missing: str, expected: list[str]) -> None:
-    """It gives its place back after its time; a second one does not."""
-    found = stale("a", "b", "c", "d")
-    for node in missing:
-        found.drop("plugin-pod", f"plugin-{node}")
-    controller = Controller(found, down("25%"))
-    assert [] == deleted(controller.look(0))
-    late = controller.look(300)
-    assert (NodeState.FAILED, expected) == (late.statuses[0].state, deleted(late))
-
-
-def test_the_pod_next_to_a_restarted_one_is_not_its_successor() -> None:
-    """With maxSurge, two live pods may be on a node. The plugin is back once the one that came after it is up."""
-    other = named(stale_plugin("a"), "other")
-    found = stale("a", "b").put("plugin-pod", other)
-    run = Run(found, Settings(max_parallel_restarts=1)).record("a")
-    away = stale("a", "b").put("plugin-pod", other).put("driver-pod", driver_pod("a", ready=None))
-    away.drop("plugin-pod", "plugin-a")
-    assert [] == deleted(run.then(away).look(5))
-    successor = named(plugin_pod("a"), "successor")
-    assert ["b"] == deleted(run.then(away.put("plugin-pod", successor)).look(5))
 
 
 def _set_up(seconds_before: float, restarts: int) -> Object:
@@ -156,22 +117,6 @@ def test_a_driver_that_is_disabled_for_a_moment_ends_no_run() -> None:
             assert [Phase.WAIT] * 2 == run.phases(10, 300), name
             settled = run.then(there("a", "b").change("policy", disabled))
             assert [Phase.WAIT, Phase.SKIP] == settled.phases(100, 310), name
-
-
-def test_a_stale_plugin_is_restarted_while_the_driver_is_disabled() -> None:
-    """The run does not know whether it comes back."""
-    begins = Run(stale("a", "b").change("policy", patches.DISABLED))
-    first = begins.look()
-    assert (Phase.WAIT, Reason.DRIVER_DISABLED, ["a", "b"]) == (first.phase, first.reason, deleted(first))
-
-
-def test_a_run_that_saw_the_fleet_waits_after_the_operator_removed_its_drivers() -> None:
-    """Nothing is left to reload, but they may come back."""
-    gone = without_drivers(cluster()).change("policy", patches.DISABLED)
-    assert Phase.SKIP is gone.decide()[0].phase
-    begins = Run(stale("a", "b").change("policy", patches.DISABLED))
-    begins.look()
-    assert [Phase.WAIT, Phase.SKIP] == begins.then(gone).phases(10, 310)
 
 
 def test_a_plugin_that_is_away_as_the_run_begins_is_waited_for_while_drivers_reload() -> None:

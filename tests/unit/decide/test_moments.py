@@ -149,13 +149,6 @@ def test_a_prerequisite_that_is_not_deployed_hides_no_other_one(state: str, writ
     assert expected is found.judge(Settings(refresh_after=("toolkit", "mig"))).reason
 
 
-def test_a_plugin_from_before_the_reconfiguration_is_stale_with_that_reason() -> None:
-    """The message names it."""
-    status = with_mig(cluster(), written=900).judge(MIG)
-    assert status.stale is not None
-    assert "did not start after the MIG reconfiguration of its node ended" in status.message
-
-
 def test_each_reconfiguration_takes_one_restart() -> None:
     """Also one whose time is not known: then only a plugin that this program restarted is known to be fresh."""
     run = Run(with_mig(cluster()), MIG)
@@ -199,10 +192,3 @@ def test_a_reconfiguration_without_an_end_needs_manual_action() -> None:
     assert "mig.config.state=pending) (waited 300 s)" in status.message
     with_mig(run.found, written=900)
     assert len(scene.restart(301)) == 1
-
-
-def test_a_failed_reconfiguration_is_a_warning() -> None:
-    """The plugin is refreshed all the same: nothing else would let it see the devices as they are now."""
-    (warning,) = with_mig(cluster("a", "b"), "failed").decide(MIG)[0].warnings
-    assert "MIG reconfiguration failed (nvidia.com/mig.config.state=failed): a, b" in warning
-    assert with_mig(cluster(), "failed").decide()[0].warnings == ()

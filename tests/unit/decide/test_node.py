@@ -133,27 +133,6 @@ def test_each_condition_of_a_node_has_its_reason(side: Side) -> None:
         assert "a" in deleted(decision), name
 
 
-@pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
-def test_no_driver_of_a_recreated_daemonset_is_settled(side: Side) -> None:
-    """Its pods are the former one's, on every node."""
-    recreated = side.cluster().change("daemonset", {"metadata": {"uid": "recreated"}}, side.driver_daemonset)
-    assert {"DriverOrphaned"} == set(reasons(recreated.decide()[0].statuses))
-
-
-def test_a_failed_upgrade_fails_the_run_after_all_others_are_refreshed() -> None:
-    """Not at once, for it may clear by itself; not before the others, which can be refreshed."""
-    run = Run(cluster("a", "b").change("node", labelled("b", state="upgrade-failed"), "b"))
-    phases = run.phases(0)
-    run.found.put("plugin-pod", merged(stale_plugin("a"), {"metadata": {"uid": "another"}}))
-    busy = run.look(360)
-    assert ["a"] == deleted(busy)
-    run.found.put("plugin-pod", *cluster("a").of("plugin-pod"))
-    end = run.look(420)
-    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == [*phases, busy.phase, end.phase]
-    run.found.change("node", labelled("b", state="upgrade-done"), "b")
-    assert Phase.DONE is run.look(540).phase
-
-
 def test_a_node_that_is_lost_is_waited_for_then_excluded_then_evaluated_again() -> None:
     """The run is not done while a node is silent for a moment, also if all were verified a moment ago."""
     run = Run(cluster("a", "b"))
@@ -285,17 +264,6 @@ def test_an_outdated_driver_that_no_controller_replaces_is_handled_as_the_settin
     assert (state, Reason.MANUAL_UPGRADE, phase) == (status.state, status.reason, decision.phase)
 
 
-def test_an_outdated_driver_that_crashed_in_place_leaves_a_stale_plugin() -> None:
-    """It is loaded and Ready, so the plugin must start after it; only the outdated version stays as it is."""
-    run = Run(outdated(driver_pod(started=300, ready=370, restarts=1, ended_before=299)))
-    decision = run.look()
-    assert (["gpu-0"], [STALE]) == (deleted(decision), [one.state for one in decision.statuses])
-    run.found.put("plugin-pod", named(plugin_pod(waited=400, started=401, ready=405), "next"))
-    run.found.drop("plugin-pod", "plugin-gpu-0")
-    done = run.look()
-    assert (Phase.DONE, ["ManualUpgrade"]) == (done.phase, reasons(done.statuses))
-
-
 ROLLING: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
 
 
@@ -352,13 +320,6 @@ def test_a_node_with_a_malformed_object_is_not_touched(part: str, patch: str) ->
     assert (Phase.WAIT, ["MalformedObject"], ()) == (decision.phase, reasons(decision.statuses), decision.actions)
 
 
-def test_a_malformed_pod_of_an_unknown_node_stops_all_restarts() -> None:
-    """It may be a second driver pod on any node."""
-    unknown = obj("driver-pod", "{metadata: {name: x}, spec: {nodeName: [1]}}")
-    decision, _memory = stale("gpu-0", "gpu-1").put("driver-pod", unknown).decide()
-    assert (Phase.WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
-
-
 def test_a_malformed_pod_of_another_node_stops_nothing_here() -> None:
     """The run waits for it."""
     elsewhere = driver_pod("gpu-9")
@@ -394,9 +355,15 @@ UNREADABLE = "{metadata: {uid: 7, creationTimestamp: 7}}"
         stale().change("policy", UNREADABLE, "cluster-policy"),
         stale().change("daemonset", UNREADABLE, DRIVER),
         stale().change("revision", UNREADABLE, "nvidia-driver-daemonset-new"),
+        stale().put(
+            "revision", obj("revision", {"metadata": {"name": "newer", "creationTimestamp": 7}, "revision": 3})
+        ),
+        stale().put("daemonset", obj("driver-daemonset", {"metadata": {"name": "other", "uid": 7}})),
+        stale("a", "b").put("driver-pod", obj("driver-pod", "{metadata: {name: x}, spec: {nodeName: [1]}}")),
     ],
+    ids=["policy", "DaemonSet", "revision", "a newer revision", "another DaemonSet", "a driver pod on any node"],
 )
-def test_nothing_is_restarted_while_the_desired_spec_is_malformed(found: Cluster) -> None:
+def test_nothing_is_restarted_while_what_concerns_all_nodes_is_malformed(found: Cluster) -> None:
     """A node that is not settled could look settled."""
     decision, _memory = found.decide()
     assert (Phase.WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
@@ -422,14 +389,6 @@ def test_upgrade_labels_veto_before_the_restart_of_the_driver_alone(value: str |
     assert (value not in ("upgrade-done", None)) is decision.statuses[0].label_pending
 
 
-def test_a_label_after_the_restart_delays_the_end_of_the_run() -> None:
-    """The operator has not finished with the node."""
-    for state in names.STATES_AFTER_RESTART:
-        decision, _memory = cluster("a", "b").change("node", labelled("b", state=state), "b").decide()
-        assert (Phase.WAIT, Reason.UPGRADE_LABELS_PENDING) == (decision.phase, decision.reason), state
-        assert [False, True] == [one.label_pending for one in decision.statuses], state
-
-
 DEPLOY, PAUSED = "nvidia.com/gpu.deploy.", "paused-for-driver-upgrade"
 
 
@@ -447,13 +406,6 @@ def test_paused_operands_veto(found: Cluster, label: str, value: str, expected: 
     """While the driver manager has paused any operand of its stack, the old driver is being unloaded."""
     found.change("node", {"metadata": {"labels": {label: value}}})
     assert expected is found.judge().reason
-
-
-@pytest.mark.parametrize("found", [cluster(), cluster().drop("driver-pod")])
-def test_a_failed_upgrade_is_the_reason_of_its_node(found: Cluster) -> None:
-    """Whether it waits or is verified."""
-    failed = found.change("node", labelled(state="upgrade-failed")).judge()
-    assert (WAITING, Reason.UPGRADE_FAILED) == (failed.state, failed.reason)
 
 
 DRAIN, CRASHING = labelled(state="drain-required"), failing()

@@ -134,12 +134,6 @@ def test_the_least_proven_pod_decides(given: list[Object], expected: Reason) -> 
     assert expected is cluster().only("plugin-pod", *given).judge().reason
 
 
-def test_a_stale_pod_next_to_a_new_one_is_restarted() -> None:
-    """As with maxSurge."""
-    surge = stale().put("plugin-pod", named(plugin_pod(waited=None, started=900, ready=None), "new"))
-    assert ["plugin-gpu-0"] == pods(surge.decide()[0])
-
-
 def test_sidecars_and_debug_containers_prove_nothing() -> None:
     """One runs from before the driver, or crashes."""
     driver, plugin = driver_pod(), plugin_pod()
@@ -186,6 +180,12 @@ def test_without_published_devices_messages_name_what_verified_rests_on(
         assert ("loaded driver (by start and readiness: no devices are published)" in message) is unpublished
 
 
+def beta(version: str) -> Cluster:
+    """Return a cluster whose slice is one of the beta API: devices have one level more."""
+    device = {"basic": {"attributes": {"driverVersion": {"version": version}}}}
+    return cluster().change("slice", {"apiVersion": "resource.k8s.io/v1beta1", "spec": {"devices": [device]}})
+
+
 MIG_DEVICES = "spec: {devices: [{name: gpu-0-mig-1g.10gb-0, attributes: {type: {string: mig}}}]}"
 
 
@@ -205,21 +205,13 @@ MIG_DEVICES = "spec: {devices: [{name: gpu-0-mig-1g.10gb-0, attributes: {type: {
         pytest.param(cluster().change("slice", MIG_DEVICES), Reason.VERIFIED, id="MIG devices publish none"),
         pytest.param(without_gpus(), Reason.VERIFIED, id="ComputeDomains alone"),
         pytest.param(cluster().unserved("slice"), Reason.VERIFIED, id="the API serves no slices"),
+        pytest.param(beta("580.126.20"), Reason.VERIFIED, id="slice of the beta API"),
+        pytest.param(beta("570.124.6"), Reason.SLICE_OUTDATED, id="old slice of the beta API"),
     ],
 )
 def test_a_fresh_plugin_is_verified_by_readiness_and_resource_slices(found: Cluster, expected: Reason) -> None:
     """Each of its slices must show the expected driver, where it shows any."""
     assert expected is found.judge().reason
-
-
-@pytest.mark.parametrize(
-    ("published", "expected"), [("580.126.20", Reason.VERIFIED), ("570.124.6", Reason.SLICE_OUTDATED)]
-)
-def test_slices_of_the_beta_api_show_the_driver_as_well(published: str, expected: Reason) -> None:
-    """Their devices have one level more."""
-    device = {"basic": {"attributes": {"driverVersion": {"version": published}}}}
-    patch = {"apiVersion": "resource.k8s.io/v1beta1", "spec": {"devices": [device]}}
-    assert expected is cluster().change("slice", patch).judge().reason
 
 
 def _of_pool(pool: str, generation: int, version: str = "570.1.2") -> Object:
@@ -500,15 +492,3 @@ def test_a_stale_plugin_that_would_not_come_back_is_not_deleted(
     decision, _memory = found.decide()
     assert [expected.value] == reasons(decision.statuses)
     assert (expected is STALE) is bool(decision.actions)
-
-
-def test_a_taint_that_stays_fails_its_node_after_the_others_are_refreshed() -> None:
-    """Once it is gone, the plugin is restarted."""
-    run = Run(stale("a", "b").change("node", patches.TAINT, "b"))
-    assert (Phase.WAIT, ["a"]) == ((first := run.look()).phase, deleted(first))
-    run.found.put("plugin-pod", plugin_pod("a"))
-    assert (Phase.WAIT, []) == ((early := run.look(299)).phase, deleted(early))
-    assert ["b"] == deleted(run.then(stale("a", "b").put("plugin-pod", plugin_pod("a"))).look(299))
-    late = run.look(300)
-    assert (Phase.FAIL, Reason.TAINT_NOT_TOLERATED, []) == (late.phase, late.reason, deleted(late))
-    assert NodeState.FAILED is late.statuses[1].state

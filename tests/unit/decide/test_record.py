@@ -75,12 +75,6 @@ def test_a_plugin_is_restarted_once_under_one_load(settings: Settings) -> None:
     assert ["gpu-0"] == deleted(run.look(45))
 
 
-def test_nothing_is_restarted_after_the_deadline() -> None:
-    """The run ends."""
-    decision = Run(stale()).look(3600)  # after the deadline
-    assert (Phase.DEADLINE, ()) == (decision.phase, decision.actions)
-
-
 @pytest.mark.parametrize("settings", [Settings(), FOLLOWING])
 def test_a_verified_plugin_stays_verified_while_its_driver_container_runs(settings: Settings) -> None:
     """Times that move prove nothing: neither those of the driver nor those of the plugin."""
@@ -311,14 +305,6 @@ def test_a_plugin_that_is_fresh_but_never_ready_was_never_verified() -> None:
     assert ["RestartBackedOff"] == reasons(run.look(20).statuses)
 
 
-@pytest.mark.parametrize(("refused", "expected"), [("", []), ("not a pod of a named DaemonSet", ["gpu-0"])])
-def test_the_deletion_of_an_orphan_is_not_asked_for_twice_either(refused: str, expected: list[str]) -> None:
-    """Until it is seen, or did not happen. Only if it is refused, the next try need not wait."""
-    run = Run(cluster().only("plugin-pod", ORPHAN))
-    run.act(refused=refused)
-    assert expected == deleted(run.look(5))
-
-
 WAIT, FAIL, DONE = Phase.WAIT, Phase.FAIL, Phase.DONE
 BACK_OFF: Object = {**waiting("nvidia-driver-ctr", "CrashLoopBackOff"), "restartCount": 2}
 
@@ -349,6 +335,7 @@ PLUGIN_TIMEOUT, NODE_TIMEOUT = Settings(plugin_timeout=Duration(seconds=9)), Set
         (cluster().put("driver-pod", failing()), Reason.DRIVER_FAILING, NODE_TIMEOUT, 9),
         (cluster().put("driver-pod", crashed(2)), Reason.DRIVER_FAILING, Settings(), 300),
         (cluster().change("node", labelled(state="upgrade-failed")), Reason.UPGRADE_FAILED, Settings(), 300),
+        (stale().change("node", patches.TAINT), Reason.TAINT_NOT_TOLERATED, Settings(), 300),
     ],
 )
 def test_a_condition_that_holds_for_its_grace_fails_with_its_reason(

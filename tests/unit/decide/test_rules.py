@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -19,11 +18,10 @@ from tests.fixtures.cluster import (
     not_ready_since,
     reasons,
     stale,
-    stale_plugin,
     without_drivers,
 )
 from tests.fixtures.limits import FOLLOWING, down
-from tests.fixtures.modes import Pool, avoiding, owner, pooled, wants, with_exporter, with_mig, with_toolkit
+from tests.fixtures.modes import Pool, avoiding, owner, pooled, with_exporter, with_mig, with_toolkit
 from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, stamp, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, EXPORTER, MIG, PLUGIN, Run, deleted, named
@@ -105,6 +103,8 @@ ROWS: Final[dict[str, Row]] = {
     "so may one that its controller has not observed": (
         lambda: disabled().change("daemonset", UNOBSERVED, DRIVER), JOB, WAIT, Reason.DRIVER_DISABLED,
         ["DriverMissing"]),
+    "a stale plugin is restarted while the driver is disabled, which may be for a moment": (
+        lambda: stale().change("policy", patches.DISABLED), JOB, WAIT, Reason.DRIVER_DISABLED, ["PluginStale"]),
     "one that wants no pods and has none is a leftover": (disabled, JOB, SKIP, Reason.DRIVER_DISABLED,
                                                           ["DriverMissing"]),
     "labels do not count before the operator is quiet": (
@@ -156,20 +156,6 @@ def test_a_rule_decides(name: str) -> None:
     assert (phase, reason, expected) == (decision.phase, decision.reason, reasons(decision.statuses))
 
 
-@pytest.mark.parametrize(
-    ("part", "broken"),
-    [
-        ("revision", revision("newer", 3, creationTimestamp=7)),
-        ("daemonset", obj("driver-daemonset", {"metadata": {"name": "other", "uid": 7}})),
-    ],
-    ids=["a newer revision", "another DaemonSet"],
-)
-def test_a_malformed_object_that_may_be_the_next_driver_stops_all_restarts(part: str, broken: Object) -> None:
-    """The node looks settled without it."""
-    decision, _memory = stale().put(part, broken).decide()
-    assert (WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
-
-
 def test_a_policy_that_cannot_be_read_is_not_gone() -> None:
     """Its grace ends no run, even if every node is verified."""
     run = Run(cluster().only("policy", obj("policy", {"metadata": {"uid": 7}})))
@@ -184,14 +170,6 @@ def test_a_policy_that_the_settings_expect_is_awaited_beyond_its_grace(settings:
     assert [DONE] == run.phases(0)
     run.found.drop("policy")
     assert [WAIT, WAIT, last] == run.phases(10, 129, 131)
-
-
-def test_a_fleet_that_loses_its_drivers_with_their_policy_is_waited_for_as_any_fleet() -> None:
-    """The shorter grace is that of a policy whose drivers are still there."""
-    run = Run(cluster())
-    run.look()
-    run.found = without_drivers(cluster()).drop("policy")
-    assert [WAIT, WAIT, SKIP] == run.phases(10, 309, 310)
 
 
 def test_a_proof_outlasts_those_of_other_pods() -> None:
@@ -227,52 +205,10 @@ def test_a_plugin_that_was_verified_does_not_vouch_for_another_one_of_its_node()
     assert ["PluginStale", "RestartBackedOff"] == reasons(run.look(50).statuses)
 
 
-def test_a_fleet_that_was_seen_is_remembered_while_all_its_nodes_are_excluded() -> None:
-    """If it vanishes after that, it may come back."""
-    run = Run(cluster("a"), FOLLOWING)
-    skipped = cluster("a").change("node", labelled("a", skip="true"))
-    gone = cluster("a").drop("node").drop("driver-pod").drop("plugin-pod").change("daemonset", wants(0))
-    phases = [decision.phase for decision in run.through((0, run.found), (10, skipped), (20, gone), (320, gone))]
-    assert [DONE, DONE, WAIT, SKIP] == phases
-
-
-def test_the_grace_before_a_failure_begins_anew_after_another_node_has_moved() -> None:
-    """A node that is NotReady meanwhile changes nothing about that."""
-    stuck = cluster("a", "b", "c").change("plugin-pod", patches.BROKEN, "plugin-a")
-    stuck.change("driver-pod", patches.OUTDATED, "driver-b").change(
-        "node", labelled("b", state="upgrade-required"), "b"
-    )
-    moving = replace(stuck, parts=dict(stuck.parts)).put("driver-pod", driver_pod("b", ready=None))
-    moving.change("node", labelled("b", state="upgrade-done"), "b").change("node", not_ready_since(0), "c")
-    run = Run(stuck)
-    steps = ((0, stuck), (300, stuck), (400, moving), (420, stuck), (719, stuck), (720, stuck))
-    assert [WAIT] * 5 + [Phase.FAIL] == [decision.phase for decision in run.through(*steps)]
-
-
 def test_a_node_that_waits_for_its_driver_counts_for_the_share() -> None:
     """It wants a plugin: a quarter of five nodes are two plugins, a quarter of four are one."""
     found = stale(*"abcde").change("driver-pod", patches.NOT_READY, "driver-e")
     assert ["a", "b"] == deleted(Run(found, down("25%")).look())
-
-
-def test_a_backoff_outlasts_the_labels_and_pods_of_its_node() -> None:
-    """NFD was down for a moment. Only a node that is gone begins anew."""
-    run = Run(stale("a", "b"), FOLLOWING)
-    run.act()
-    bare = stale("a", "b").change("node", labelled("a", present=None), "a")
-    run.found = bare.drop("driver-pod", "driver-a").drop("plugin-pod", "plugin-a")
-    run.look(10)
-    run.found = stale("a", "b").put("driver-pod", driver_pod("a", restarts=1))
-    run.found.put("plugin-pod", named(stale_plugin("a"), "plugin-a", uid="next"))
-    assert ["RestartBackedOff", "PluginRestarting"] == reasons(run.look(20).statuses)
-
-
-@pytest.mark.parametrize("settings", [JOB, FOLLOWING])
-def test_only_a_job_has_a_release_to_run_again(settings: Settings) -> None:
-    """The controller evaluates a node that was lost as soon as it is back."""
-    run = Run(cluster("a", "b").change("node", not_ready_since(0), "b"), settings)
-    run.look()
-    assert (settings is JOB) is ("run the release again" in run.look(300).statuses[1].message)
 
 
 @pytest.mark.parametrize(
@@ -321,15 +257,6 @@ def test_a_restarted_plugin_is_awaited_among_others_until_a_live_successor_is_re
         "plugin-pod", *([named(successor, "plugin-a", uid="next")] if successor else [])
     )
     assert expected == deleted(run.then(reloads).look())
-
-
-def test_a_refused_restart_takes_no_place_from_the_others() -> None:
-    """Its plugin went by itself later, so it says nothing about what restarts do."""
-    run = Run(stale("a", "b", "c"), structs.replace(JOB, max_parallel_restarts=1))
-    for action in run.found.decide()[0].actions[:2]:
-        run.memory = run.memory.asked(action, run.memory.started, "by admission")
-    run.found.drop("plugin-pod", "plugin-a").drop("plugin-pod", "plugin-b")
-    assert [[], ["c"]] == [deleted(run.look(seconds)) for seconds in (0, 300)]
 
 
 def test_a_plugin_is_refreshed_although_the_other_one_of_its_node_cannot_start() -> None:

@@ -21,7 +21,7 @@ from tests.fixtures.limits import FOLLOWING, down, of
 from tests.fixtures.modes import avoiding, with_exporter
 from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, running
 from tests.unit.decide import patches
-from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, named, unnamed
+from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, named
 
 TWO = ("a", "b")
 YEAR = 365 * 24 * 3600
@@ -63,6 +63,7 @@ RENAMED = stale().change("daemonset", "metadata: {name: mine}", PLUGIN)
     [
         (rotating(), Memory(started=LATER), (WAIT, Reason.NODES_PENDING, None)),
         (rotating(), LONG_AGO, (DEADLINE, Reason.TIME_UP, Reason.NODES_PENDING)),
+        (stale(), LONG_AGO, (DEADLINE, Reason.TIME_UP, Reason.NODES_PENDING)),
         (RENAMED, LONG_AGO, (DEADLINE, Reason.TIME_UP, Reason.UNNAMED_PLUGIN)),
         (cluster(), LONG_AGO, (DONE, Reason.NOTHING_STALE, None)),
     ],
@@ -70,8 +71,9 @@ RENAMED = stale().change("daemonset", "metadata: {name: mine}", PLUGIN)
 def test_a_deadline_names_what_blocked_the_run(
     found: Cluster, memory: Memory, expected: tuple[Phase, Reason, None] | tuple[Phase, Reason, Reason]
 ) -> None:
-    """It comes before a failure, and a run that finds nothing to do is done all the same."""
+    """It comes before a failure and before a restart. A run that finds nothing to do is done all the same."""
     decision, _memory = found.decide(memory=memory)
+    assert () == decision.actions
     assert expected == (decision.phase, decision.reason, decision.cause)
 
 
@@ -112,36 +114,11 @@ def test_a_decision_depends_on_its_arguments_alone_and_changes_none() -> None:
 
 @pytest.mark.parametrize("controller", [True, False])
 def test_the_controller_has_no_deadline(controller: bool) -> None:
-    """A year without progress is a year of waiting. The next reload is handled as the one before."""
+    """A year without progress is a year of waiting."""
     run = Controller(cluster(*TWO).put("driver-pod", driver_pod("a", ready=None)))
     run.settings = of(FOLLOWING, controller=controller)
     phases = [run.look(seconds).phase for seconds in (0, YEAR)]
     assert [WAIT, WAIT if controller else DEADLINE] == phases
-
-
-def test_a_deadline_of_the_controller_is_never_reached() -> None:
-    """Not in any number of years."""
-    assert LATER + timedelta(days=10**6) < deadline(FOLLOWING, LATER)
-
-
-def test_the_controller_handles_a_reload_after_a_year_as_the_one_before() -> None:
-    """It has not ended."""
-    run = Controller(stale())
-    run.act(0)
-    run.found.only("plugin-pod", plugin_pod())
-    assert DONE is run.act(20).phase
-    run.found.only("driver-pod", driver_pod(started=YEAR, ready=YEAR + 5, restarts=1))
-    assert (WAIT, 1) == ((found := run.act(YEAR)).phase, len(found.actions))
-
-
-@pytest.mark.parametrize("controller", [True, False])
-def test_a_failure_does_not_stop_the_restarts_of_the_controller(controller: bool) -> None:
-    """It reports a plugin that is not named, and restarts the driver clients that are. A Job does not."""
-    found = with_exporter(cluster(), started=-400).change("daemonset", {"metadata": {"name": "my-own-plugin"}}, PLUGIN)
-    settings = structs.replace(of(FOLLOWING, controller=controller), driver_clients=(EXPORTER,))
-    decision = Controller(found, settings).look()
-    assert (FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
-    assert int(controller) == len(decision.actions)
 
 
 def test_the_memory_of_the_controller_does_not_grow() -> None:
@@ -338,11 +315,6 @@ def test_a_share_is_of_the_eligible_plugins() -> None:
     assert ["f"] == restarted(found.put("driver-pod", driver_pod("e", ready=None)), quarter)
 
 
-def test_a_plugin_under_an_unknown_name_does_not_count_for_the_budget() -> None:
-    """It may not be restarted."""
-    assert ["gpu-0"] == restarted(unnamed(stale(), stale_plugin()))
-
-
 def test_each_plugin_of_a_node_counts_for_the_budget() -> None:
     """A driver client is one more."""
     both = with_exporter(stale("a", "b"), started=-400)
@@ -372,11 +344,6 @@ def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down(
     assert ([], Reason.PLUGIN_QUEUED) == (deleted(decision), status.reason)
     assert status.message.endswith("waits for its turn (max 1 of 2 plugins down at once, 1 are: a)")
     assert ["b"] == restarted(found, down(2))
-
-
-def test_a_plugin_that_terminates_uses_the_budget_of_the_controller() -> None:
-    """As it does in a Job."""
-    assert [] == restarted(stale("a", "b").change("plugin-pod", patches.DELETING, PLUGIN_OF_A), OURS)
 
 
 @pytest.mark.parametrize(
@@ -481,21 +448,6 @@ def test_a_refused_restart_uses_no_budget(settings: Settings, found: Cluster) ->
     """Nothing was deleted."""
     refused = Run(stale("a", "b"), settings).record("a", refused="by admission")
     assert ["b"] == deleted(refused.then(found).look(5))
-
-
-def test_of_two_driver_clients_only_the_restarted_one_uses_budget() -> None:
-    """They are on the same node."""
-    two = structs.replace(down(2), driver_clients=(EXPORTER,))
-    run = Run(with_exporter(stale("a", "b")), two).record("a")
-    hidden = with_exporter(stale("a", "b")).drop("plugin-pod", "plugin-a")
-    assert ["b"] == deleted(run.then(hidden.change("node", labelled("a", state="upgrade-failed"), "a")).look())
-
-
-def test_a_restarted_client_uses_budget_until_it_is_ready() -> None:
-    """As a plugin does."""
-    run = Run(with_exporter(stale("a", "b")), structs.replace(OURS, driver_clients=(EXPORTER,))).record("a")
-    unready = with_exporter(stale("a", "b")).put("plugin-pod", merged(plugin_pod("a"), patches.NOT_READY))
-    assert [] == deleted(run.then(unready).look())
 
 
 def test_one_plugin_that_does_not_come_back_returns_its_budget() -> None:
