@@ -281,6 +281,9 @@ ROLLING: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
         pytest.param(
             outdated().change("node", labelled(state="upgrade-required")), Phase.DONE, "ManualUpgrade", id="old state"
         ),
+        pytest.param(
+            outdated().change("node", labelled(state="drain-required")), Phase.DONE, "ManualUpgrade", id="old drain"
+        ),
         pytest.param(stale().change("policy", patches.BY_HAND), Phase.WAIT, "PluginStale", id="a current pod"),
     ],
 )
@@ -369,10 +372,12 @@ def test_nothing_is_restarted_while_what_concerns_all_nodes_is_malformed(found: 
     assert (Phase.WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
 
 
-def test_upgrade_labels_veto_before_the_restart_of_the_driver() -> None:
+@pytest.mark.parametrize("driver", [{}, patches.OUTDATED], ids=["current", "outdated"])
+@pytest.mark.parametrize("state", sorted(names.STATES_BEFORE_RESTART))
+def test_upgrade_labels_veto_before_the_restart_of_the_driver(state: str, driver: Object) -> None:
     """The old driver is in use, or being unloaded."""
-    for state in names.STATES_BEFORE_RESTART:
-        assert Reason.UPGRADE_IN_PROGRESS is stale().change("node", labelled(state=state)).judge().reason, state
+    found = stale().change("node", labelled(state=state)).change("driver-pod", driver)
+    assert Reason.UPGRADE_IN_PROGRESS is found.judge().reason
 
 
 @pytest.mark.parametrize("state", ["drain-requested", "Upgrade-Done", "true"])
