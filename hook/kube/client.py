@@ -65,7 +65,7 @@ METHODS: Final = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
 """HTTP methods by RBAC verb; GET for all others."""
 UNKNOWN_PATH: Final = b"404 page not found"
 """Plain text response of an API server to an unknown path (Go's ``http.NotFound``)."""
-BY_AUTHORIZER: Final = re.compile(r'([^":]+ ("[^"]*" )?is )?forbidden: User ".*" cannot ')
+BY_AUTHORIZER: Final = re.compile(r'([^":]+ ("[^"]*" )?is )?forbidden: User ".*" cannot (?P<verb>[a-z]+) ')
 """Beginning of a 403 of RBAC and other authorizers (K8S ``endpoints/handlers/responsewriters/errors.go``).
 
 Each other 403 to a write is of admission: a policy, a webhook, a quota, or a namespace that is being deleted.
@@ -292,9 +292,12 @@ def _refusal(verb: str, resource: Resource, status: int, body: Mapping[str, Any]
     """Return the error for a status code. The text of the response is only shown to users."""
     message = str(body.get("message") or f"HTTP {status}")
     if status == FORBIDDEN:
-        if verb in METHODS and not BY_AUTHORIZER.match(message):
+        by_authorizer = BY_AUTHORIZER.match(message)
+        if verb in METHODS and not by_authorizer:
             return ApiError(FORBIDDEN, f"refused by admission: {message}")
-        return PermissionDeniedError(verb, resource.group_resource, resource.namespace, message)
+        # To apply an object that does not exist is a patch that needs the verb create, too.
+        missing = by_authorizer["verb"] if by_authorizer else verb
+        return PermissionDeniedError(missing, resource.group_resource, resource.namespace, message)
     if status in PLAIN or status >= SERVER_ERRORS:
         message = f"the API server answered {status}: {message}"
     return ApiError(status, message, retry_after)

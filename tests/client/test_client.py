@@ -88,7 +88,7 @@ USER: Final = 'User "system:serviceaccount:a:b" cannot delete resource "pods" in
     [
         f"{NAMED}{USER}",
         f'{NAMED}{USER}: RBAC: clusterrole.rbac.authorization.k8s.io "x" not found',
-        'leases.coordination.k8s.io "l" is forbidden: User "a" cannot update resource "leases"',
+        'leases.coordination.k8s.io "l" is forbidden: User "a" cannot delete resource "leases"',
         'forbidden: User "a" cannot delete path "/x"',
     ],
 )
@@ -97,6 +97,12 @@ def test_a_403_of_rbac_is_a_missing_permission(message: str) -> None:
     error = failing(refused(403, message), *DELETE)
     assert isinstance(error, PermissionDeniedError)
     assert str(error) == f"permission missing: delete pods in namespace dra ({message})"
+
+
+def test_the_missing_verb_is_the_one_that_the_api_server_names() -> None:
+    """Applying an object that does not exist is a patch, and needs the verb create, too."""
+    message = f'{NAMED}User "a" cannot create resource "pods" in API group "" in the namespace "dra"'
+    assert str(failing(refused(403, message), "patch", *DELETE[1:])).startswith("permission missing: create pods in ")
 
 
 @pytest.mark.parametrize(
