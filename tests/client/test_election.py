@@ -233,7 +233,7 @@ def test_a_released_lease_is_taken_at_once(scene: Scene) -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_a_lease_that_was_taken_without_an_answer_is_released(scene: Scene) -> None:
-    """Whoever took it does not know that, and asks."""
+    """The replica that took it does not know that, and asks."""
     elector = scene.elector()
 
     def take() -> Said:

@@ -568,7 +568,7 @@ def test_only_the_plugin_of_the_stack_shows_that_a_node_has_a_device() -> None:
 
 
 def renamed(found: Cluster) -> Cluster:
-    """Give the only plugin a name that the settings do not contain."""
+    """Rename the only plugin to what the settings do not contain."""
     return found.change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
 
 
