@@ -5,13 +5,14 @@ Rules change nothing else: a rule that cannot be written is reported, and is tri
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from hook.decide.taints import wanted
-from hook.errors import ApiError, PermissionDeniedError
+from hook.errors import ApiError, PermissionDeniedError, UntrustedError
 from hook.format import aligned, as_text, printable, some, timestamp
 from hook.kube.taints import TaintRules
 from hook.objects.stacks import STACKS
@@ -153,14 +154,16 @@ class _Deleted(NamedTuple):
 def _written(
     write: Callable[[Item], bool], items: Sequence[Item], until: float
 ) -> tuple[list[Item], int, ApiError | None]:
-    """Write several items at a time, until one fails or a time. Return what changed, how many are left, and the error.
+    """Write several items at a time, until a time. Return what changed, how many are left, and the first error.
 
-    Any other error than one of the API server is raised.
+    A policy may refuse one item and no other. Any other trouble would be the same for the next item, so it ends the
+    writes. An error that is not of the API server is raised.
     """
     changed: list[Item] = []
     left = len(items)
+    problem: ApiError | None = None
     for first in range(0, len(items), SIDE_BY_SIDE):
-        if time.monotonic() > until:
+        if time.monotonic() > until or (problem is not None and not _is_of_one(problem)):
             break
         batch = items[first : first + SIDE_BY_SIDE]
         answers = at_once(write, batch)
@@ -170,9 +173,13 @@ def _written(
         changed += [item for item, answer in zip(batch, answers, strict=True) if answer is True]
         errors = [answer for answer in answers if isinstance(answer, ApiError)]
         left -= len(batch) - len(errors)
-        if errors:
-            return changed, left, errors[0]
-    return changed, left, None
+        problem = next(itertools.filterfalse(_is_of_one, errors), problem or next(iter(errors), None))
+    return changed, left, problem
+
+
+def _is_of_one(error: ApiError) -> bool:
+    """Return whether the API server refused one object, and may accept another one."""
+    return not error.transient and not isinstance(error, UntrustedError)
 
 
 # What ``status`` shows.

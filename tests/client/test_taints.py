@@ -219,6 +219,15 @@ def test_devices_are_admitted_again_while_no_rule_can_be_created(server: ApiServ
     until(is_admitted, "the rules of a are deleted")
 
 
+def test_a_rule_that_is_refused_holds_up_no_other(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server, or a policy, may refuse a pool. This is another trouble than an outage, which ends the writes."""
+    monkeypatch.setattr(taints, "SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(taints, "RECONCILE_SECONDS", PATIENCE)
+    found = _some_stale("a", "b").change("slice", {"spec": {"pool": {"name": "Invalid_"}}}, "0-gpu.nvidia.com-a")
+    _reconcile(_keeper(api), found)
+    assert _pools(api) == ["b"]
+
+
 def test_only_what_was_written_is_logged(
     api: Api, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
