@@ -9,11 +9,14 @@ import itertools
 import logging
 import time
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from hook.decide.taints import wanted
 from hook.errors import ApiError, PermissionDeniedError, UntrustedError
 from hook.format import aligned, as_text, printable, some, timestamp
+from hook.kube import retry
+from hook.kube.retry import Patience
 from hook.kube.taints import TaintRules
 from hook.objects.stacks import STACKS
 from hook.run.restarts import SIDE_BY_SIDE, at_once
@@ -40,6 +43,8 @@ AGAIN_SECONDS: Final = 5.0
 """Pause after a write that failed."""
 REMOVE_SECONDS: Final = 4.0
 """Time to list the rules at the end of a run, and to delete them after a signal, when the kubelet waits."""
+RESTART: Final = Patience(30.0, 0.0)
+"""Patience with an API server that restarts at the end of a run, if there is time: nothing else deletes the rules."""
 SILENT_SECONDS: Final = 5.0
 """A shorter time out of sync is not logged."""
 LEFT: Final = "The next run or the uninstallation deletes them"
@@ -98,14 +103,21 @@ class TaintKeeper:
             return
         end = time.monotonic() + seconds
         try:
-            found = rules.own(rules.read_again(min(end, time.monotonic() + REMOVE_SECONDS)))
+            left = retry.patiently(partial(self._delete_all, rules, end), RESTART, end)
         except ApiError as error:
             self._warn(f"cannot delete device taint rules: {error}. {LEFT}")
         else:
-            left, problem = self._delete(rules, found, end)
             if left:
-                self._warn(f"cannot delete {left} device taint rules: {problem or 'the time is up'}. {LEFT}")
+                self._warn(f"cannot delete {left} device taint rules: the time is up. {LEFT}")
         rules.stop()
+
+    def _delete_all(self, rules: TaintRules, end: float) -> int:
+        """Delete the rules of this process until a time. Return how many are left. Raises ApiError."""
+        found = rules.own(rules.read_again(min(end, time.monotonic() + REMOVE_SECONDS)))
+        left, error = self._delete(rules, found, end)
+        if error is not None:
+            raise error
+        return left
 
     def _is_readable(self, rules: TaintRules) -> bool:
         """Return whether the rules are known. Report once why they are not."""

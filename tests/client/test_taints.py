@@ -262,6 +262,21 @@ def test_rules_that_are_left_at_the_end_are_reported(
     assert _rules(api) == []
 
 
+def test_the_end_outlasts_an_api_server_that_restarts(api: Api) -> None:
+    """Unless a signal leaves no time. No other process would delete the rules."""
+    keeper = _keeper(api)
+    _reconcile(keeper, _some_stale("a"))
+    answers = iter([ApiError(503, "restarting")] * 3)
+
+    def fence(_resource: Resource) -> None:
+        if (error := next(answers, None)) is not None:
+            raise error
+
+    api.fence = fence
+    keeper.remove(PATIENCE)
+    assert _rules(api) == []
+
+
 def test_without_its_owner_no_rule_is_written(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     """The garbage collector could not delete it. This is reported once."""
     keeper = _keeper(api, JOB._replace(name="nobody"))
