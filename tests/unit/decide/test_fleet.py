@@ -218,10 +218,12 @@ def network_asking(version: str) -> policies.Policy:
     return NIC_CLUSTER_POLICY(obj("network/policy", {"spec": {"ofedDriver": {"version": version}}}))
 
 
-def difference(image: str, policy: policies.Policy, patch: str = "{}", stack: Stack = GPU_OPERATOR) -> str:
-    """Return how a driver DaemonSet with an image differs from a policy."""
-    rendered = obj("driver-daemonset" if stack is GPU_OPERATOR else "network/driver-daemonset", patch)
-    rendered = merged(rendered, patches.running(image, stack.driver.container))
+def difference(image: str, policy: policies.Policy, patch: str = "{}") -> str:
+    """Return how a driver DaemonSet of the policy's operator, with an image, differs from the policy."""
+    of_network = isinstance(policy, policies.NicClusterPolicy)
+    stack = NETWORK_OPERATOR if of_network else GPU_OPERATOR
+    rendered = merged(obj("network/driver-daemonset" if of_network else "driver-daemonset", patch),
+                      patches.running(image, stack.driver.container))  # fmt: skip
     return fleet.unrendered(read_daemonset(rendered), policy, stack)
 
 
@@ -243,29 +245,18 @@ def difference(image: str, policy: policies.Policy, patch: str = "{}", stack: St
         (asking(DIGEST), f"{BASE}@{OTHER_DIGEST}", False),
         (asking(""), f"registry.example.com/any@{DIGEST}", True),  # under OLM a policy names none
         (asking(image=""), "registry.example.com/any:1", True),
+        (network_asking(OFED), f"{DOCA}:{OFED}-ubuntu22.04-amd64", True),
+        (network_asking(OFED), f"{DOCA}:{OFED}-rhcos4.17-arm64", True),
+        (network_asking(OFED), f"{DOCA}:{OFED}-5.15.0-105-generic-ubuntu22.04-amd64", True),
+        (network_asking(OFED), f"{DOCA}:{OFED}-ubuntu22.04", False),  # no architecture
+        (network_asking(OFED), f"{DOCA}:{OFED}", False),
+        (network_asking("doca3.2.0"), f"{DOCA}:{OFED}-ubuntu22.04-amd64", False),
+        (network_asking(OFED), f"{DOCA}:doca3.4.0-26.04-0.8.6.0-0-ubuntu22.04-amd64", False),
     ],
 )
 def test_the_whole_tag_is_compared(policy: policies.Policy, image: str, *, expected: bool) -> None:
     """A DaemonSet matches only if the whole tag is one that the operator makes of the policy's version."""
     assert expected is not bool(difference(image, policy))
-
-
-@pytest.mark.parametrize(
-    ("version", "image", "expected"),
-    [
-        (OFED, f"{DOCA}:{OFED}-ubuntu22.04-amd64", True),
-        (OFED, f"{DOCA}:{OFED}-rhcos4.17-arm64", True),
-        (OFED, f"{DOCA}:{OFED}-5.15.0-105-generic-ubuntu22.04-amd64", True),
-        (OFED, f"{DOCA}:{OFED}-ubuntu22.04", False),
-        (OFED, f"{DOCA}:{OFED}", False),
-        ("doca3.2.0", f"{DOCA}:{OFED}-ubuntu22.04-amd64", False),
-        (OFED, f"{DOCA}:doca3.4.0-26.04-0.8.6.0-0-ubuntu22.04-amd64", False),
-    ],
-)
-def test_the_tags_of_the_network_driver_are_compared(version: str, image: str, *, expected: bool) -> None:
-    """Version, maybe the kernel, system and architecture."""
-    found = difference(image, network_asking(version), stack=NETWORK_OPERATOR)
-    assert expected is not bool(found)
 
 
 NEW_CHART = "spec: {daemonsets: {labels: {helm.sh/chart: gpu-operator-v26.7.0}}}"

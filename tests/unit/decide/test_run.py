@@ -450,6 +450,15 @@ def test_a_refused_restart_uses_no_budget(settings: Settings, found: Cluster) ->
     assert ["b"] == deleted(refused.then(found).look(5))
 
 
+def test_a_refused_restart_takes_no_place_from_the_others() -> None:
+    """Its plugin went by itself later, so it says nothing about what restarts do."""
+    run = Run(stale("a", "b", "c"), OURS)
+    for action in run.found.decide()[0].actions[:2]:
+        run.memory = run.memory.asked(action, run.memory.started, "by admission")
+    run.found.drop("plugin-pod", "plugin-a").drop("plugin-pod", "plugin-b")
+    assert [[], ["c"]] == [deleted(run.look(seconds)) for seconds in (0, 300)]
+
+
 def test_one_plugin_that_does_not_come_back_returns_its_budget() -> None:
     """It would keep all others stale. A second one stops the restarts, and the run ends with the reason."""
     settings = structs.replace(OURS, plugin_timeout=Duration())
