@@ -17,7 +17,6 @@ from tests.fixtures.cluster import (
     Cluster,
     cluster,
     labelled,
-    not_ready_since,
     reasons,
     stale,
     without_drivers,
@@ -27,7 +26,7 @@ from tests.fixtures.limits import of
 from tests.fixtures.modes import DIGEST, Pool, avoiding, network, openshift, pooled, with_exporter, with_mig
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, stamp, waiting
 from tests.unit.decide import patches
-from tests.unit.decide.messages import CLIENT, CORDONED, ELSEWHERE, EVICTING, nowhere, selecting
+from tests.unit.decide.messages import CLIENT, CORDONED, ELSEWHERE, EVICTING, selecting
 from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, PLUGIN, Run, reasons_over, timeline, wrong_decisions
 
 MANAGED = """metadata: {name: nvidia-dra-driver-kubelet-plugin, namespace: gpu-operator, uid: managed,
@@ -311,13 +310,6 @@ def test_done_counts_the_accepted_restarts_of_this_run(asked: str, refused: str,
     assert (reason, True) == (decision.reason, decision.message.startswith(message))
 
 
-def test_excluded_nodes_are_not_called_fresh() -> None:
-    """The message counts them apart."""
-    found = stale("a", "b", "c").change("node", not_ready_since(0)).change("node", labelled("a", skip="true"), "a")
-    decision = timeline((0, found), (300, found))[1]
-    assert (Phase.DONE, True) == (decision.phase, "0 run on the loaded driver; 3 nodes are" in decision.message)
-
-
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
@@ -504,20 +496,6 @@ def test_no_warning_without_a_cause() -> None:
         assert () == found.decide(settings)[0].warnings, name
     pools = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",))).change("pool", "spec: {version: null}", "b")
     assert 1 == len(pools.decide(EXPECTED)[0].warnings), "one of them names an image"
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
-        cluster("a", "b").change("node", CORDONED, "b"),
-        nowhere(),
-        selecting(CLIENT),
-        openshift(),
-    ],
-)
-def test_a_warning_is_no_failure(found: Cluster) -> None:
-    """A node was cordoned before the upgrade, a plugin wants no pod: the run is done."""
-    assert Phase.DONE is found.decide()[0].phase
 
 
 @pytest.mark.parametrize(("value", "warned"), [("yes", False), ("no", True)])

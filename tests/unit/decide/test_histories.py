@@ -189,13 +189,10 @@ def test_no_failure_ends_a_run_before_the_release_has_begun(
     assert Phase.FAIL is begun.phases(901, 1201)[1]
 
 
-TAINTED = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
-
-
 @pytest.mark.parametrize(
     ("part", "name", "patch", "why"),
     [
-        pytest.param("node", "b", TAINTED, "none tolerates its taint mine:NoSchedule", id="tainted"),
+        pytest.param("node", "b", patches.TAINT, "none tolerates its taint mine:NoSchedule", id="tainted"),
         pytest.param("daemonset", DRIVER, avoiding("b"), "none selects it", id="not selected"),
     ],
 )
