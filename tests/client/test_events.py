@@ -20,12 +20,13 @@ from hook.kube import events, retry
 from hook.kube.events import EventRecorder
 from hook.kube.own import own_job
 from hook.kube.resources import Resource
+from hook.objects import Malformed, read_daemonset
 from hook.objects.stacks import GPU_OPERATOR
 from hook.run import job
 from hook.run.report import next_step
 from tests.client.runs import JOB, LATE, PLUGIN, runner
 from tests.client.server import GRANTED, PATIENCE, SILENT, Said, bounded, refused, serving, told
-from tests.fixtures.objects import at
+from tests.fixtures.objects import at, obj, raw
 
 
 @pytest.fixture(autouse=True)
@@ -118,6 +119,14 @@ def test_what_an_event_says(monkeypatch: pytest.MonkeyPatch) -> None:
         "reportingComponent": by, "type": "Warning", "reason": "Restarted", "message": "two", "count": 2,
         "firstTimestamp": "2026-01-01T10:00:00Z", "lastTimestamp": "2026-01-01T10:00:09Z",
     }  # fmt: skip
+
+
+def test_what_an_event_on_a_daemonset_refers_to() -> None:
+    """Its namespace, name and UID."""
+    metadata = {"namespace": "dra", "name": "plugin", "uid": "ds"}
+    found = read_daemonset(raw(obj("plugin-daemonset", {"metadata": metadata})))
+    assert not isinstance(found, Malformed)
+    assert events.daemonset_reference(found) == PLUGIN
 
 
 def test_an_event_that_has_expired_is_created_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -67,6 +68,15 @@ def test_after_any_other_answer_one_is_restarted_alone_again(other: Said, monkey
             if result.action.pod.name == f"p{WAVE:02}":
                 assert server.count(f"p{WAVE + 1:02}") == 0
         assert server.count(f"p{WAVE + 2:02}") == 1
+
+
+def test_a_deletion_is_logged_with_its_facts(caplog: pytest.LogCaptureFixture) -> None:
+    """Programs find each restart in the log as JSON."""
+    caplog.set_level(logging.INFO)
+    with serving(GRANTED) as server:
+        assert len(list(Restarter(server.api).act([A], 60))) == 1
+    (record,) = caplog.records
+    assert vars(record)["facts"] == {"node": A.node, "pod": "a", "action": "delete"}
 
 
 def test_no_try_of_a_write_begins_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:

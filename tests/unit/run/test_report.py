@@ -62,6 +62,13 @@ def test_what_is_logged_of_a_node(caplog: pytest.LogCaptureFixture) -> None:
         assert logged(caplog, pending(held, stale)) == [f"node x: Stale ({reason}): waits for its turn (max 1)"]
 
 
+def test_programs_find_a_node_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """As JSON it has the node, its state and the reason."""
+    logged(caplog, pending(waiting(Reason.PLUGIN_QUEUED)))
+    facts = {"node": "x", "state": waiting(Reason.PLUGIN_QUEUED).state, "reason": "PluginQueued"}
+    assert facts in [vars(record).get("facts") for record in caplog.records]
+
+
 def test_a_summary_has_the_progress(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the time to the timeout."""
     monkeypatch.setattr(report, "SUMMARY_SECONDS", 0.0)
@@ -132,7 +139,8 @@ def test_the_advice_at_the_end() -> None:
     words = "excluded, with an outdated driver: b. To fix, after x: kubectl -n gpu-operator delete pod driver-b"
     done = Decision(Phase.DONE, Reason.NOTHING_STALE, "done", warnings=(words,))
     assert f"WARNING {words}" in report.ending(done, [])
-    assert [words] == json.loads(termination_message(done, 0, 0, GPU_OPERATOR))["warnings"]
+    message = json.loads(termination_message(done, 0, 0, GPU_OPERATOR))
+    assert ([words], "") == (message["warnings"], message["next"])
     over = Decision(Phase.FAIL, Reason.UPGRADE_FAILED, "a and b", statuses=(failed("a"), failed("b")))
     for stack in STACKS.values():
         (advised,) = advice(over, stack)
