@@ -103,7 +103,7 @@ quick-programs:
 model: $(READY) ## Run the model test on many new histories: EXAMPLES=2000 of each family
 	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(CORES) --durations=3 tests/properties/test_promises.py
 
-mutants: $(READY) ## Break hook/decide in SAMPLE=500 places drawn from SEED=1; fails where no unit test notices (ten minutes)
+mutants: $(READY) ## Break hook/decide, kube and run in SAMPLE=500 places drawn from SEED=1; fails where no test notices (half an hour)
 	@$(call install,requirements/mutation.txt)
 	$(PY) -m tools.mutants --sample $(SAMPLE) --seed $(SEED)
 

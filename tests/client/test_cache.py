@@ -15,13 +15,13 @@ from hook.kube.cache import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS
 from hook.kube.informer import ListWatch
 from hook.kube.resources import PODS, RESOURCE_SLICES, policies_of
 from hook.kube.retry import Patience
-from hook.objects import Malformed, read_pod
+from hook.objects import Malformed, read_daemonset, read_pod
 from hook.objects.stacks import GPU_OPERATOR
 from hook.settings import Settings
 from tests.client.server import PATIENCE, Said, Server, refused, serving, until
 from tests.client.shown import Shown
 from tests.fixtures.cluster import Cluster, cluster
-from tests.fixtures.objects import Object, raw
+from tests.fixtures.objects import Object, obj, raw
 
 RECORDED: Final = "data: {spec: {template: {metadata: {labels: {app: a}}, spec: {containers: [{name: a, image: b}]}}}}"
 FOUND: Final = cluster("a", "b").change("revision", RECORDED).seen()
@@ -167,3 +167,12 @@ def test_an_outage_does_not_end_a_run_that_has_read_everything() -> None:
     """Also for kinds that are watched later, such as the pods of a new plugin."""
     with watching(cluster()) as (cache, _server, _shows):
         assert cache._patience == retry.JOB
+
+
+def test_pods_are_read_by_all_labels_of_their_selector() -> None:
+    """Plugins that share a label differ in another one."""
+    selector = {"matchLabels": {"b": "2", "a": "1"}}
+    found = read_daemonset(raw(obj("plugin-daemonset", {"spec": {"selector": selector}})))
+    assert not isinstance(found, Malformed)
+    labels = caches._pods_of(found).labels
+    assert labels.startswith("a=1,b=2,")

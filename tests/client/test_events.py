@@ -262,6 +262,7 @@ def test_affected_pods_and_failed_nodes_are_events_on_the_job() -> None:
         run.report_end(REFRESHED)
     failed, _end, affected = writing.events.values()
     assert failed["involvedObject"]["kind"] == affected["involvedObject"]["kind"] == "Job"
+    assert failed["type"] == affected["type"] == "Warning"
     assert "node a: Failed (DriverFailing): its image cannot be pulled" in failed["message"]
     assert affected["message"].startswith("99 pods may hold files of an old driver: team/train-0 on gpu-0, ")
 

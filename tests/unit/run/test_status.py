@@ -171,3 +171,10 @@ def test_rules_that_are_not_known_are_named_if_the_release_may_list_them(
     seen = replace(seen, taints=problem)
     assert any("device taint rules are not known" in line for line in seen.as_lines()) is named
     assert seen.as_json()["deviceTaints"] is None
+
+
+def test_one_look_is_shown_as_it_is_asked_for() -> None:
+    """For a terminal, or as JSON."""
+    view = looked_at(cluster(), Settings())
+    assert json.loads(view.shown("json")) == json.loads(json.dumps(view.as_json()))
+    assert view.shown("text").splitlines() == "\n".join(view.as_lines()).splitlines()
