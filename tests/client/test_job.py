@@ -151,8 +151,11 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
     assert (found.phase, found.message != DONE.message) == (Phase.DONE, True)
 
 
+NO_NODES: Final = 'nodes is forbidden: User "it" cannot list resource "nodes" at the cluster scope'
+
+
 @pytest.mark.parametrize(
-    ("said", "words"), [(refused(403), "permission missing: list nodes"), (refused(401), "answered 401")]
+    ("said", "words"), [(refused(403, NO_NODES), "permission missing: list nodes"), (refused(401), "answered 401")]
 )
 def test_an_account_that_is_refused_for_the_second_read_ends_a_run(
     said: Said, words: str, monkeypatch: pytest.MonkeyPatch

@@ -75,8 +75,9 @@ def test_a_run_ends_well_where_claims_cannot_be_read() -> None:
 
 def test_a_missing_permission_is_named_once_and_may_be_added(caplog: pytest.LogCaptureFixture) -> None:
     """The claims are read as soon as they may be."""
+    words = 'resourceclaims is forbidden: User "it" cannot list resource "resourceclaims" at the cluster scope'
     with serving(shown := Shown(cluster(), held)) as server:
-        shown.instead = lambda line: refused(403) if CLAIMS in line else None
+        shown.instead = lambda line: refused(403, words) if CLAIMS in line else None
         cache = WorkloadCache(server.api, ["gpu.nvidia.com"])
         cache.watch()
         assert cache.pending
