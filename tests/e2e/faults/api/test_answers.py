@@ -137,7 +137,7 @@ def _break_from_the_start(proxies: dict[str, Proxy]) -> None:
     for nonsense in (answer(200), answer(200, "{}", JSON), answer(200, '{"kind": "List", "items":[{"me', JSON), babble):
         proxies["garbage"].rule(nonsense, ALL, each=1)
     proxies["lost"].rule(lose_answer, "delete", each=1)
-    proxies["lost"].rule(refuse, "create", each=1)
+    proxies["lost"].rule(refuse, "patch", each=1)
     for _ in range(2):
         proxies["balancer"].rule(answer(404), "list get", each=1)
         proxies["balancer"].rule(answer(403), "list get", each=1)
@@ -166,7 +166,7 @@ def test_survived(storm: Storm, subtests: pytest.Subtests) -> None:
 
 def test_asked_to_wait(storm: Storm) -> None:
     """A server that answers 429 gets no request for as long as it asks: for the same list, watch, restart or event."""
-    for verb in ("list", "watch", "delete", "create"):
+    for verb in ("list", "watch", "delete", "patch"):
         asked = storm.proxies["throttled"].asked(verb)
         refused = [seen for seen in asked if seen.status == 429]
         assert refused, verb
@@ -174,7 +174,7 @@ def test_asked_to_wait(storm: Storm) -> None:
             # A restart that must wait keeps all others back, too; each selection is read by itself.
             later = [seen for seen in asked if seen.t > each.t]
             again = [seen.t for seen in later if verb == "delete" or seen.asked.selection == each.asked.selection]
-            assert again or verb == "create", verb
+            assert again or verb == "patch", verb
             assert all(t - each.t >= ASKED_SECONDS for t in again), verb
 
 
