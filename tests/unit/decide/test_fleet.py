@@ -147,6 +147,13 @@ def test_the_grace_of_a_policy_that_vanished_ends_no_upgrade() -> None:
     assert Reason.NO_POLICY is run.look(600).reason
 
 
+def test_an_outdated_driver_is_waited_for_while_its_policy_is_gone() -> None:
+    """Only a policy can say that no controller replaces it."""
+    found = cluster().change("driver-pod", patches.OUTDATED).drop("policy")
+    (status,) = found.decide()[0].statuses
+    assert Reason.DRIVER_OUTDATED is status.reason
+
+
 def test_a_policy_whose_metadata_is_touched_all_the_time_is_quiet() -> None:
     """Only its spec is the desired state: a new generation, or a manager of spec fields that wrote."""
 
@@ -185,7 +192,6 @@ def test_the_grace_of_a_policy_that_is_not_ready_starts_again_with_its_rollout_a
 @pytest.mark.parametrize("state", ["notReady", "ready"])
 def test_nodes_that_are_silent_for_a_moment_do_not_start_the_grace_again(state: str) -> None:
     """In a large fleet, one node is always silent; a policy that is ready only then proves nothing."""
-    # In a large fleet, one node is always silent for a moment; a policy that is ready only then proves nothing.
     run, phases = Run(cluster("a", "b")), []
     for seconds in range(0, 121, 20):
         silent = seconds % 40 == 20
