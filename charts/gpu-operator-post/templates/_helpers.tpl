@@ -137,7 +137,8 @@ true
 {{- end -}}
 
 {{/*
-Whether the release writes device taint rules: a network plugin prepares no claims, and a dry run writes nothing.
+Whether to render the rights to write device taint rules, and their policy: a network plugin prepares no claims, and a dry run
+writes nothing.
 */}}
 {{- define "gpu-operator-post.deviceTaints" -}}
 {{- if and .Values.enabled .Values.rbac.create .Values.deviceTaints.enabled (eq .Values.stack "gpu") (not .Values.dryRun) -}}
