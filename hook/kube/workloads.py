@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
 NOT_READ: Final = "claims and pods have not been read yet"
+SILENT_SECONDS: Final = 5.0
+"""A shorter time out of sync is not logged: each watch that breaks causes one."""
 
 
 class WorkloadCache:
@@ -40,12 +42,14 @@ class WorkloadCache:
         self._logged = False
 
     def watch(self) -> None:
-        """Watch the claims, then the pods. Log once why they cannot be read."""
+        """Watch the claims, then the pods. Log once in a row why they cannot be read."""
         if self._drivers and self._claims is None:
             self._claims = self._start(ListWatch(resources.RESOURCE_CLAIMS, claim_reader(self._drivers)))
         if self._pods is None and any(self._views(self._claims, Claim)):
             self._pods = self._start(ListWatch(resources.PODS.select(fields=NOT_OVER), read_claim_pod))
-        if not self._logged and self._failed and self.problem:
+        if not self._failed:
+            self._logged = False
+        elif not self._logged and any(_is_lasting(informer) for informer in self._informers):
             self._logged = True
             log.warning("continuing without the report of affected workloads: %s", self.problem)
 
@@ -96,3 +100,9 @@ class WorkloadCache:
     @staticmethod
     def _views(informer: Informer | None, kind: type[View]) -> Iterator[View]:
         return (view for view in (informer.views() if informer is not None else ()) if isinstance(view, kind))
+
+
+def _is_lasting(informer: Informer) -> bool:
+    """Return whether something keeps an informer from reading for more than a moment."""
+    lost = informer.out_of_sync
+    return informer.problem is not None or (lost is not None and lost.seconds >= SILENT_SECONDS)

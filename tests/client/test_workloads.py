@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from hook.decide.workloads import Affected, AffectedPod
+from hook.kube import workloads as kube_workloads
 from hook.kube.events import ObjectReference
 from hook.kube.workloads import WorkloadCache
 from hook.objects.stacks import GPU_OPERATOR, StackName
@@ -73,8 +74,10 @@ def test_a_run_ends_well_where_claims_cannot_be_read() -> None:
         assert (as_json(affected)["affected"], as_json(affected)["problem"]) == (None, affected.unknown)
 
 
-def test_a_missing_permission_is_named_once_and_may_be_added(caplog: pytest.LogCaptureFixture) -> None:
-    """The claims are read as soon as they may be."""
+def test_a_missing_permission_is_named_once_and_may_be_added(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claims are read as soon as they may be. A watch that breaks for a moment is not worth a warning."""
     words = 'resourceclaims is forbidden: User "it" cannot list resource "resourceclaims" at the cluster scope'
     with serving(shown := Shown(cluster(), held)) as server:
         shown.instead = lambda line: refused(403, words) if CLAIMS in line else None
@@ -82,6 +85,10 @@ def test_a_missing_permission_is_named_once_and_may_be_added(caplog: pytest.LogC
         cache.watch()
         assert cache.pending
         until(lambda: "permission missing" in cache.problem, "the claims cannot be listed")
+        monkeypatch.setattr(kube_workloads, "SILENT_SECONDS", 900.0)
+        cache.watch()
+        assert caplog.messages == []
+        monkeypatch.setattr(kube_workloads, "SILENT_SECONDS", 0.0)
         for _turn in range(3):
             cache.watch()
         assert not cache.pending
@@ -95,6 +102,13 @@ def test_a_missing_permission_is_named_once_and_may_be_added(caplog: pytest.LogC
 
         until(known, "it is tried again")
         assert len(cache.holders()) == 2
+        shown.instead = lambda line: refused(403, words) if CLAIMS in line else None
+
+        def named_again() -> bool:
+            cache.watch()
+            return len(caplog.messages) == 2
+
+        until(named_again, "the next refusal is named, too")
         cache.stop()
 
 
