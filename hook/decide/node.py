@@ -364,7 +364,7 @@ def _paused(view: NodeView, stack: Stack) -> str:
 
 
 class SettledNode(msgspec.Struct, frozen=True):
-    """A node whose driver is settled, with the load of the driver that its plugins must start after."""
+    """A node with one driver pod that is ready, and the load of the driver that its plugins must start after."""
 
     view: NodeView
     context: Context

@@ -89,7 +89,7 @@ class NodeStatus:
     fresh: tuple[tuple[str, str], ...] = ()
     """UIDs of pods that are proven fresh, each with its load."""
     exposed: Reason | None = None
-    """Why a new claim could meet an old driver here: the driver is unsettled, or a plugin is stale."""
+    """Why a new claim could meet an old driver here: no driver is ready, or a plugin is stale."""
 
     def failed(self, reason: Reason | None = None, message: str = "") -> NodeStatus:
         """Return the status as failed: manual action is required."""

@@ -1,4 +1,4 @@
-"""Which devices no new claim may get, because their node's driver is unsettled or its plugin stale.
+"""Which devices no new claim may get, because their node's driver is not ready or its plugin stale.
 
 A taint begins with the driver or with a stale plugin. A plugin that restarts for another reason causes none. A taint
 that exists stays until the plugin is verified: the rule itself, which is listed, is all that is remembered of it.

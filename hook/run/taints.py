@@ -47,6 +47,7 @@ RESTART: Final = Patience(30.0, 0.0)
 """Patience with an API server that restarts at the end of a run, if there is time: nothing else deletes the rules."""
 SILENT_SECONDS: Final = 5.0
 """A shorter time out of sync is not logged."""
+UNKNOWN: Final = "device taint rules are not known, so none is written"
 LEFT: Final = "The next run or the uninstallation deletes them"
 NOT_SERVED: Final = (
     "deviceTaints.enabled has no effect: the API server has no DeviceTaintRules, which Kubernetes 1.37 brings"
@@ -123,9 +124,11 @@ class TaintKeeper:
         """Return whether the rules are known. Report once why they are not."""
         problem = rules.problem
         if isinstance(problem, ApiError) or (problem is not None and problem.seconds >= SILENT_SECONDS):
-            self._warn(f"device taint rules are not known, so none is written: {problem}")
+            self._warn(f"{UNKNOWN}: {problem}")
         elif rules.synced and not rules.served:
             self._warn(NOT_SERVED)
+        elif problem is None and self._reported == UNKNOWN:
+            self._reported = ""
         return problem is None and rules.synced and rules.served
 
     def _create(self, rules: TaintRules, new: Mapping[Place, Reason], until: float) -> ApiError | None:

@@ -10,8 +10,9 @@ import pytest
 
 from hook.errors import ApiError, LeaseLostError
 from hook.kube.client import Api
+from hook.kube.informer import OutOfSync
 from hook.kube.resources import CLUSTER_ROLES, DEVICE_TAINT_RULES, Resource
-from hook.kube.taints import Release, find_rules
+from hook.kube.taints import Release, TaintRules, find_rules
 from hook.run import taints
 from hook.run.taints import NOT_SERVED, TaintKeeper, as_json, as_lines
 from hook.settings import DeviceTaints, Settings
@@ -204,6 +205,20 @@ def test_a_missing_permission_stops_nothing(
     _grant(api, "writer", "create", "delete", "get")
     until(lambda: len(_rules(api)) == 2 or not warned(), "the rules follow")
     assert warned() == ["", "cannot write"]
+
+
+def test_each_outage_is_reported_once(
+    api: Api, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that follows another, with nothing to write between them."""
+    keeper = _keeper(api)
+    for lost in (True, True, False, True):
+        problem = OutOfSync("devicetaintrules", 0.0, "connection refused") if lost else None
+        monkeypatch.setattr(TaintRules, "problem", problem)
+        _reconcile(keeper, cluster("a"))
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 2
+    assert all(warning.startswith(taints.UNKNOWN) for warning in warnings)
 
 
 def test_devices_are_admitted_again_while_no_rule_can_be_created(server: ApiServer, api: Api) -> None:
