@@ -143,6 +143,7 @@ SET_BY_THE_CHART: Final = frozenset(
         "identity",
         "workload_name",
         "listen",
+        "release_name",
         "release_namespace",
         "status_name",
         "termination_log",

@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from hook.flags import SET_BY_THE_CHART
 from hook.objects.stacks import StackName
 from tests.chart.rendering import NAMESPACE, Helm, Manifests, Values, container_of
 
@@ -43,6 +44,14 @@ def _written(rendered: Manifests) -> set[str]:
         for argument in container["args"]
         if argument.startswith(named)
     }
+
+
+def test_help_shows_apart_what_the_chart_sets(helm: Helm) -> None:
+    """People who run the program from a shell need none of these options."""
+    rendered = helm.render(EVERYTHING)
+    arguments = [argument for part in (rendered.job, rendered.controller) for argument in container_of(part)["args"]]
+    options = {argument.partition("=")[0][2:].replace("-", "_") for argument in arguments if "=" in argument}
+    assert {"job_name", "lease_name"} <= options <= SET_BY_THE_CHART
 
 
 @pytest.mark.parametrize("place", PLACES)
