@@ -48,8 +48,6 @@ class Patience:
         return self.denied if error.denied else self.unreachable
 
 
-JOB: Final = Patience(FOREVER)
-"""A Job that has read everything once outlasts an outage until its deadline."""
 CONTROLLER: Final = Patience(FOREVER, FOREVER)
 """A controller tries again without end. It restarts nothing and reports that meanwhile."""
 WRITE: Final = Patience(5.0)

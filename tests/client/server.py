@@ -17,7 +17,10 @@ from typing import Any, Final
 from devcluster import patience
 from hook.kube.client import READ_SECONDS, Api
 from hook.kube.connection import Connection
+from hook.kube.retry import FOREVER, Patience
 
+JOB: Final = Patience(FOREVER)
+"""Of a Job that has read everything once: it outlasts an outage until its deadline."""
 PATIENCE: Final = 60.0
 """Time for something that happens at once on an idle machine."""
 JSON: Final = {"content-type": "application/json"}

@@ -166,7 +166,7 @@ def test_pods_of_a_plugin_that_is_gone_are_watched_for_a_while(monkeypatch: pyte
 def test_an_outage_does_not_end_a_run_that_has_read_everything() -> None:
     """Also for kinds that are watched later, such as the pods of a new plugin."""
     with watching(cluster()) as (cache, _server, _shows):
-        assert cache._patience == retry.JOB
+        assert cache._patience == retry.Patience(retry.FOREVER)
 
 
 def test_pods_are_read_by_all_labels_of_their_selector() -> None:

@@ -21,9 +21,9 @@ from hook.kube import client, retry
 from hook.kube import informer as informers
 from hook.kube.informer import Informer, ListWatch
 from hook.kube.resources import NODES, RESOURCE_SLICES, Resource
-from hook.kube.retry import CONTROLLER, JOB, Patience
+from hook.kube.retry import CONTROLLER, Patience
 from hook.objects import Malformed, read_node
-from tests.client.server import PATIENCE, SILENT, Said, Server, bounded, events, listed, refused, serving, until
+from tests.client.server import JOB, PATIENCE, SILENT, Said, Server, bounded, events, listed, refused, serving, until
 from tests.fixtures.objects import obj
 
 STATE: Final = "nvidia.com/gpu-driver-upgrade-state"

@@ -20,12 +20,12 @@ from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import Informer, ListWatch
 from hook.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, Resource, policies_of
-from hook.kube.retry import CONTROLLER, JOB, Patience
+from hook.kube.retry import CONTROLLER, Patience
 from hook.objects import decoding, deleted_at, names, read_node, read_pod
 from hook.objects.stacks import GPU_OPERATOR
 from hook.objects.views import reader
 from tests.client.apiserver import ApiServer, booted, create
-from tests.client.server import PATIENCE, until
+from tests.client.server import JOB, PATIENCE, until
 
 CRDS: Final = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")
 ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole")

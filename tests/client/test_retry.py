@@ -9,7 +9,8 @@ import pytest
 
 from hook.errors import ApiError, PermissionDeniedError, UntrustedError
 from hook.kube import retry
-from hook.kube.retry import CONTROLLER, FOREVER, JOB, WRITE, Patience, patiently
+from hook.kube.retry import CONTROLLER, FOREVER, WRITE, Patience, patiently
+from tests.client.server import JOB
 
 NO_ANSWER: Final = ApiError(0, "no")
 DENIED: Final = PermissionDeniedError("list", "pods", "")

@@ -87,7 +87,7 @@ class WorldCache(Cache):
     """A cache without an API server: it shows what one run's watches show, and a second, consistent read."""
 
     def __init__(self, run: Run, api: Api) -> None:
-        super().__init__(api, run.settings, retry.JOB)
+        super().__init__(api, run.settings, retry.Patience(retry.FOREVER))
         self._run = run
         self._seen: dict[int, Value] = {}
         """Every view of an object of a node that was shown last, by its identity."""

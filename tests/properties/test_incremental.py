@@ -110,7 +110,7 @@ class Watches:
     """The program's cache, whose informers hear of what happens to a cluster of objects."""
 
     def __init__(self, found: Cluster, settings: Any) -> None:  # noqa: ANN401 - of a Job or of a controller
-        self.cache = Cache(mock.Mock(), settings, retry.JOB)
+        self.cache = Cache(mock.Mock(), settings, retry.Patience(retry.FOREVER))
         self._heard: dict[str, dict[Key, bytes]] = {}
         policies = {"policy": (caches.POLICIES, found.stack.policy)}
         pools = {"pool": (caches.POOLS, found.stack.pool)} if found.stack.pool is not None else {}
