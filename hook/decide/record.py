@@ -8,7 +8,7 @@ on the node and its driver has been reloaded since.
 
 A process that loses its memory loses time, never correctness. A new leader starts without any: at most one extra
 restart per process that ends. Only the kubelet's backoff limits a process that ends again and again
-(docs/dev/reliability.md, "Not survived").
+(docs/dev/reliability.md, "The controller", "Not survived").
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class Record:
     def after(self, stale: StalePlugin, at: datetime, refused: str) -> Record:
         """Return the record of a restart that was issued, or refused for good, after this one."""
         pod = stale.pod.uid
-        tries = 1 if self.served(stale) else self.tries + (bool(self.refused) or pod not in self.before)
+        tries = 1 if self.refreshed(stale) else self.tries + (bool(self.refused) or pod not in self.before)
         return Record(pod, stale.others | {pod}, stale.load, at, tries, refused)
 
-    def served(self, stale: StalePlugin) -> bool:
+    def refreshed(self, stale: StalePlugin) -> bool:
         """Return whether a plugin was verified since, and is stale only because its driver was reloaded."""
         return self.came_back and self.load != stale.load
 
@@ -144,7 +144,9 @@ class Memory:
         """Return the record of a plugin on a node."""
         return self.records.get((node, daemonset_uid), NOTHING)
 
-    def asked(self, stale: StalePlugin, at: datetime, refused: str = "", deleted_at: datetime | None = None) -> Memory:
+    def with_restart(
+        self, stale: StalePlugin, at: datetime, refused: str = "", deleted_at: datetime | None = None
+    ) -> Memory:
         """Record a restart that was issued, or refused for good.
 
         The admission policy of the chart refuses an orphan, which it cannot know for a plugin, until a DaemonSet adopts
@@ -280,7 +282,7 @@ def _after_restart(
 
 def held_until(record: Record, stale: StalePlugin, settings: Settings) -> datetime | None:
     """Return when a pod may be restarted after an earlier restart, or None if the earlier one does not delay it."""
-    return None if record.served(stale) else record.at + _pause(record.tries, settings)
+    return None if record.refreshed(stale) else record.at + _pause(record.tries, settings)
 
 
 def _pause(tries: int, settings: Settings) -> timedelta:

@@ -40,7 +40,7 @@ def _number(devices: _Devices) -> int:
 
 
 def _versions(devices: _Devices) -> frozenset[str]:
-    each = ((one.attributes.driver_version, one.basic.attributes.driver_version) for one in devices or ())
+    each = ((device.attributes.driver_version, device.basic.attributes.driver_version) for device in devices or ())
     return shared(frozenset(intern(new.version or old.version) for new, old in each) - {""})
 
 

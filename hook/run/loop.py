@@ -115,5 +115,5 @@ class ReconcileLoop:
         self.memory = (
             memory.troubled(action, now, result.trouble)
             if result.trouble
-            else memory.asked(action, now, result.refused, result.deleted_at)
+            else memory.with_restart(action, now, result.refused, result.deleted_at)
         )

@@ -194,7 +194,7 @@ class ChangingCluster:
         for action in self.actions:
             done = {"asked": "", "refused": "a policy denies it"}
             if how in done:
-                self.memory = self.memory.asked(action, self.now, done[how])
+                self.memory = self.memory.with_restart(action, self.now, done[how])
             else:
                 self.memory = self.memory.troubled(action, self.now, "no answer")
 

@@ -64,7 +64,7 @@ def play(name: str, delay: float, *, settings: Settings = WAITING, operator_seen
         replay.decisions.append((now, decision))
         for action in decision.actions:
             replay.plugins.delete(action.node, action.pod.uid, now)
-            memory = memory.asked(action, recording.moment(now))
+            memory = memory.with_restart(action, recording.moment(now))
         if decision.final:
             break
     return replay

@@ -57,7 +57,7 @@ class Run(Controller):
         """Decide at the first moment, and record the restarts on these nodes alone."""
         for action in self.look().actions:
             if action.node in nodes:
-                self.memory = self.memory.asked(action, self.memory.started, refused)
+                self.memory = self.memory.with_restart(action, self.memory.started, refused)
         return self
 
     def then(self, found: Cluster) -> Run:

@@ -305,7 +305,7 @@ def test_done_counts_the_accepted_restarts_of_this_run(asked: str, refused: str,
         assert status.stale is not None
         if status.node in asked:
             no = "no" if status.node in refused else ""
-            memory = memory.asked(status.stale, LATER, refused=no)
+            memory = memory.with_restart(status.stale, LATER, refused=no)
     decision, _memory = cluster("a", "b", "c").decide(memory=memory)
     assert (reason, True) == (decision.reason, decision.message.startswith(message))
 

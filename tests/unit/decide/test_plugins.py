@@ -352,7 +352,7 @@ def test_a_pod_that_a_late_watch_missed_replaced_none(deleted: float | None, cre
     run = Run(stale())
     (action,) = run.look().actions
     moment = None if deleted is None else at(deleted)
-    run.memory = run.memory.asked(action, LATER, deleted_at=moment)
+    run.memory = run.memory.with_restart(action, LATER, deleted_at=moment)
     pod = merged(plugin_pod(waited=None, started=R - 1), {"metadata": {"creationTimestamp": stamp(created)}})
     found = cluster().only("plugin-pod", named(pod, "successor"))
     assert [expected] == reasons(run.then(found).look().statuses)

@@ -228,7 +228,7 @@ def test_a_restart_lets_its_node_be_evaluated_again() -> None:
     seen = found.put("plugin-pod", dict(successor)).seen()
     _stale, after = decide(seen, memory, SETTINGS, LATER, changed={"a"})
     (restart,) = decision.actions
-    fresh, _memory = decide(seen, after.asked(restart, LATER), SETTINGS, LATER, changed=set())
+    fresh, _memory = decide(seen, after.with_restart(restart, LATER), SETTINGS, LATER, changed=set())
     assert ["Verified", "Verified"] == [status.reason.value for status in fresh.statuses]
 
 
@@ -454,7 +454,7 @@ def test_a_refused_restart_takes_no_place_from_the_others() -> None:
     """Its plugin went by itself later, so it says nothing about what restarts do."""
     run = Run(stale("a", "b", "c"), OURS)
     for action in run.found.decide()[0].actions[:2]:
-        run.memory = run.memory.asked(action, run.memory.started, "by admission")
+        run.memory = run.memory.with_restart(action, run.memory.started, "by admission")
     run.found.drop("plugin-pod", "plugin-a").drop("plugin-pod", "plugin-b")
     assert [[], ["c"]] == [deleted(run.look(seconds)) for seconds in (0, 300)]
 
