@@ -48,7 +48,7 @@ CAPACITY = {
 }
 
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
-"""Keeps all but the GPU operator's and the driver's consumers' pods off: they land on the system node."""
+"""Keeps all but the GPU operator's and the driver clients' pods off: they land on the system node."""
 
 _POLICIES = path("admissionregistration.k8s.io/v1", "mutatingadmissionpolicies")
 _BINDINGS = path("admissionregistration.k8s.io/v1", "mutatingadmissionpolicybindings")

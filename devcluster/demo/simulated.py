@@ -31,7 +31,7 @@ from devcluster.truth import Truth
 
 OLD, NEW = "580.105.08", "580.126.20"
 
-OUR_NAMESPACE, THEIR_NAMESPACE = "nvidia-dra-driver-gpu", "served-by-script"
+OUR_NAMESPACE, THEIR_NAMESPACE = "nvidia-dra-driver-gpu", "restarted-by-script"
 DAEMONSET = "dra-driver-nvidia-gpu-kubelet-plugin"
 OURS, THEIRS = f"{OUR_NAMESPACE}/{DAEMONSET}", f"{THEIR_NAMESPACE}/{DAEMONSET}"
 
@@ -126,7 +126,7 @@ class Demo:
         self._upgrade_operator(OLD)
         domains = MODES[self.mode]
         self._helm(PLUGIN_RELEASE, PLUGIN, OUR_NAMESPACE, *domains)
-        self._helm(PLUGIN_RELEASE, PLUGIN, THEIR_NAMESPACE, ("driverName", "served-by-script.example.com"), *domains)
+        self._helm(PLUGIN_RELEASE, PLUGIN, THEIR_NAMESPACE, ("driverName", "restarted-by-script.example.com"), *domains)
         self._await_fleet()
         self.show.say("helm install: gpu-operator-post (nothing is stale: its hook has nothing to do)")
         self._finish(self.hook, self._post())

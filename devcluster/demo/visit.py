@@ -67,7 +67,7 @@ class Visit(Cluster):
             server, authority = self._whose(kubeconfig)
             self._nodes, self._theirs = nodes, kubeconfig
             self._start_watchdog()
-            self._become_somebody(kubeconfig, server, authority)
+            self._create_account(kubeconfig, server, authority)
             (port,) = free_ports(1)
             stages = (self._node_stages(), components.POD_STAGES)
             options = components.kwok(self.files, port, components.lease_seconds(nodes), *stages)
@@ -113,7 +113,7 @@ class Visit(Cluster):
             raise ClusterError(f"{kubeconfig} names no certificate authority: add it as certificate-authority-data")
         return cluster["server"], base64.b64decode(authority)
 
-    def _become_somebody(self, kubeconfig: Path, server: str, authority: bytes) -> None:
+    def _create_account(self, kubeconfig: Path, server: str, authority: bytes) -> None:
         """Make an account for the fleet with every right, and kubeconfigs with its token."""
         theirs = f"--kubeconfig={kubeconfig}"
         self.kubectl(theirs, "apply", "--filename=-", text=json.dumps(_account()))

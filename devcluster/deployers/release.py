@@ -1,4 +1,4 @@
-"""What is to be deployed, and what the deployer says came of it; the same words for every deployer."""
+"""What is to be deployed, and what the deployment tool says came of it; the same words for every tool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Values = dict[str, Any]
 NOT_FOUND = 404
 
 PATIENCE_SECONDS = 300.0
-"""For a deployer to come to a verdict on a busy machine."""
+"""For a deployment tool to come to a verdict on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +34,24 @@ class Release:
     needs: tuple[str, ...] = ()
     """Names of the releases that come first."""
     timeout: int = 300
-    """Seconds that the deployer gives it; most give five minutes where nothing is said."""
+    """Seconds that the deployment tool gives it; most give five minutes where nothing is said."""
     wait: bool = False
     """Wait for the release's objects, Jobs included: what a Job that is no hook needs with Helm and helmfile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the user of a deployer sees."""
+    """What the user of a deployment tool sees."""
 
     succeeded: bool
     said: str
-    """All that the deployer shows: output, conditions, operation messages."""
+    """All that the deployment tool shows: output, conditions, operation messages."""
 
 
 def settled(
     cluster: Cluster, where: str, verdict: Callable[[Object], bool | None], shown: Callable[[Object], str]
 ) -> Outcome:
-    """Wait for a deployer's verdict on the object in which it shows a release, and return it with what is shown."""
+    """Wait for a deployment tool's verdict on the object in which it shows a release; return it with what is shown."""
     said = ""
 
     def outcome() -> Outcome | None:

@@ -1,4 +1,4 @@
-"""The soak: cycle after cycle of upgrades and faults, served by runs of the Job or by a controller."""
+"""The soak: cycle after cycle of upgrades and faults, with runs of the Job or with a controller."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CONTROLLER: Final = (
 LOST: Final = 1
 """A controller that could not renew its Lease in time ends so, and is started again: on a busy machine that happens.
 Whatever else goes wrong with a program ends so, too; the end of its log shows that."""
-LAST_WORDS: Final = re.compile(r"\(LeaseLost\): ")
+LEASE_LOST: Final = re.compile(r"\(LeaseLost\): ")
 """How the verdict reads of one that lost its Lease."""
 UNCAUGHT: Final = "Traceback (most recent call last)"
 """Of a thread, too: the Lease is also lost where its own dies."""
@@ -95,7 +95,7 @@ class JobSoak(Soak):
     def _cycle(self, cycle: Cycle) -> None:
         done = self._with_fault(cycle)
         if cycle.fault is Fault.BROKEN_DRIVER:
-            self._stage.mend_drivers(cycle.nodes)
+            self._stage.fix_drivers(cycle.nodes)
         for _try in range(TRIES):
             if done:
                 break
@@ -153,15 +153,15 @@ class ControllerSoak(Soak):
         self._controller = self._start_controller()
 
     def _cycle(self, cycle: Cycle) -> None:
-        served = True
+        broke = True
         if cycle.fault is Fault.BROKEN_DRIVER:
             broken = {f"gpu-{number}" for number in cycle.nodes}
-            served = self._await(lambda: broken == {*self._stage.behind(), *self._stage.stale()})
-            self._stage.mend_drivers(cycle.nodes)
+            broke = self._await(lambda: broken == {*self._stage.behind(), *self._stage.stale()})
+            self._stage.fix_drivers(cycle.nodes)
         elif cycle.fault is not None:
             time.sleep(cycle.after)  # A moment that the seed draws: any other one would do as well.
             self._strike(cycle.fault)
-        code = 0 if served and self._await(self._stage.served) else 1
+        code = 0 if broke and self._await(self._stage.refreshed) else 1
         self._note(cycle, code, (0,), self._controller.log())
         self._controller.mark()
 
@@ -245,4 +245,4 @@ def _continues(process: Process, seconds: float) -> bool:
 
 def lost_its_lease(log: str) -> bool:
     """Return from the log of a controller whether it ended because its Lease was lost, and for nothing else."""
-    return bool(LAST_WORDS.search(log)) and UNCAUGHT not in log
+    return bool(LEASE_LOST.search(log)) and UNCAUGHT not in log

@@ -47,7 +47,7 @@ class Stage:
         """Bring the fleet up, with a fresh plugin on every node."""
         self._operator()
         self._helm(PLUGIN, {})
-        patience.until(self.served, "the fleet is up", seconds)
+        patience.until(self.refreshed, "the fleet is up", seconds)
 
     def begin(self, cycle: Cycle) -> None:
         """Let the nodes have their faults, and ask the operator; Helm returns long before anything has happened."""
@@ -68,7 +68,7 @@ class Stage:
         elif fault is Fault.AGAIN:
             self._upgrade(Upgrade.DRIVER)
 
-    def mend_drivers(self, nodes: Iterable[int]) -> None:
+    def fix_drivers(self, nodes: Iterable[int]) -> None:
         """Let drivers start again."""
         self._annotate(nodes, BROKEN, None)
 
@@ -98,12 +98,12 @@ class Stage:
         """Name the nodes with a stale plugin."""
         return self.truth.stale_now(DAEMONSET)
 
-    def served(self) -> bool:
-        """Return whether every node has the asked driver, Ready, and a plugin that serves on it."""
+    def refreshed(self) -> bool:
+        """Return whether every node has the asked driver, Ready, and a fresh plugin."""
         return not self.behind() and self._plugins() == self.nodes
 
     def _plugins(self) -> int:
-        """Count the nodes on which a plugin serves on the driver that is loaded."""
+        """Count the nodes with a fresh plugin of the driver that is loaded."""
         standings = self.truth.standings(DAEMONSET).values()
         return sum(one.plugin_version == one.version and not one.stale for one in standings)
 
