@@ -24,8 +24,9 @@ from devcluster.build import binaries
 from devcluster.build.programs import DRA_DRIVER
 from devcluster.demo.simulated import FAILURES, HOOK_TIMEOUT, IMAGE, NEW, OLD, OPERATOR, POST, DemoError, finish
 from devcluster.demo.view import Show
+from devcluster.fleet.slices import semantic
 from devcluster.gpunode.images import CHART, lacking, write_images
-from devcluster.gpunode.node import DRIVER_ROOT, GPUS, GPUS_ALONE, PLUGIN_NAMESPACE, SOON, GpuNode, numbers
+from devcluster.gpunode.node import DRIVER_ROOT, GPUS, GPUS_ALONE, PLUGIN_NAMESPACE, SOON, GpuNode, label_states
 from devcluster.kubelet.node import RealNode, why_not
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class RealDemo(GpuNode):
         self._post()
         if self.plugin_pod() == before:
             raise DemoError("the stale plugin was not restarted")
-        self._until(lambda: self.published() == {numbers(NEW)}, "the plugin publishes the new driver")
+        self._until(lambda: self.published() == {semantic(NEW)}, "the plugin publishes the new driver")
         self._show.say(f"the plugin was restarted; the ResourceSlice names {', '.join(self.published())}")
         self.claim("after")
         self._until(lambda: self.is_running("after"), "a pod with a new claim runs")
@@ -141,7 +142,7 @@ class RealDemo(GpuNode):
         values = {"driver__version": version, "driver__upgradePolicy": policy, **SOON}
         self._helm("gpu-operator", OPERATOR, "gpu-operator", **values)
         self._until(lambda: self.driver_ready(version), f"the pod of driver {version} is Ready")
-        self._until(lambda: self.label_states() == {"upgrade-done"}, "the node's upgrade is done")
+        self._until(lambda: label_states(self.cluster) == {"upgrade-done"}, "the node's upgrade is done")
 
     def _post(self) -> None:
         values = {"image__repository": IMAGE, "plugin__namespace": PLUGIN_NAMESPACE, "timeout": HOOK_TIMEOUT}

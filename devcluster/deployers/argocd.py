@@ -6,7 +6,6 @@ loopback.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -19,11 +18,11 @@ from devcluster.boot.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.boot.ports import free_ports
 from devcluster.build import binaries
 from devcluster.client import path
-from devcluster.deployers.release import Object, Outcome, Release, install_crds, settled
+from devcluster.deployers.release import Object, Outcome, Release, apply, install_crds, settled
 from devcluster.deployers.sources import GitRepository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from devcluster.boot.cluster import Cluster
 
@@ -61,7 +60,7 @@ class ArgoCd:
     def start(self) -> None:
         """Install the CRDs and the objects that Argo CD's own chart makes, and start the three processes."""
         install_crds(self.cluster, [self._program.parent], [path("argoproj.io/v1alpha1", kind) for kind in KINDS])
-        self.commit([_namespace(), *_configuration(), _project()])
+        apply(self.cluster, [_namespace(), *_configuration(), _project()])
         redis, repo, repo_metrics, metrics = self._ports
         self._launch(PROCESSES[0], "redis", f"--address=127.0.0.1:{redis}")
         log = ("--loglevel=info", "--logformat=text", f"--redis=127.0.0.1:{redis}")
@@ -128,13 +127,6 @@ class ArgoCd:
         return file
 
     # What a platform team does.
-
-    def commit(self, objects: Sequence[Object]) -> None:
-        """Apply objects, such as Applications."""
-        self.cluster.kubectl(
-            "apply", "--server-side", "--force-conflicts", "-f", "-",
-            text=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}),
-        )  # fmt: skip
 
     def refresh(self, *names: str) -> None:
         """Do what the button does: look at the repository now."""

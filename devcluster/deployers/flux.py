@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import urllib.request
@@ -16,8 +15,6 @@ from devcluster.deployers.release import Object, Outcome, Release, install_crds,
 from devcluster.deployers.sources import ChartSources
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from devcluster.boot.cluster import Cluster
 
 NAMESPACE = "flux-system"
@@ -95,13 +92,6 @@ class Flux:
         }
 
     # What a platform team does.
-
-    def commit(self, objects: Sequence[Object]) -> None:
-        """Apply objects as kustomize-controller does after a commit: server-side."""
-        self.cluster.kubectl(
-            "apply", "--server-side", "--force-conflicts", "-f", "-",
-            text=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}),
-        )  # fmt: skip
 
     def request(self, name: str, *keys: str) -> None:
         """Do what `flux reconcile helmrelease` does; `forceAt` is its --force, `resetAt` its --reset."""

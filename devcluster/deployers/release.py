@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from devcluster.access import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from devcluster.boot.cluster import Cluster
@@ -46,6 +47,14 @@ class Outcome:
     succeeded: bool
     said: str
     """All that the deployment tool shows: output, conditions, operation messages."""
+
+
+def apply(cluster: Cluster, objects: Sequence[Object]) -> None:
+    """Apply objects as a platform team's commit does: server-side."""
+    cluster.kubectl(
+        "apply", "--server-side", "--force-conflicts", "-f", "-",
+        text=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}),
+    )  # fmt: skip
 
 
 def settled(

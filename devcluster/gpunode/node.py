@@ -98,11 +98,6 @@ class GpuNode:
         events = [each for each in events if each["involvedObject"]["name"] == name and each["type"] == "Warning"]
         return [str(each["message"]) for each in sorted(events, key=lambda each: each["metadata"]["creationTimestamp"])]
 
-    def label_states(self) -> set[str]:
-        """Return the upgrade states on the labels of the GPU nodes."""
-        nodes = self.cluster.list("/api/v1/nodes", labelSelector="nvidia.com/gpu.present=true")
-        return {node["metadata"]["labels"].get("nvidia.com/gpu-driver-upgrade-state", "") for node in nodes}
-
     def to_inject(self, name: str, version: str) -> set[str]:
         """Return what a pod is to have: the device that its claim was given, and the library of a driver."""
         (status,) = self.cluster.get(f"{PODS}/{name}")["status"]["resourceClaimStatuses"]
@@ -123,9 +118,10 @@ class GpuNode:
         return self.cluster.kubectl("exec", name, "--", *command, check=False).stdout
 
 
-def numbers(version: str) -> str:
-    """Spell a driver's version as the plugin does: a semantic version has no leading zeros."""
-    return ".".join(str(int(part)) for part in version.split("."))
+def label_states(cluster: Cluster) -> set[str]:
+    """Return the upgrade states on the labels of the GPU nodes."""
+    nodes = cluster.list("/api/v1/nodes", labelSelector="nvidia.com/gpu.present=true")
+    return {node["metadata"]["labels"].get("nvidia.com/gpu-driver-upgrade-state", "") for node in nodes}
 
 
 def _is_ready(pod: dict[str, Any]) -> bool:

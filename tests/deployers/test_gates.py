@@ -24,7 +24,7 @@ from devcluster.build import binaries
 from devcluster.deployers import argocd as argo
 from devcluster.deployers.argocd import APPLICATIONS, RETRIES, ArgoCd, application
 from devcluster.deployers.flux import HELM_RELEASES, KUSTOMIZATIONS, Flux, helm_release, helm_repository, oci_repository
-from devcluster.deployers.release import Object, Release
+from devcluster.deployers.release import Object, Release, apply
 from tests.deployers.bench import NODES, QUICK_JOB, Bench, booted
 from tests.deployers.story import NEXT, ONLY_CONTROLLER, SOON
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, NEW, OLD, RELEASE
@@ -191,7 +191,7 @@ class ByFlux:
             made = helm_release(each, self._charts, self._versions[each.name])
             made["spec"] |= {"releaseName": each.name, **patch}
             objects.append(made)
-        self.flux.commit(objects)
+        apply(self.flux.cluster, objects)
 
     def gate(self, driver: str) -> Object:
         """Return the Kustomization that waits."""
@@ -255,7 +255,7 @@ def test_gates_of_flux(tmp_path_factory: pytest.TempPathFactory) -> None:
 
         # The next one changes nothing in our release. Only the gate of the Kustomization knows the version.
         lab.upgrade(NEW, broken=True)
-        flux.flux.commit([flux.gate(NEW)])
+        apply(flux.flux.cluster, [flux.gate(NEW)])
         lab.until(lambda: lab.data()["driverVersion"] == NEW, "the controller has seen the upgrade")
         assert not flux.open()[GATE]
         lab.repair()
@@ -307,7 +307,7 @@ class ByArgoCd:
         self._git.commit(driver)
         parent = self._application(PARENT, {"path": "apps"})
         parent["spec"]["destination"]["namespace"] = argo.NAMESPACE
-        self.argocd.commit([parent])
+        apply(self.argocd.cluster, [parent])
         self.argocd.refresh(PARENT)
 
     def _application(self, name: str, source: Object) -> Object:

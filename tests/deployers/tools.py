@@ -14,7 +14,7 @@ from devcluster.deployers.argocd import ArgoCd, application
 from devcluster.deployers.flux import Flux, helm_release, helm_repository, oci_repository
 from devcluster.deployers.helm import Helm
 from devcluster.deployers.helmfile import Helmfile
-from devcluster.deployers.release import Object, Outcome, Release
+from devcluster.deployers.release import Object, Outcome, Release, apply
 from tests.e2e.lab import CHART, NAMESPACE, OPERATOR, PLUGIN, RELEASE
 
 FLUX_NAME: Final = f"{NAMESPACE}-{RELEASE}"
@@ -54,7 +54,7 @@ class ByFlux:
         for release in releases:
             source = ours if release.name == RELEASE else self._repository
             objects.append(helm_release(release, source, self._versions[release.chart]))
-        self.flux.commit(objects)
+        apply(self.flux.cluster, objects)
         outcomes = {}
         for release in releases:
             outcomes[release.name] = self.flux.settled(release.name)
@@ -83,7 +83,7 @@ class ByArgoCd:
         self.argocd = ArgoCd(cluster)
         self.argocd.start()
         # Of two Applications that create one namespace at the same moment, one fails, which uses up its only retry.
-        self.argocd.commit([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
+        apply(self.argocd.cluster, [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
 
     def apply(self, releases: Sequence[Release]) -> Outcome:
         """Commit charts and values, and wait for the operations on that commit, or until there are none to do."""
@@ -95,7 +95,7 @@ class ByArgoCd:
             (git.folder / "values").mkdir(exist_ok=True)
             (git.folder / "values" / f"{release.name}.yaml").write_text(yaml.safe_dump(release.values))
         revision = git.commit("deploy")
-        self.argocd.commit([application(each, git.url, f"charts/{each.chart.name}") for each in releases])
+        apply(self.argocd.cluster, [application(each, git.url, f"charts/{each.chart.name}") for each in releases])
         self.argocd.refresh(*(release.name for release in releases))
         return {release.name: self.argocd.settled(release.name, revision) for release in releases}[RELEASE]
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from devcluster import patience
 from devcluster.boot.cluster import Cluster
 from devcluster.fleet.faults import OUTAGE
+from devcluster.gpunode.node import label_states
 from devcluster.truth import Truth
 from tests.pool import SETTINGS
 from tests.process.program import CTL, Ended, Logged, as_pod, start
@@ -227,8 +228,7 @@ class Lab:
 
     def label_states(self) -> set[str]:
         """Return the upgrade states on the nodes' labels."""
-        nodes = self.cluster.list("/api/v1/nodes", labelSelector="nvidia.com/gpu.present=true")
-        return {node["metadata"]["labels"].get("nvidia.com/gpu-driver-upgrade-state", "") for node in nodes}
+        return label_states(self.cluster)
 
     def settled(self, nodes: int) -> bool:
         """Whether so many nodes run the new driver, Ready, and the upgrade controller is through."""

@@ -17,8 +17,9 @@ import pytest
 from devcluster.boot.cluster import Cluster
 from devcluster.build import binaries
 from devcluster.build.programs import DRA_DRIVER
+from devcluster.fleet.slices import semantic
 from devcluster.gpunode.images import CHART, write_images
-from devcluster.gpunode.node import DRIVER_ROOT, GPUS, GPUS_ALONE, SLICES, SOON, GpuNode, numbers
+from devcluster.gpunode.node import DRIVER_ROOT, GPUS, GPUS_ALONE, SLICES, SOON, GpuNode, label_states
 from devcluster.kubelet.node import RealNode
 from hook.objects.taints import Place, spec_of
 from tests.e2e.lab import ALL_AT_ONCE, NEW, OLD, PLUGIN_NAMESPACE
@@ -65,7 +66,7 @@ class GpuNodeLab(GpuNode, NodeLab):
         """Ask for a driver and wait until its pod is Ready and the upgrade controller is through."""
         self.operator(driver=version, **SOON, **ALL_AT_ONCE)
         self.until(lambda: self.driver_ready(version), f"the pod of driver {version} is Ready", PATIENCE)
-        self.until(lambda: self.label_states() == {"upgrade-done"}, "the node's upgrade is done", PATIENCE)
+        self.until(lambda: label_states(self.cluster) == {"upgrade-done"}, "the node's upgrade is done", PATIENCE)
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
     # `status` reports exactly the pods that have the old files.
     lab = gpu_node
     lab.install(GPUS, **GPUS_ALONE)
-    assert lab.published() == {numbers(OLD)}
+    assert lab.published() == {semantic(OLD)}
     lab.claim("before")
     lab.until(lambda: lab.is_running("before"), "a pod with a claim runs", PATIENCE)
     assert lab.injected("before") == lab.to_inject("before", OLD)
@@ -99,13 +100,13 @@ def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
     lab.claim("between")
     # The second happens where this machine took more than five minutes to get here.
     lab.until(lambda: lab.failed("between", MISSING, REFUSED), "the claim is of no use", PATIENCE)
-    assert lab.published() == {numbers(OLD)}
+    assert lab.published() == {semantic(OLD)}
     assert lab.plugin_pod() == plugin
 
     lab.deploy()
     assert lab.plugin_pod() != plugin
     assert ["delete pods"] == lab.writes()
-    assert lab.published() == {numbers(NEW)}
+    assert lab.published() == {semantic(NEW)}
     lab.claim("after")
     lab.until(lambda: lab.is_running("after"), "a pod with a new claim runs", PATIENCE)
     assert lab.injected("after") == lab.to_inject("after", NEW)
@@ -147,7 +148,7 @@ def test_slices_that_the_plugin_publishes_anew_stay_tainted(gpu_node: GpuNodeLab
 
     lab.drive(NEW)
     lab.deploy(deviceTaints__enabled=True)
-    assert lab.published() == {numbers(NEW)}
+    assert lab.published() == {semantic(NEW)}
     assert set(lab.writes()) == {"create devicetaintrules", "delete pods", "delete devicetaintrules"}
     assert lab.cluster.list(RULES) == []
 
@@ -190,4 +191,4 @@ def test_the_demo_shows_it(real_node: None, tmp_path: Path) -> None:
     told = module("devcluster.demo.real", cwd=tmp_path, timeout=1200)
     assert told.returncode == 0, told.stdout
     assert told.stdout.splitlines()[-1].startswith(f"demo: ok real=1 driver={NEW} restarts=1 "), told.stdout
-    assert f"the ResourceSlice still names {numbers(OLD)}" in told.stdout
+    assert f"the ResourceSlice still names {semantic(OLD)}" in told.stdout
