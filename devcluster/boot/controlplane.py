@@ -85,11 +85,7 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     if log := os.environ.get("BOOTS_LOG"):
         with Path(log).open("a", encoding="utf-8") as boots:
             boots.write(f"{os.environ.get('PYTEST_CURRENT_TEST', state.root)}\n")
-    environment = {
-        **os.environ,
-        **(SPARE_GARBAGE if shape.nodes <= SMALL else {}),
-        **(ONE_PROCESSOR if shape.nodes <= FEW and not shape.at_rest else {}),
-    }
+    environment = _environment(shape)
 
     def launch(name: str, *arguments: str) -> None:
         running[name] = start(state, name, [str(binaries[name]), *arguments], environment)
@@ -109,6 +105,15 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     if shape.real_node is not None:
         box = kubelets.command(state, shape.real_node, binaries, ports.server)
         running[kubelets.PROCESS] = start(state, kubelets.PROCESS, box)
+
+
+def _environment(shape: Shape) -> dict[str, str]:
+    """Return the variables of the programs, which spare memory and processors where the cluster is small."""
+    return {
+        **os.environ,
+        **(SPARE_GARBAGE if shape.nodes <= SMALL else {}),
+        **(ONE_PROCESSOR if shape.nodes <= FEW and not shape.at_rest else {}),
+    }
 
 
 def _whole(certificate: Path) -> bool:

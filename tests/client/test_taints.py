@@ -294,13 +294,13 @@ def test_the_end_outlasts_an_api_server_that_restarts(api: Api) -> None:
 
 def test_without_its_owner_no_rule_is_written(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     """The garbage collector could not delete it. This is reported once."""
-    keeper = _keeper(api, JOB._replace(name="nobody"))
+    keeper = _keeper(api, JOB._replace(name="without-role"))
     for _again in range(3):
         _reconcile(keeper, _some_stale("a"))
     assert _rules(api) == []
     (warning,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert warning.startswith("cannot write device taint rules, trying again: ")
-    assert "nobody:device-taints" in warning
+    assert "without-role:device-taints" in warning
 
 
 def test_a_lost_lease_ends_the_process(api: Api) -> None:
