@@ -51,7 +51,6 @@ OF_THE_CONTROL_PLANE: Final = ("kube-system", "kube-node-lease", "kube-public")
 """Namespaces in which it keeps and creates what it likes, but no pods."""
 EVERYWHERE: Final = ("kube-root-ca.crt", "default", "kubernetes")
 """A ConfigMap and a ServiceAccount that it creates in each namespace, and its own service."""
-SETTINGS: Final = f"/api/v1/namespaces/{settings.NAMESPACE}/configmaps/{settings.CONFIG_MAP}"
 NOW: Final[dict[str, Any]] = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 GONE: Final = 404
 
@@ -109,7 +108,7 @@ def empty(cluster: Cluster, kept: set[str]) -> None:
         patience.until(all_gone, lambda: f"these are gone: {sorted(left)}", end - time.monotonic())
 
     cluster.end_adopted()
-    cluster.patch(SETTINGS, {"data": {settings.KEY: "{}"}})
+    cluster.patch(settings.URL, {"data": {settings.KEY: "{}"}})
     for kinds in (FIRST, THEN, LAST):
         if kinds is LAST:
             cluster.run(_delete_events)

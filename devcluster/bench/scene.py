@@ -15,8 +15,9 @@ from devcluster.bench.figures import OURS
 from devcluster.bench.peers import EVICTION_ENV, EVICTION_LABEL
 from devcluster.boot.layout import CHECKOUT
 from devcluster.build import binaries
-from devcluster.client import path
+from devcluster.fleet.settings import KEY, URL
 from devcluster.patience import TooSlowError
+from devcluster.releases import DAEMONSET, IMAGE, OPERATOR, PLUGIN, POST, Release
 from devcluster.truth import Truth
 
 if TYPE_CHECKING:
@@ -35,16 +36,8 @@ SETTINGS: Final = {
     "pod_stop_seconds": 0.3,
 }
 """Settings of the simulated nodes."""
-DAEMONSET: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 SELECTOR: Final = "dra-driver-nvidia-gpu-component=kubelet-plugin"
-OUR_NAMESPACE: Final = "nvidia-dra-driver-gpu"
-OPERATOR, PLUGIN, SCRIPT, POST = (
-    str(CHECKOUT / folder)
-    for folder in (
-        *(f"devcluster/charts/{name}" for name in ("gpu-operator", "dra-driver", "script-job")),
-        "charts/gpu-operator-post",
-    )
-)
+SCRIPT: Final = str(CHECKOUT / "devcluster/charts/script-job")
 FLEET_SECONDS: Final = 120.0
 """For a fleet to come up, and a second per node in addition."""
 A_NODE_SECONDS: Final = 25.0
@@ -57,7 +50,7 @@ class Scene:
     def __init__(self, cluster: Cluster, nodes: int, peers: Sequence[Peer], requeue: float, parallel: int) -> None:
         self.cluster, self.nodes, self.peers = cluster, nodes, peers
         self.minutes = int((FLEET_SECONDS + A_NODE_SECONDS * nodes) // 60) + 1
-        self.plugins = {OURS: f"{OUR_NAMESPACE}/{DAEMONSET}"}
+        self.plugins = {OURS: f"{PLUGIN.namespace}/{DAEMONSET}"}
         """The DaemonSet of each approach."""
         self.plugins |= {peer.title: f"{peer.name}/{DAEMONSET}" for peer in peers}
         self._requeue, self._parallel = requeue, parallel
@@ -65,17 +58,14 @@ class Scene:
     def prepare(self) -> None:
         """Bring up the fleet on the old driver, with one plugin per approach on every node."""
         self.cluster.up(nodes=self.nodes, fleet=True)
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fleet"}}
-        body |= {"data": {"settings": json.dumps(SETTINGS)}}
-        place = path("v1", "configmaps", namespace="devcluster", name="fleet")
-        self.cluster.run(lambda api: api.apply(place, body, "bench"))
+        self.cluster.patch(URL, {"data": {KEY: json.dumps(SETTINGS)}})
         self.cluster.kubectl("label", "nodes", "--all", f"{EVICTION_LABEL}=true")
         self.operator(*OLD)
-        self._helm("dra-driver", PLUGIN, OUR_NAMESPACE, {})
+        self.cluster.helm(*PLUGIN.install({}))
         for peer in self.peers:
             # The name of the driver keeps the plugins out of each other's slices.
             values = {"driverName": f"{peer.name}.example.com", **peer.plugin}
-            self._helm("dra-driver", PLUGIN, peer.name, values)
+            self.cluster.helm(*PLUGIN._replace(namespace=peer.name).install(values))
         plugins = len(self.plugins) * self.nodes
         self.until(lambda: self._count("plugin-ready") >= plugins, f"{plugins} plugins run")
 
@@ -91,12 +81,12 @@ class Scene:
             "simulate.requeueSeconds": self._requeue,
             "simulate.behaviour": "26.3",
         }
-        self._helm("gpu-operator", OPERATOR, "gpu-operator", values)
+        self.cluster.helm(*OPERATOR.install(values))
 
     def ours(self, values: Mapping[str, Any]) -> subprocess.Popen[str]:
         """Install or upgrade our chart; the namespace keeps it off the others' plugins."""
-        always = {"plugin.namespace": OUR_NAMESPACE, "image.repository": "registry.example/gpu-operator-post"}
-        return self._start(OURS, (OURS, POST, "-n", "gpu-operator"), {**always, **values})
+        always = {"plugin.namespace": PLUGIN.namespace, "image.repository": IMAGE}
+        return self._start(OURS, POST, {**always, **values})
 
     def script(self, peer: Peer) -> subprocess.Popen[str]:
         """Run a script as people do: as a Helm hook Job with kubectl."""
@@ -106,7 +96,7 @@ class Scene:
             "DAEMONSET": DAEMONSET,
             "SELECTOR": SELECTOR,
         }
-        return self._start(peer.title, (peer.name, SCRIPT, "-n", peer.name), {"script": peer.script, "env": variables})
+        return self._start(peer.title, Release(peer.name, SCRIPT, peer.name), {"script": peer.script, "env": variables})
 
     def wait(self, running: Mapping[str, subprocess.Popen[str]]) -> None:
         """Wait for each approach; one that fails or hangs ends the measurement."""
@@ -135,12 +125,12 @@ class Scene:
     def _count(self, event: str) -> int:
         return sum(each.event == event for each in self.truth.entries)
 
-    def _start(self, title: str, release: tuple[str, ...], values: Mapping[str, Any]) -> subprocess.Popen[str]:
+    def _start(self, title: str, release: Release, values: Mapping[str, Any]) -> subprocess.Popen[str]:
         """Start Helm, which waits for the hook of a chart. Its output goes into a file: a full pipe would stop it."""
-        command = [str(self.cluster.binary("helm4")), "upgrade", "--install", *release, "--reset-values", "--wait"]
+        command = release.install(values, "--wait", f"--timeout={self.minutes + 2}m")
         with self._log(title).open("w", encoding="utf-8") as log:
             process = subprocess.Popen(
-                [*command, f"--timeout={self.minutes + 2}m", *_sets(values)],
+                [str(self.cluster.binary("helm4")), *command],
                 env=commands.environment(self.cluster.files),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -151,11 +141,3 @@ class Scene:
 
     def _log(self, title: str) -> Path:
         return self.cluster.files.log(f"bench-{title.replace(' ', '-')}")
-
-    def _helm(self, release: str, chart: str, namespace: str, values: Mapping[str, Any]) -> None:
-        place = ["-n", namespace, "--create-namespace", "--reset-values"]
-        self.cluster.helm("upgrade", "--install", release, chart, *place, *_sets(values))
-
-
-def _sets(values: Mapping[str, Any]) -> list[str]:
-    return [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]

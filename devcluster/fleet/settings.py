@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 NAMESPACE, CONFIG_MAP, KEY = "devcluster", "fleet", "settings"
+URL = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
 """Where the settings are set while the fleet runs."""
 
 

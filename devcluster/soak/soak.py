@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from devcluster import patience
 from devcluster.patience import TooSlowError
+from devcluster.releases import DAEMONSET, OPERATOR
 from devcluster.soak.judge import CONTROLLER_MEBIBYTES, JOB_MEBIBYTES, Life, Run, Soaked
 from devcluster.soak.plan import Cycle, Fault
 from devcluster.soak.process import END_SECONDS, KILLED, STOPPED, Process
-from devcluster.soak.stage import DAEMONSET, OPERATOR, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from devcluster.soak.stage import Stage
 
 DEADLINE: Final = 124
 FAILED: Final = 3
@@ -31,7 +33,7 @@ TRIES: Final = 3
 CONTROLLER: Final = (
     *PROGRAM,
     "controller",
-    f"--release-namespace={OPERATOR[2]}",
+    f"--release-namespace={OPERATOR.namespace}",
     "--listen=127.0.0.1:0",
     "controller.maxUnavailable=100%",
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 from typing import TYPE_CHECKING, Final
 
 from devcluster import patience
+from devcluster.releases import DAEMONSET, OPERATOR, PLUGIN
 from devcluster.soak.plan import Before, Fault, Upgrade
 from devcluster.truth import Truth
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from devcluster.boot.cluster import Cluster
     from devcluster.soak.plan import Cycle
 
-OPERATOR: Final = ("gpu-operator", "devcluster/charts/gpu-operator", "gpu-operator")
-PLUGIN: Final = ("dra-driver", "devcluster/charts/dra-driver", "nvidia-dra-driver-gpu")
-DAEMONSET: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 SILENT_SECONDS: Final = 4.0
 """The API server stands still for so long: longer than a decision, shorter than a node's lease."""
 BROKEN: Final = "devcluster/driver-fault"
@@ -46,7 +43,7 @@ class Stage:
     def install(self, seconds: float) -> None:
         """Bring the fleet up, with a fresh plugin on every node."""
         self._operator()
-        self._helm(PLUGIN, {})
+        self.cluster.helm(*PLUGIN.install({}))
         patience.until(self.refreshed, "the fleet is up", seconds)
 
     def begin(self, cycle: Cycle) -> None:
@@ -76,7 +73,7 @@ class Stage:
         """Delete the operator's pod: another one leads, and renders again."""
         self.upsets.append(time.time())
         self.cluster.kubectl(
-            "delete", "pod", "-n", OPERATOR[2], "-l", "app.kubernetes.io/component=gpu-operator", "--wait=false"
+            "delete", "pod", "-n", OPERATOR.namespace, "-l", "app.kubernetes.io/component=gpu-operator", "--wait=false"
         )
 
     def _silence(self) -> None:
@@ -130,11 +127,4 @@ class Stage:
             "driver.upgradePolicy.maxParallelUpgrades": 0,
             "driver.upgradePolicy.maxUnavailable": "100%",
         }
-        self._helm(OPERATOR, values)
-
-    def _helm(self, chart: tuple[str, str, str], values: dict[str, object]) -> None:
-        release, folder, namespace = chart
-        sets = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
-        self.cluster.helm(
-            "upgrade", "--install", release, folder, "-n", namespace, "--create-namespace", "--reset-values", *sets
-        )
+        self.cluster.helm(*OPERATOR.install(values))

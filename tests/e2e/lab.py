@@ -19,9 +19,10 @@ from typing import Any, Final
 from devcluster import patience
 from devcluster.boot.cluster import Cluster
 from devcluster.fleet.faults import OUTAGE
+from devcluster.fleet.settings import KEY, URL
 from devcluster.gpunode.node import label_states
+from devcluster.releases import Release
 from devcluster.truth import Truth
-from tests.pool import SETTINGS
 from tests.process.program import CTL, Ended, Logged, as_pod, start
 from tests.promises import promised
 
@@ -106,10 +107,8 @@ class Lab:
         chosen: dict[str, object] = {
             "image__repository": IMAGE, "timeout": "3m", **dict(word.split("=") for word in args), **values
         }  # fmt: skip
-        return self.cluster.start_helm(
-            "upgrade", "--install", release, CHART, "-n", NAMESPACE, "--create-namespace",
-            "--reset-values", "--timeout", "4m", UNCHECKED, *helm, *_sets(chosen), version=self.helm,
-        )  # fmt: skip
+        command = Release(release, CHART, NAMESPACE).install(chosen, "--timeout=4m", UNCHECKED, *helm)
+        return self.cluster.start_helm(*command, version=self.helm)
 
     def deployed(self, process: subprocess.Popen[str]) -> Deployed:
         """Wait for a deployment tool that was started."""
@@ -164,7 +163,7 @@ class Lab:
 
     def settings(self, **settings: float) -> None:
         """Set the durations of the simulation, in seconds."""
-        self.cluster.patch(SETTINGS, {"data": {"settings": json.dumps(settings)}})
+        self.cluster.patch(URL, {"data": {KEY: json.dumps(settings)}})
 
     # What is true.
 
@@ -299,11 +298,4 @@ class Lab:
 
     def helm_install(self, release: str, chart: str, namespace: str, values: dict[str, Any]) -> None:
         """Install or upgrade the chart of something else; `a__b` in the name of a value stands for `a.b`."""
-        self.cluster.helm(
-            "upgrade", "--install", release, chart, "-n", namespace, "--create-namespace", "--reset-values",
-            UNCHECKED, *_sets(values), version=self.helm,
-        )  # fmt: skip
-
-
-def _sets(values: dict[str, object]) -> list[str]:
-    return [f"--set-json={key.replace('__', '.')}={json.dumps(value)}" for key, value in values.items()]
+        self.cluster.helm(*Release(release, chart, namespace).install(values, UNCHECKED), version=self.helm)

@@ -16,7 +16,8 @@ from typing import Any, Final
 from devcluster.boot.cluster import Cluster
 from devcluster.kubelet import cgroups
 from devcluster.kubelet.names import REAL_NODE, Files
-from tests.e2e.lab import CHART, IMAGE, QUICK, RELEASE, Lab, _sets
+from devcluster.releases import sets
+from tests.e2e.lab import CHART, IMAGE, QUICK, RELEASE, Lab
 
 HOME: Final = "post"
 PODS: Final = f"/api/v1/namespaces/{HOME}/pods"
@@ -47,7 +48,7 @@ class NodeLab(Lab):
         chosen = {name: value for name, value in chosen.items() if value is not DEFAULT}
         return self.cluster.start_helm(
             "upgrade", "--install", RELEASE, CHART, "-n", HOME,
-            "--reset-values", "--timeout", "22m", *helm, *_sets(chosen),
+            "--reset-values", "--timeout", "22m", *helm, *sets(chosen),
         )  # fmt: skip
 
     def pods(self) -> list[dict[str, Any]]:
