@@ -1,4 +1,4 @@
-"""The command line: ``python -m devcluster up | gpu-node | down | status | kubeconfig | binaries | tool``."""
+"""The command line: ``python -m devcluster up | gpu-node | down | binaries | tool``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from devcluster.boot import machines
 from devcluster.boot.cluster import Cluster, ClusterError
 from devcluster.boot.layout import CHECKOUT
 from devcluster.boot.processes import ProcessError
@@ -44,8 +43,6 @@ def main() -> None:
 @main.command()
 @state_option
 @click.option("--nodes", type=click.IntRange(min=0), default=8, show_default=True, help="GPU nodes.")
-@click.option("--nics", type=click.IntRange(min=0), default=0, help="How many of them have a network card.")
-@click.option("--fleet/--no-fleet", default=True, help="Simulate the GPU nodes' drivers and plugins.")
 @click.option(
     "--real-node",
     "images",
@@ -53,14 +50,14 @@ def main() -> None:
     metavar="NAME=ARCHIVE",
     help="Also run a real kubelet, which has this image; its pods run there, as containers. Repeatable; needs root.",
 )
-def up(state: Path, nodes: int, nics: int, fleet: bool, images: tuple[str, ...]) -> None:
+def up(state: Path, nodes: int, images: tuple[str, ...]) -> None:
     """Boot a cluster and return when its nodes are Ready."""
     started = time.monotonic()
     cluster = Cluster(state)
     archives = {name: Path(archive) for name, archive in (image.split("=", 1) for image in images)}
     if archives and (reason := why_not()):
         raise ClusterError(reason)
-    cluster.up(nodes, fleet=fleet, nics=nics, real_node=RealNode(archives) if archives else None)
+    cluster.up(nodes, fleet=True, real_node=RealNode(archives) if archives else None)
     click.echo(f"up with {nodes} GPU nodes in {time.monotonic() - started:.1f} s")
     click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
 
@@ -84,32 +81,6 @@ def gpu_node(state: Path) -> None:
 def down(state: Path) -> None:
     """End the cluster and remove its directory."""
     Cluster(state).down()
-
-
-@main.command()
-@state_option
-def status(state: Path) -> None:
-    """Show processes and nodes; exit 1 if the cluster is not whole."""
-    cluster = Cluster(state)
-    records = cluster.status()
-    for record in records:
-        click.echo(f"{record.name:28} {record.pid:>8}  {'running' if record.alive else 'ENDED'}")
-    if not records or not all(record.alive for record in records):
-        click.echo("not up" if not records else "some processes have ended; logs are in the state directory")
-        sys.exit(1)
-    nodes = cluster.list(machines.NODES)
-    ready = sum(machines.is_ready(node) for node in nodes)
-    click.echo(f"{ready} of {len(nodes)} nodes are Ready")
-
-
-@main.command()
-@state_option
-def kubeconfig(state: Path) -> None:
-    """Print the path of the administrator's kubeconfig."""
-    path = Cluster(state).kubeconfig
-    if not path.exists():
-        raise ClusterError(f"no cluster is up in {state}")
-    click.echo(path)
 
 
 @main.command()

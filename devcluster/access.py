@@ -8,8 +8,6 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -50,30 +48,25 @@ class Access:
 
     server: str
     tls: ssl.SSLContext
-    token: str | None = None
-    token_file: Path | None = None
-    """Read anew for every request, because a ServiceAccount's token is replaced before it expires."""
+    token: str
 
     @classmethod
     def from_kubeconfig(cls, kubeconfig: Path) -> Access:
-        """Take the current context of a kubeconfig; a bearer token is the only credential understood."""
-        config = _read(kubeconfig.read_text())
-        context = _named(config["contexts"], config["current-context"])["context"]
-        cluster = _named(config["clusters"], context["cluster"])["cluster"]
-        user = _named(config["users"], context["user"])["user"]
+        """Read a kubeconfig that `devcluster.boot.certificates` wrote: JSON, with one cluster and one user."""
+        config = json.loads(kubeconfig.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-        return cls(cluster["server"], ssl.create_default_context(cadata=authority), token=user["token"])
+        return cls(cluster["server"], ssl.create_default_context(cadata=authority), user["token"])
 
     @classmethod
     def from_service_account(cls, directory: Path, server: str) -> Access:
-        """Use a ServiceAccount directory as a kubelet mounts it (token, ca.crt)."""
+        """Use the ServiceAccount directory of a pod (token, ca.crt). No token is replaced in a cluster's life."""
         tls = ssl.create_default_context(cafile=str(directory / "ca.crt"))
-        return cls(server, tls, token_file=directory / "token")
+        return cls(server, tls, (directory / "token").read_text())
 
     def headers(self) -> dict[str, str]:
         """Return headers with the token, which ask for JSON."""
-        token = self.token_file.read_text().strip() if self.token_file else self.token
-        return {"Accept": "application/json", "Authorization": f"Bearer {token}"}
+        return {"Accept": "application/json", "Authorization": f"Bearer {self.token}"}
 
 
 def decode(status: int, text: str) -> Object:
@@ -85,19 +78,3 @@ def decode(status: int, text: str) -> Object:
     if status >= 400:  # noqa: PLR2004 - the first HTTP status that means failure
         raise ApiError(status, answer.get("reason", ""), answer.get("message", ""))
     return answer if isinstance(answer, dict) else {"value": answer}
-
-
-def _read(text: str) -> Any:  # noqa: ANN401 - whatever the file holds
-    """Read a kubeconfig. Our own are JSON, which takes no time; tests read one at every look at their cluster."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return yaml.safe_load(text)
-
-
-def _named(entries: list[Object], name: str) -> Object:
-    """Find an entry of a kubeconfig's list by its name."""
-    for entry in entries:
-        if entry["name"] == name:
-            return entry
-    raise ValueError(f"the kubeconfig names {name!r} but does not contain it")

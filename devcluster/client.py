@@ -60,41 +60,22 @@ log = logging.getLogger(__name__)
 class Api:
     """An open connection pool to one API server; use it as an asynchronous context manager."""
 
+    session: aiohttp.ClientSession
+
     def __init__(self, access: Access) -> None:
         self.access = access
-        self._session: aiohttp.ClientSession | None = None
-
-    @classmethod
-    def from_kubeconfig(cls, kubeconfig: Path) -> Self:
-        """Connect as the current context of a kubeconfig says."""
-        return cls(Access.from_kubeconfig(kubeconfig))
-
-    @classmethod
-    def from_service_account(cls, directory: Path, server: str) -> Self:
-        """Connect as a pod does."""
-        return cls(Access.from_service_account(directory, server))
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(ssl=self.access.tls, limit=0)
-        self._session = aiohttp.ClientSession(connector=connector)
+        self.session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self.access.tls, limit=0))
         self._slots = asyncio.Semaphore(CONNECTIONS)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self.session.close()
 
-    @property
-    def session(self) -> aiohttp.ClientSession:
-        """The open session; asking outside of ``async with`` is a programming error."""
-        if self._session is None:
-            raise RuntimeError("the Api is not open; use `async with`")
-        return self._session
-
-    async def request(  # noqa: PLR0913 - one keyword for each part of an HTTP request
+    async def request(
         self,
         method: str,
         url_path: str,
@@ -102,7 +83,6 @@ class Api:
         body: object = None,
         params: Mapping[str, str] | None = None,
         content_type: str = "application/json",
-        seconds: float = REQUEST_SECONDS,
     ) -> Object:
         """Send one request and decode its answer; an answer of 400 or more raises `ApiError`."""
         async with (
@@ -113,7 +93,7 @@ class Api:
                 params=params,
                 data=None if body is None else json.dumps(body),
                 headers=self.access.headers() | {"Content-Type": content_type},
-                timeout=aiohttp.ClientTimeout(total=seconds),
+                timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
             ) as response,
         ):
             return decode(response.status, await response.text())
@@ -122,9 +102,9 @@ class Api:
         """Read one object, or one page of a collection."""
         return await self.request("GET", url_path, params=params)
 
-    async def create(self, url_path: str, body: Object, **params: str) -> Object:
+    async def create(self, url_path: str, body: Object) -> Object:
         """POST an object to a collection or a subresource."""
-        return await self.request("POST", url_path, body=body, params=params)
+        return await self.request("POST", url_path, body=body)
 
     async def replace(self, url_path: str, body: Object) -> Object:
         """PUT an object; its resourceVersion, if set, guards against lost updates."""
@@ -170,7 +150,7 @@ class Connection:
     """An open `Api` for callers in any thread and outside of an event loop: each TLS handshake costs both ends."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self._api = Api.from_kubeconfig(kubeconfig)
+        self._api = Api(Access.from_kubeconfig(kubeconfig))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="api", daemon=True)
         self._thread.start()

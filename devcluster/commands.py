@@ -17,12 +17,11 @@ Result: TypeAlias = "subprocess.CompletedProcess[str]"
 
 
 class CommandError(Exception):
-    """A command failed; the message holds its output, `result` all of it."""
+    """A command failed; the message holds its output."""
 
     def __init__(self, result: Result) -> None:
         words = " ".join(str(word) for word in result.args)
         super().__init__(f"`{words}` ended with {result.returncode}\n{result.stdout}{result.stderr}")
-        self.result = result
 
 
 def environment(state: State) -> dict[str, str]:
@@ -45,7 +44,6 @@ def run(
     *,
     check: bool = True,
     text: str | None = None,
-    timeout: float | None = None,
 ) -> Result:
     """Run a program of ours (``kubectl``, ``helm4`` …) to its end; with `check`, a failure raises `CommandError`."""
     result = subprocess.run(
@@ -55,7 +53,6 @@ def run(
         stdin=subprocess.DEVNULL if text is None else None,
         capture_output=True,
         text=True,
-        timeout=timeout,
         check=False,
     )
     if check and result.returncode != 0:

@@ -25,7 +25,7 @@ from devcluster.boot.certificates import write_private
 from devcluster.boot.layout import CHECKOUT, SYSTEM_NODE, State
 from devcluster.boot.processes import Record
 from devcluster.build import binaries
-from devcluster.client import STRATEGIC_PATCH, Api, ApiError, path, retry
+from devcluster.client import STRATEGIC_PATCH, Access, Api, ApiError, path, retry
 from devcluster.fleet.status import PodStatus
 from devcluster.podlogs import served
 from devcluster.watching import follow
@@ -46,7 +46,7 @@ PROGRAMS: Final = {
 }
 """Last part of an image's repository -> what ``python -m`` runs. A pod of any other image stays Pending."""
 
-INHERITED: Final = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START")
+INHERITED: Final = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
 """What stands for the image's own environment: enough for Python to run, and nothing of the user's."""
 
 TOKEN_SECONDS: Final = 24 * 3600
@@ -299,7 +299,7 @@ def _in_background(work: Any) -> None:  # noqa: ANN401 - a coroutine
 
 async def serve(state: State) -> None:
     """Run the pods until SIGTERM."""
-    async with Api.from_kubeconfig(state.component_kubeconfig("pods")) as api:
+    async with Api(Access.from_kubeconfig(state.component_kubeconfig("pods"))) as api:
         server = urlsplit(api.access.server)
         variables = {
             **{name: os.environ[name] for name in INHERITED if name in os.environ},

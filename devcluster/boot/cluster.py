@@ -261,11 +261,9 @@ class Cluster:
         """Run kubectl as the administrator; `text` is its standard input."""
         return commands.run(self.files, ["kubectl", *arguments], check=check, text=text)
 
-    def helm(
-        self, *arguments: str, version: int = 4, check: bool = True, timeout: float | None = None
-    ) -> commands.Result:
+    def helm(self, *arguments: str, version: int = 4, check: bool = True) -> commands.Result:
         """Run Helm 4 or 3 as the administrator, with homes of its own."""
-        return commands.run(self.files, [f"helm{version}", *arguments], check=check, timeout=timeout)
+        return commands.run(self.files, [f"helm{version}", *arguments], check=check)
 
     def start_helm(self, *arguments: str, version: int = 4) -> subprocess.Popen[str]:
         """Start Helm and return at once; the caller waits for it."""
@@ -282,23 +280,14 @@ class Cluster:
 
     def audit(self) -> list[dict[str, Any]]:
         """Return the audit log: writes of ServiceAccounts outside of kube-system, oldest first."""
-        return _json_lines(self.files.audit, self._audited)
-
-    def truth(self) -> list[dict[str, Any]]:
-        """Return the fleet simulator's journal, oldest first."""
-        return _json_lines(self.files.truth)
+        if not self.files.audit.exists():
+            return []
+        *complete, _unfinished = self.files.audit.read_bytes()[self._audited :].decode().split("\n")
+        return [json.loads(line) for line in complete if line]
 
     def list(self, url_path: str, **selectors: str) -> list[Object]:
         """Read a whole collection."""
         return self.run(lambda api: api.list(url_path, **selectors))
-
-
-def _json_lines(file: Path, begin: int = 0) -> list[dict[str, Any]]:
-    """Read a journal that may be written at this moment: a last line without its end is left out."""
-    if not file.exists():
-        return []
-    *complete, _ = file.read_bytes()[begin:].decode().split("\n")
-    return [json.loads(line) for line in complete if line]
 
 
 def _forget(process: subprocess.Popen[str] | BaseProcess) -> None:

@@ -13,7 +13,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from devcluster.client import Api
+from devcluster.client import Access, Api
 from devcluster.controller.lease import Lease
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 async def operate(settings: OperatorSettings, lease_name: str, work: Work, stop: asyncio.Event) -> None:
     """Lead until it is stopped; an operator that lingers continues after that."""
-    async with Api.from_service_account(Path(settings.service_account_dir), settings.server) as api:
+    async with Api(Access.from_service_account(Path(settings.service_account_dir), settings.server)) as api:
         lease = Lease(api, lease_name, settings)
         leading = asyncio.create_task(_lead(lease, work(api)))
         told = asyncio.create_task(stop.wait())

@@ -8,7 +8,7 @@ import logging
 import signal
 from pathlib import Path
 
-from devcluster.client import Api
+from devcluster.client import Access, Api
 from devcluster.fleet.kubelet import Fleet
 from devcluster.journal import JOURNAL, Journal
 
@@ -16,7 +16,7 @@ from devcluster.journal import JOURNAL, Journal
 async def simulate(state: Path) -> None:
     """Run the fleet; SIGTERM ends it."""
     with Journal(state / JOURNAL) as journal:
-        async with Api.from_kubeconfig(state / "kubeconfig") as api:
+        async with Api(Access.from_kubeconfig(state / "kubeconfig")) as api:
             fleet = asyncio.create_task(Fleet(api, journal).run())
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):

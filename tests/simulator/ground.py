@@ -30,13 +30,13 @@ class Obliging(Api):
     """An API server that takes everything. It keeps one node, and what the journal had when pods turned Ready."""
 
     def __init__(self, journal: Path) -> None:
-        super().__init__(Access("", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)))
+        super().__init__(Access("", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ""))
         self.journal = journal
         self.node: Object = {"metadata": {"resourceVersion": "1", "annotations": {}, "labels": {}}}
         self.ready: dict[str, list[str]] = {}
         """The events in the journal when a pod was first reported Ready, by its UID."""
 
-    async def request(  # noqa: PLR0913 - as its base has it
+    async def request(
         self,
         method: str,
         url_path: str,
@@ -44,7 +44,6 @@ class Obliging(Api):
         body: Any = None,  # noqa: ANN401 - any object
         params: Mapping[str, str] | None = None,  # noqa: ARG002 - as its base has it
         content_type: str = "",  # noqa: ARG002 - as its base has it
-        seconds: float = 0,  # noqa: ARG002 - as its base has it
     ) -> Object:
         """Answer at once."""
         if method == "PATCH" and "/nodes/" in url_path:
