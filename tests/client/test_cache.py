@@ -21,7 +21,7 @@ from hook.settings import Settings
 from tests.client.server import PATIENCE, Said, Server, refused, serving, until
 from tests.client.shown import Shown
 from tests.fixtures.cluster import Cluster, cluster
-from tests.fixtures.objects import Object, obj, raw
+from tests.fixtures.objects import Object, merged, obj, plugin_pod, raw
 
 RECORDED: Final = "data: {spec: {template: {metadata: {labels: {app: a}}, spec: {containers: [{name: a, image: b}]}}}}"
 FOUND: Final = cluster("a", "b").change("revision", RECORDED).seen()
@@ -95,6 +95,9 @@ def test_a_change_names_its_node() -> None:
         snapshot, changed = cache.observe()
         assert (changed - {""}, len(snapshot.plugin_pods)) == ({first.node}, 1)
         assert cache.observe()[1] == set()
+        moved = merged(plugin_pod("b"), {"spec": {"nodeName": "c"}})
+        informer._apply("MODIFIED", raw(moved))
+        assert cache.observe()[1] == {"b", "c"}
 
 
 def test_a_second_read_reads_everything() -> None:

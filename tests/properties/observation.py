@@ -9,7 +9,9 @@ from typing import Any, Final
 from hook.objects import (
     Malformed,
     Snapshot,
+    Value,
     entry,
+    node_of,
     policies,
     read_daemonset,
     read_deployment,
@@ -149,6 +151,20 @@ def _is_readable(view: object) -> bool:
 
 def _version(pod: Any) -> tuple[str, int]:  # noqa: ANN401 - a pod of either kind
     return pod.uid, pod.changes
+
+
+def changed_nodes(before: Snapshot, after: Snapshot) -> set[str]:
+    """Return the nodes on which an object came, went or is another one."""
+    was, now = _by_node(before), _by_node(after)
+    return {node for node in was.keys() | now.keys() if was.get(node) != now.get(node)}
+
+
+def _by_node(seen: Snapshot) -> dict[str, list[Value]]:
+    found: dict[str, list[Value]] = {}
+    pods = (*seen.driver_pods, *seen.prerequisite_pods, *seen.plugin_pods)
+    for view in (*seen.nodes.values(), *pods, *(seen.slices or ()), *seen.malformed):
+        found.setdefault(node_of(view), []).append(view)
+    return found
 
 
 def moment_of(world: World) -> float:

@@ -12,12 +12,12 @@ from hook.kube import retry
 from hook.kube.cache import Cache
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.own import Job
-from hook.objects import node_of
+from hook.objects import Snapshot
 from hook.run import clock
 from hook.run.job import Outcome, Runner
 from hook.settings import AffectedWorkloads
 from tests.fixtures.objects import at, stamp
-from tests.properties.observation import Watch, moment_of
+from tests.properties.observation import Watch, changed_nodes, moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hook.decide.result import Decision
     from hook.kube.client import Api
     from hook.kube.resources import Resource
-    from hook.objects import DaemonSet, Snapshot, Value
+    from hook.objects import DaemonSet
     from hook.objects.taints import Place
     from hook.settings import Settings
     from tests.properties.machine import Machine
@@ -89,8 +89,8 @@ class WorldCache(Cache):
     def __init__(self, run: Run, api: Api) -> None:
         super().__init__(api, run.settings, retry.Patience(retry.FOREVER))
         self._run = run
-        self._seen: dict[int, Value] = {}
-        """Every view of an object of a node that was shown last, by its identity."""
+        self._seen = Snapshot()
+        """What was shown last."""
 
     @property
     def synced(self) -> bool:
@@ -110,11 +110,8 @@ class WorldCache(Cache):
 
     def observe(self) -> tuple[Snapshot, set[str]]:
         """Return what the watches show, and the nodes whose objects are not those of the last call."""
-        found = self._run.watch.snapshot()
-        pods = (*found.driver_pods, *found.plugin_pods)
-        seen: dict[int, Value] = {id(view): view for view in (*found.nodes.values(), *pods, *(found.slices or ()))}
-        before, self._seen = self._seen, seen
-        return found, {node_of((seen if key in seen else before)[key]) for key in seen.keys() ^ before.keys()}
+        before, self._seen = self._seen, self._run.watch.snapshot()
+        return self._seen, changed_nodes(before, self._seen)
 
     def read_consistently(self, _left: float) -> Snapshot:
         """Return what is there now."""

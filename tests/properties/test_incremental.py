@@ -18,32 +18,15 @@ from hook.decide.fleet import Context
 from hook.decide.record import Memory
 from hook.decide.result import Decision
 from hook.decide.run import decide
-from hook.kube import cache as caches
-from hook.kube import resources, retry
-from hook.kube.cache import Cache
-from hook.kube.informer import Informer, ListWatch
-from hook.kube.resources import Resource
-from hook.objects import DeviceSlice, Node, Pod, Value, entry, node_of
-from hook.objects.decoding import Key
-from hook.objects.views import reader
+from hook.objects import Snapshot
 from hook.run import loop
-from tests.fixtures.cluster import LATER, READERS, Cluster, labelled, not_ready_since
+from tests.fixtures.cluster import LATER, labelled, not_ready_since
 from tests.fixtures.limits import of
-from tests.fixtures.objects import (
-    D,
-    Object,
-    R,
-    conditions,
-    driver_pod,
-    merged,
-    plugin_pod,
-    raw,
-    running,
-    stamp,
-)
+from tests.fixtures.objects import D, Object, R, conditions, merged, plugin_pod, running, stamp
 from tests.properties.budget import ONCE, examples
 from tests.properties.families import ENDLESS, FAMILIES
 from tests.properties.mutations import mutated
+from tests.properties.observation import changed_nodes
 from tests.properties.scenes import SCENES, Scene
 from tests.properties.story import History, Story
 
@@ -57,6 +40,7 @@ EVENTS: Final = 12
 TIMES: Final = (0, 0, 1, 5, 31, 61, 130, 400)
 """Seconds between two decisions."""
 
+HAPPENS: Final = (*["change"] * 3, "hostile", "gone", "back", "twice", "crash", "unserved", "memory")
 SPEC: Final[dict[str, tuple[Object, ...]]] = {
     "node": (
         labelled(state="upgrade-required"), labelled(state="upgrade-failed"), labelled(state="upgrade-done"),
@@ -90,69 +74,6 @@ POD: Final[tuple[Object, ...]] = (
     {"spec": {"nodeName": None}},
 )  # fmt: skip
 """What often happens to objects of each part. Hostile changes come in addition."""
-FIELDS: Final[dict[str, tuple[str, Resource]]] = {
-    "node": (caches.NODES, resources.NODES),
-    "daemonset": (caches.DAEMON_SETS, resources.DAEMON_SETS),
-    "revision": (caches.REVISIONS, resources.CONTROLLER_REVISIONS),
-    "driver-pod": (caches.DRIVER_PODS, resources.PODS),
-    "provider-pod": (caches.PREREQUISITE_PODS, resources.PODS),
-    "plugin-pod": (caches.PLUGIN_PODS, resources.PODS),
-    "slice": (caches.SLICES, resources.RESOURCE_SLICES),
-    "deployment": (caches.DEPLOYMENTS, resources.DEPLOYMENTS),
-    "replicaset": (caches.REPLICA_SETS, resources.REPLICA_SETS),
-    "lease": (caches.LEASES, resources.LEASES),
-}
-"""The field of a snapshot that the objects of a part fill, and their resource. Policies and pools are added."""
-ON_NODES: Final = ("node", "driver-pod", "provider-pod", "plugin-pod", "slice")
-
-
-class Watches:
-    """The program's cache, whose informers hear of what happens to a cluster of objects."""
-
-    def __init__(self, found: Cluster, settings: Any) -> None:  # noqa: ANN401 - of a Job or of a controller
-        self.cache = Cache(mock.Mock(), settings, retry.Patience(retry.FOREVER))
-        self._heard: dict[str, dict[Key, bytes]] = {}
-        policies = {"policy": (caches.POLICIES, found.stack.policy)}
-        pools = {"pool": (caches.POOLS, found.stack.pool)} if found.stack.pool is not None else {}
-        kinds = {part: (field, resources.policies_of(kind)) for part, (field, kind) in {**policies, **pools}.items()}
-        readers_of = {**READERS, **{part: reader(kind) for part, (_field, kind) in {**policies, **pools}.items()}}
-        self._watches = {
-            part: (field, ListWatch(resource.select(labels=part), readers_of[part]))
-            for part, (field, resource) in {**FIELDS, **kinds}.items()
-        }
-
-    def follow(self, found: Cluster, *, relisted: str = "") -> None:
-        """Let the informers hear of each object that was added, changed or deleted, or list those of one part again."""
-        for part in self._watches:
-            informer = self._informer(part)
-            resource = informer.list_watch.resource
-            objects = [raw(each) for each in found.of(part)]
-            entries = [(*entry(informer.list_watch.read, resource.kind, each), each) for each in objects]
-            if part in found.parts and found.parts[part] is None:
-                informer._replace({}, "", absent=True)
-            elif part == relisted or informer.absent:
-                views = ((key, view, informer._views.get(key)) for key, view, _each in entries)
-                listed = {key: old if old == new else new for key, new, old in views if new is not None}
-                informer._replace(listed, "9", absent=False)
-            else:
-                now = {key: each for key, _view, each in entries}
-                before = self._heard.get(part, {})
-                for key in before.keys() - now.keys():
-                    informer._apply("DELETED", before[key])
-                for key in [key for key in now if now[key] != before.get(key)]:
-                    informer._apply("MODIFIED" if key in before else "ADDED", now[key])
-            self._heard[part] = {key: each for key, _view, each in entries}
-
-    def drop(self, part: str) -> None:
-        """Let nothing need the objects of a part for a moment: they are listed anew."""
-        self.cache._replace(self._watches[part][0], [])
-        self._heard[part] = {}
-
-    def _informer(self, part: str) -> Informer:
-        field, list_watch = self._watches[part]
-        with mock.patch.object(Informer, "start"):
-            self.cache._add(field, list_watch)
-        return self.cache._informers[list_watch]
 
 
 class DifferentError(AssertionError):
@@ -176,17 +97,16 @@ class ChangingCluster:
     def __init__(self, scene: Scene, settings: Any = None) -> None:  # noqa: ANN401 - of a Job or of a controller
         self.scene, self.settings, self.now = scene, settings or scene.settings, LATER
         self.found = scene.changed()
-        self.memory, self.watches = Memory(started=LATER), Watches(self.found, self.settings)
-        self.relisted = ""
-        """A part whose objects are listed again."""
+        self.memory, self._seen = Memory(started=LATER), Snapshot()
 
     def decide(self) -> Decision:
         """Decide in both ways. Raises DifferentError."""
-        self.watches.follow(self.found, relisted=self.relisted)
-        snapshot, changed = self.watches.cache.observe()
+        before, self._seen = self._seen, self.found.seen()
         decision: Decision
-        decision, self.memory = decide_both_ways(snapshot, self.memory, self.settings, self.now, changed)
-        self.actions, self.relisted = decision.actions, ""
+        decision, self.memory = decide_both_ways(
+            self._seen, self.memory, self.settings, self.now, changed_nodes(before, self._seen)
+        )
+        self.actions = decision.actions
         return decision
 
     def remember(self, how: str) -> None:
@@ -213,12 +133,9 @@ def change_something(data: st.DataObject, cluster: ChangingCluster) -> None:
     """Let one thing happen."""
     found = cluster.found
     parts = [part for part in found.parts if found.of(part)]
-    what = data.draw(st.sampled_from(("change", "change", "change", "hostile", "gone", "back", "twice", "order",
-                                      "crash", "unserved", "memory", "dropped", "relisted")))  # fmt: skip
+    what = data.draw(st.sampled_from(HAPPENS))
     if what == "memory":
         cluster.remember(data.draw(st.sampled_from(("asked", "asked", "refused", "troubled"))))
-    elif what == "dropped":
-        cluster.watches.drop(data.draw(st.sampled_from(ON_NODES)))
     elif what == "crash" and found.of("plugin-pod"):
         number = data.draw(st.integers(0, len(found.of("plugin-pod")) - 1))
         crash(cluster, number, data.draw(st.sampled_from((-70, -5, 3, 70, 70))))
@@ -228,11 +145,8 @@ def change_something(data: st.DataObject, cluster: ChangingCluster) -> None:
         part = data.draw(st.sampled_from(parts))
         objects = list(found.of(part))
         number = data.draw(st.integers(0, len(objects) - 1))
-        happens = {"gone": [], "twice": [objects[number], copy_of(objects[number])], "relisted": [objects[number]]}
-        cluster.relisted = part if what in ("order", "relisted") else ""
-        if what == "order":
-            found.parts[part] = objects[::-1]
-        elif what == "unserved" and part in ("slice", "policy"):
+        happens = {"gone": [], "twice": [objects[number], copy_of(objects[number])]}
+        if what == "unserved" and part in ("slice", "policy"):
             found.parts[part] = None
         else:
             changed = happens[what] if what in happens else [change(data, part, objects[number], what)]
@@ -297,21 +211,7 @@ def live(history: History) -> None:
         Story(history).tell()
 
 
-# Each input of an evaluation, one by one: what happens to it, and a rule that ignores it.
-
-
-def _moves(cluster: ChangingCluster) -> None:
-    cluster.found.change("plugin-pod", {"spec": {"nodeName": "b"}}, "plugin-a")
-
-
-def _is_no_longer_watched(cluster: ChangingCluster) -> None:
-    cluster.found.drop("slice")
-    cluster.watches.drop("slice")
-
-
-def _is_listed_again(cluster: ChangingCluster) -> None:
-    cluster.found.put("plugin-pod", plugin_pod("a", ready=None))
-    cluster.relisted = "plugin-pod"
+# What a decision takes into account in addition to the objects that changed.
 
 
 def _time_passes(cluster: ChangingCluster) -> None:
@@ -337,56 +237,12 @@ def _is_recorded_late(cluster: ChangingCluster) -> None:
     cluster.remember("asked")
 
 
-def _deaf(kind: type[Value], name: str = "") -> Callable[[Any], str]:
-    """Return a rule that notes no change of a kind of object."""
-    original = node_of
-    return lambda view: "" if isinstance(view, kind) and getattr(view, "name", "").startswith(name) else original(view)
+def _wants_another_version(cluster: ChangingCluster) -> None:
+    cluster.found.change("policy", {"spec": {"driver": {"version": "999.1.1"}}})
 
 
-def _without_notes(original: Callable[..., object]) -> Callable[..., object]:
-    """Return a method that notes no node in the cache."""
-
-    def method(*arguments: Any, **named: Any) -> None:  # noqa: ANN401 - of the method
-        with mock.patch.object(caches, "node_of", return_value=""):
-            original(*arguments, **named)
-
-    return method
-
-
-INPUTS: Final[dict[str, tuple[str, Callable[[ChangingCluster], object], object, str, object]]] = {
-    "node": (
-        "done", lambda cluster: cluster.found.change("node", labelled("a", state="upgrade-required"), "a"),
-        caches, "node_of", _deaf(Node),
-    ),
-    "driver pod": (
-        "done", lambda cluster: cluster.found.put("driver-pod", driver_pod("a", ready=None)),
-        caches, "node_of", _deaf(Pod, "driver"),
-    ),
-    "plugin pod": (
-        "done", lambda cluster: cluster.found.put("plugin-pod", plugin_pod("a", ready=None)),
-        caches, "node_of", _deaf(Pod, "plugin"),
-    ),
-    "pod of a prerequisite": (
-        "toolkit", lambda cluster: cluster.found.change("provider-pod", {"status": {"conditions": conditions(None)}}),
-        caches, "node_of", _deaf(Pod, "toolkit"),
-    ),
-    "slice": (
-        "done", lambda cluster: cluster.found.drop("slice", "0-gpu.nvidia.com-a"),
-        caches, "node_of", _deaf(DeviceSlice),
-    ),
-    "node of before": (
-        "done", _moves, Cache, "_note_change",
-        lambda cache, _before, after, original=Cache._note_change: original(cache, None, after),
-    ),
-    "list": ("done", _is_listed_again, Informer, "_replace", _without_notes(Informer._replace)),
-    "end of a watch": (
-        "done", _is_no_longer_watched,
-        Cache, "_drop", _without_notes(Cache._drop),
-    ),
-    "what applies to all nodes": (
-        "done", lambda cluster: cluster.found.change("policy", {"spec": {"driver": {"version": "999.1.1"}}}),
-        Context, "__eq__", lambda *_contexts: True,
-    ),
+INPUTS: Final[dict[str, tuple[str, Callable[[ChangingCluster], None], object, str, object]]] = {
+    "what applies to all nodes": ("done", _wants_another_version, Context, "__eq__", lambda *_contexts: True),
     "time": ("done", _time_passes, run, "_timed", lambda _views, _now: frozenset()),
     "time of a node that is ahead": (
         "done", _time_of_a_crash_comes, run, "_timed", lambda _views, _now: frozenset(),
@@ -408,5 +264,5 @@ def test_each_input_of_an_evaluation_counts(name: str) -> None:
         cluster.decide()
 
     tell()
-    with mock.patch.object(owner, member, rule), pytest.raises((DifferentError, KeyError)):
+    with mock.patch.object(owner, member, rule), pytest.raises(DifferentError):
         tell()
