@@ -80,20 +80,10 @@ def start_mark(pid: int) -> str | None:
     """Return what tells this process from a later one with the same id; None if it does not run."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return None if Path("/proc/self/stat").exists() else _start_mark_by_ps(pid)
-    except ProcessLookupError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     fields = [str(pid), "", *stat[stat.rindex(")") + 1 :].split()]  # the name may hold blanks
     return None if fields[2] == "Z" else fields[START_FIELD]
-
-
-def _start_mark_by_ps(pid: int) -> str | None:
-    """Ask ``ps`` on systems without /proc."""
-    answer = subprocess.run(
-        ["ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return None if not answer or answer.startswith("Z") else answer.split(maxsplit=1)[1]
 
 
 def start(

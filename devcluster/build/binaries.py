@@ -19,7 +19,7 @@ from devcluster.build import gobuild
 from devcluster.build.programs import CHECKERS, DEPLOYERS, DRA_DRIVER, GATES, ON_DEMAND, PROGRAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from devcluster.build.programs import Program
 
@@ -53,10 +53,9 @@ TARGETS = {
 """The target of make that builds each program."""
 
 
-def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
+def cache_directory() -> Path:
     """Name the folder that outlives checkouts and clusters."""
-    environment = os.environ if environment is None else environment
-    home = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "gpu-operator-post"
 
 
@@ -73,7 +72,8 @@ def ensure(names: Iterable[str] = NAMES, cache: Path | None = None) -> dict[str,
             f"not built yet, nor installed in a fitting version: {', '.join(names)} (make {' '.join(targets)})"
         )
     if missing:
-        gobuild.build_all([_job(program, cache) for program in missing], cache)
+        jobs = [gobuild.Job(program, TOOLS / program.module, cached_path(program, cache)) for program in missing]
+        gobuild.build_all(jobs, cache)
     return {program.name: found[program.name] or cached_path(program, cache) for program in wanted}
 
 
@@ -121,18 +121,3 @@ def fingerprint(program: Program) -> str:
     further = [part for part in (program.files, program.tags, program.uses_c) if part]
     digest.update(repr((*recipe, *further)).encode())
     return digest.hexdigest()[:12]
-
-
-def _job(program: Program, cache: Path) -> gobuild.Job:
-    """Return what the builder must know about a program."""
-    return gobuild.Job(
-        name=f"{program.name} {program.version}",
-        source=TOOLS / program.module,
-        package=program.package,
-        linker_flags=program.linker_flags,
-        target=cached_path(program, cache),
-        release=program.release,
-        files=program.files,
-        tags=program.tags,
-        uses_c=program.uses_c,
-    )

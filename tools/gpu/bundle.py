@@ -25,6 +25,7 @@ from typing import Final
 
 from devcluster.boot.layout import CHECKOUT
 from devcluster.build import binaries, gobuild
+from devcluster.build.programs import Program
 from tools.gpu.driverroot import LIBRARIES
 
 FOLDER: Final = CHECKOUT / "build/gpu"
@@ -108,8 +109,8 @@ def lay_out(folder: Path) -> None:
         shutil.copy2(program, folder / name)
         if (script := program.parent / SCRIPT).exists():
             shutil.copy2(script, folder)
-    client = gobuild.Job("client", CLIENT, ".", "-s -w", folder / "client")
-    gobuild.build_all([client], binaries.cache_directory())
+    client = Program("client", module="client", package=".", version="v1")
+    gobuild.build_all([gobuild.Job(client, CLIENT, folder / "client")], binaries.cache_directory())
 
 
 def _site(folder: Path) -> None:
