@@ -16,11 +16,16 @@ OURS = {"pod": "p", "daemonset": "plugin", "namespace": "dra"}
 OTHER = {"pod": "q", "daemonset": "plugin", "namespace": "shell"}
 
 
+def at(t: float, event: str, node: str = "gpu-0", **details: Any) -> str:  # noqa: ANN401 - whatever an event has
+    """Return the line of an event."""
+    return encode(event, node, t, **details)
+
+
 def loaded(t: float, load: int, version: str = "580.1.2", node: str = "gpu-0") -> list[str]:
     """Return the lines of a driver that loads and turns ready."""
     return [
-        encode("driver-loaded", node, t, load=load, version=version),
-        encode("driver-ready", node, t + 1, load=load, version=version, pod="d", uid="d", hash="h"),
+        at(t, "driver-loaded", node, load=load, version=version),
+        at(t + 1, "driver-ready", node, load=load, version=version, pod="d", uid="d", hash="h"),
     ]
 
 
@@ -28,8 +33,8 @@ def started(t: float, uid: str, load: int, owner: dict[str, str] | None = None, 
     """Return the lines of a plugin that starts."""
     who = owner or OURS
     return [
-        encode("plugin-started", node, t, uid=uid, load=load, version="580.1.2", **who),
-        encode("plugin-ready", node, t + 1, uid=uid, load=load, version="580.1.2", **who),
+        at(t, "plugin-started", node, uid=uid, load=load, version="580.1.2", **who),
+        at(t + 1, "plugin-ready", node, uid=uid, load=load, version="580.1.2", **who),
     ]
 
 
@@ -37,14 +42,13 @@ def deleted(t: float, uid: str, *, stale: bool, ready: bool = True, current: boo
     """Return the lines of a plugin that is deleted and goes."""
     judged = {"stale": stale, "driver_ready": ready, "driver_current": current}
     return [
-        encode("plugin-deleted", "gpu-0", t, uid=uid, load=1, node_load=2, **judged, **OURS),
-        encode("plugin-gone", "gpu-0", t + 1, uid=uid, **OURS),
+        at(t, "plugin-deleted", uid=uid, load=1, node_load=2, **judged, **OURS),
+        at(t + 1, "plugin-gone", uid=uid, **OURS),
     ]
 
 
-UNLOADED = [encode("driver-unloaded", "gpu-0", 20.0)]
-
-MIGRATION = [
+UNLOADED: Final = [at(20, "driver-unloaded")]
+MIGRATION: Final = [
     *loaded(10, 1),
     *started(12, "a", 1),
     *UNLOADED,
@@ -53,110 +57,33 @@ MIGRATION = [
     *started(37, "b", 2),
 ]
 """One node: install, migrate, and the stale plugin is restarted."""
-
-
-STALE = [*loaded(10, 1), *started(12, "a", 1), *UNLOADED, *loaded(30, 2)]
+STALE: Final = [*loaded(10, 1), *started(12, "a", 1), *UNLOADED, *loaded(30, 2)]
 """One node whose plugin holds the first load of the same version still."""
-
-
-def test_a_plugin_is_stale_while_it_holds_an_older_load() -> None:
-    """Loads matter, versions do not; stale time ends with the start of the next plugin, or not at all."""
-    rebooted = [*loaded(10, 1), *started(12, "a", 1), encode("reboot", "gpu-0", 20), *loaded(30, 2)]
-    for name, lines, stale, intervals in (
-        ("remounted", STALE, ("gpu-0",), [(30, None)]),
-        ("unloaded", STALE[:-2], (), []),
-        ("refreshed", MIGRATION, (), [(30, 37)]),
-        ("rebooted", rebooted, (), []),
-    ):
-        truth = Truth.of(lines)
-        assert (truth.stale_now(), truth.stale_intervals()) == (stale, {"gpu-0": intervals}), name
-    assert Truth.of(STALE).loaded_now() == {"gpu-0": "580.1.2"}
-    assert Truth.of(MIGRATION).stale_seconds(until=100) == {"gpu-0": 7}
-    assert Truth.of(STALE).stale_seconds(until=100) == {"gpu-0": 70}
-
-
-def test_restarts_are_classified_by_the_deletion_line() -> None:
-    """Early: the driver was not ready or not current. Needless: the plugin was fresh. A drain is no restart."""
-    truth = Truth.of(
-        [
-            *deleted(1, "a", stale=True, ready=False),
-            *deleted(2, "b", stale=True, current=False),
-            *deleted(3, "c", stale=False),
-            *deleted(4, "d", stale=True),
-            encode("plugin-deleted", "gpu-0", 5, uid="e", load=1, drained=True, **OURS),
-        ]
-    )
-    found = (truth.restarts(), truth.early_restarts(), truth.needless_restarts(), truth.restarts(since=3))
-    assert ["".join(each.uid for each in some) for some in found] == ["abcd", "ab", "c", "cd"]
-    assert [each.uid for each in truth.drains()] == ["e"]
-    fine = Truth.of(MIGRATION)
-    assert (len(fine.restarts()), fine.early_restarts(), fine.needless_restarts()) == (1, (), ())
-
-
-def test_a_plugin_is_behind_a_toolkit_that_was_installed_after_it() -> None:
-    """Its driver may be the right one."""
-    first, second = (encode("toolkit-ready", "gpu-0", 10.0 + number, toolkit=number) for number in (1, 10))
-    plugin = encode("plugin-started", "gpu-0", 17, uid="a", load=1, toolkit=1, **OURS)
-    before = [*loaded(10, 1), first, plugin]
-    after = [*before, second]
-    current = encode("plugin-started", "gpu-0", 22, uid="b", load=1, toolkit=10, **OURS)
-    gone = encode("plugin-gone", "gpu-0", 21, uid="a", **OURS)
-    assert Truth.of(before).behind_now() == Truth.of([*after, gone, current]).behind_now() == ()
-    behind = Truth.of(after)
-    assert behind.behind_now("plugin") == ("gpu-0",)
-    assert behind.behind_now("another") == behind.stale_now() == ()
-    assert Truth.of([*before, encode("mig-reconfigured", "gpu-0", 20, mig=1)]).behind_now() == ("gpu-0",)
-
-
-def test_each_driver_stack_has_a_journal_of_its_own() -> None:
-    """A reload of a network driver makes no GPU plugin stale; what happens to the node happens to both."""
-    lines = [
-        encode("driver-loaded", "gpu-0", 10.0, stack="network", load=1, version="old"),
-        encode("plugin-started", "gpu-0", 12.0, stack="network", load=1, version="old", uid="n", **OTHER),
-        encode("driver-loaded", "gpu-0", 30.0, stack="network", load=2, version="new"),
-        encode("driver-loaded", "gpu-0", 11.0, stack="gpu", load=1, version="580.1.2"),
-        encode("plugin-started", "gpu-0", 13.0, stack="gpu", load=1, version="580.1.2", uid="g", **OURS),
-    ]
-    gpu, network = Truth.of(lines), Truth.of(lines, NETWORK)
-    assert (gpu.stale_now(), gpu.loaded_now()) == ((), {"gpu-0": "580.1.2"})
-    assert (network.stale_now(), network.loaded_now()) == (("gpu-0",), {"gpu-0": "new"})
-    lines.append(encode("reboot", "gpu-0", 40.0))
-    assert Truth.of(lines, NETWORK).stale_now() == ()
-    assert Truth.of(lines).loaded_now() == {"gpu-0": ""}
-
-
-def _claim(t: float, event: str, pod: str, load: int = 0, node: str = "gpu-0") -> str:
-    return encode(event, node, t, stack="gpu", load=load, uid=f"{pod}-uid", pod=pod, namespace="team")
-
-
-def test_a_pod_holds_the_files_of_the_driver_that_its_claims_were_prepared_with() -> None:
-    """They stay until the pod is gone, whatever is loaded meanwhile; an answer of a fresh plugin is right."""
-    lines = [
-        encode("driver-loaded", "gpu-0", 1.0, stack="gpu", load=1, version="580.1.2"),
-        encode("driver-loaded", "gpu-1", 1.0, stack="gpu", load=1, version="580.1.2"),
-        _claim(2, "claim-prepared", "before", 1),
-        _claim(2, "claim-prepared", "gone", 1),
-        _claim(2, "claim-prepared", "elsewhere", 1, "gpu-1"),
-        encode("driver-loaded", "gpu-0", 3.0, stack="gpu", load=2, version="580.2.3"),
-        _claim(4, "claim-prepared", "stale", 1),
-        _claim(5, "claim-prepared", "healthy", 2),
-        _claim(6, "claim-released", "gone"),
-    ]
-    truth = Truth.of(lines)
-    assert truth.holding_old_files() == ("team/before", "team/stale")
-    assert truth.nodes == ("gpu-0", "gpu-1")
-
-
-def at(t: float, event: str, node: str = "gpu-0", **details: Any) -> str:  # noqa: ANN401 - whatever an event has
-    """Return the line of anything else."""
-    return encode(event, node, t, **details)
-
-
 GONE: Final = at(20, "driver-gone", pod="d", uid="d")
 AGAIN: Final = [*STALE, *started(40, "c", 2, OTHER)]
 """A plugin of the same name, but in another namespace, starts on the new load. The stale one runs on."""
 TWICE: Final = [*MIGRATION, *UNLOADED, *loaded(60, 3), *deleted(62, "b", stale=True), *started(64, "c", 3)]
 """As MIGRATION, and another one."""
+DELETED: Final = [
+    *deleted(1, "a", stale=True, ready=False),
+    *deleted(2, "b", stale=True, current=False),
+    *deleted(3, "c", stale=False),
+    *deleted(4, "d", stale=True),
+    at(5, "plugin-deleted", uid="e", load=1, drained=True, **OURS),
+    at(6, "plugin-deleted", uid="f", load=1, **OTHER),
+]
+"""Plugins that are deleted too early (a, b), though fresh (c), rightly (d), by the driver's manager (e), and f."""
+CLAIMS: Final = [
+    *loaded(1, 1),
+    *loaded(1, 1, node="gpu-1"),
+    *(at(3, "claim-prepared", load=1, uid=pod, pod=pod, namespace="team") for pod in ("before", "gone")),
+    at(3, "claim-prepared", "gpu-1", load=1, uid="elsewhere", pod="elsewhere", namespace="team"),
+    *loaded(4, 2),
+    at(6, "claim-prepared", load=1, uid="stale", pod="stale", namespace="team"),
+    at(7, "claim-prepared", load=2, uid="healthy", pod="healthy", namespace="team"),
+    at(8, "claim-released", uid="gone", pod="gone", namespace="team"),
+]
+"""Pods with claims from before and after a reload."""
 Answers = Callable[[Truth], Any]
 
 
@@ -173,6 +100,14 @@ def running(*versions: str) -> Answers:
 def standing(daemonset: str | None = None) -> Answers:
     """Ask how the only node stands."""
     return lambda truth: truth.standings(daemonset)["gpu-0"]
+
+
+def deletions(daemonset: str | None = None, since: float = 0) -> Answers:
+    """Ask for the plugins that were restarted, drained, restarted early and without need."""
+    return lambda truth: [
+        "".join(each.uid for each in ask(daemonset, since))
+        for ask in (truth.restarts, truth.drains, truth.early_restarts, truth.needless_restarts)
+    ]
 
 
 VERDICTS: Final[dict[str, tuple[list[str], Answers, Any]]] = {
@@ -228,11 +163,13 @@ VERDICTS: Final[dict[str, tuple[list[str], Answers, Any]]] = {
         [*AGAIN, at(50, "plugin-started", uid="e", load=2, version="x", daemonset="e", namespace="dra")],
         lambda truth: [truth.standings(name)["gpu-0"].plugin_version for name in ("e", "dra/e", "shell/e", "plugin")],
         ["x", "x", None, "580.1.2"]),
-    "restarts of one namespace": (
-        [*deleted(1, "a", stale=True), at(2, "plugin-deleted", uid="b", stale=True, **OTHER)],
-        lambda truth: ["".join(each.uid for each in truth.restarts(name)) for name in
-                       (None, "plugin", "dra/plugin", "shell/plugin", "plugi")], ["ab", "ab", "a", "b", ""]),
     # When it was stale.
+    "a plugin is stale from the next load on, whatever its version": (
+        STALE, stale(), (("gpu-0",), {"gpu-0": [(30, None)]})),
+    "nothing is stale while nothing is loaded": (STALE[:-2], stale(), ((), {"gpu-0": []})),
+    "a stale spell ends with the start of the next plugin": (MIGRATION, stale(), ((), {"gpu-0": [(30, 37)]})),
+    "nothing outlives a reboot": (
+        [*loaded(10, 1), *started(12, "a", 1), at(20, "reboot"), *loaded(30, 2)], stale(), ((), {"gpu-0": []})),
     "an unloaded driver ends a stale spell": (
         [*STALE, at(40, "driver-unloaded")], stale(), ((), {"gpu-0": [(30, 40)]})),
     "so does a reboot": ([*STALE, at(40, "reboot")], stale(), ((), {"gpu-0": [(30, 40)]})),
@@ -252,8 +189,10 @@ VERDICTS: Final[dict[str, tuple[list[str], Answers, Any]]] = {
         [*STALE, *loaded(31, 1, node="gpu-1"), *started(40, "x", 1, node="gpu-1")],
         lambda truth: truth.stale_seconds(100), {"gpu-0": 70, "gpu-1": 0}),
     # Whether it is behind.
-    "a plugin that started before a toolkit is behind": (
-        [*loaded(10, 1), *started(12, "a", 1), at(20, "toolkit-ready", toolkit=1)], Truth.behind_now, ("gpu-0",)),
+    "a plugin that started before a toolkit is behind, and not stale": (
+        [*loaded(10, 1), *started(12, "a", 1), at(20, "toolkit-ready", toolkit=10)],
+        lambda truth: (truth.behind_now("plugin"), truth.behind_now("another"), truth.stale_now()),
+        (("gpu-0",), (), ())),
     "one that started after it is not": (
         [at(5, "toolkit-ready", toolkit=1), at(6, "mig-reconfigured", mig=2),
          at(12, "plugin-started", uid="a", toolkit=1, mig=2, **OURS)], Truth.behind_now, ()),
@@ -263,19 +202,20 @@ VERDICTS: Final[dict[str, tuple[list[str], Answers, Any]]] = {
     "files and layouts stay through a reboot": (
         [at(5, "toolkit-ready", toolkit=1), at(6, "mig-reconfigured", mig=2), at(8, "reboot"),
          at(12, "plugin-started", uid="a", toolkit=1, mig=2, **OURS)], Truth.behind_now, ()),
-    # Since when.
+    # What was done to plugins.
+    "each deletion is judged by its own line": (DELETED, deletions(), ["abcdf", "e", "abf", "cf"]),
+    "those of a name, in any namespace": (DELETED, deletions("plugin"), ["abcdf", "e", "abf", "cf"]),
+    "those of one namespace": (DELETED, deletions("dra/plugin"), ["abcd", "e", "ab", "c"]),
+    "those of another one": (DELETED, deletions("shell/plugin"), ["f", "", "f", "f"]),
+    "those of no such name": (DELETED, deletions("plugi"), ["", "", "", ""]),
+    "those since a moment": (DELETED, deletions(since=2), ["bcdf", "e", "bf", "cf"]),
+    "not those of before": (DELETED, deletions(since=6), ["f", "", "f", "f"]),
     "a moment belongs to what is since then": (
         [at(1, "reboot"), at(2, "reboot"), at(3, "reboot")], lambda truth: [each.t for each in truth.since(2)], [2, 3]),
-    "restarts and drains since a moment": (
-        [*deleted(1, "a", stale=False, ready=False), *deleted(3, "b", stale=False, ready=False),
-         *(at(t, "plugin-deleted", uid=uid, drained=True, **OURS) for t, uid in ((1, "c"), (3, "d")))],
-        lambda truth: ["".join(each.uid for each in ask(since=2)) for ask in
-                       (truth.restarts, truth.drains, truth.early_restarts, truth.needless_restarts)],
-        ["b", "d", "b", "b"]),
-    "questions with a DaemonSet and a moment": (
-        [*deleted(1, "a", stale=False, ready=False), at(2, "plugin-deleted", uid="b", drained=True, **OURS)],
-        lambda truth: [len(ask("shell/plugin", 0)) for ask in
-                       (truth.restarts, truth.drains, truth.early_restarts, truth.needless_restarts)], [0, 0, 0, 0]),
+    # Whose files a pod has.
+    "a pod holds the files that its claim was prepared with until it is gone": (
+        CLAIMS, Truth.holding_old_files, ("team/before", "team/stale")),
+    "a claim alone makes no other node": (CLAIMS, lambda truth: truth.nodes, ("gpu-0", "gpu-1")),
 }  # fmt: skip
 """By what is to be seen: a journal, a question, and the right verdict."""
 
@@ -284,6 +224,23 @@ VERDICTS: Final[dict[str, tuple[list[str], Answers, Any]]] = {
 def test_verdicts(lines: list[str], ask: Answers, verdict: object) -> None:
     """What a small journal adds up to."""
     assert ask(Truth.of(lines)) == verdict
+
+
+def test_each_driver_stack_has_a_journal_of_its_own() -> None:
+    """A reload of a network driver makes no GPU plugin stale; what happens to the node happens to both."""
+    lines = [
+        at(10, "driver-loaded", stack="network", load=1, version="old"),
+        at(12, "plugin-started", stack="network", load=1, version="old", uid="n", **OTHER),
+        at(30, "driver-loaded", stack="network", load=2, version="new"),
+        at(11, "driver-loaded", stack="gpu", load=1, version="580.1.2"),
+        at(13, "plugin-started", stack="gpu", load=1, version="580.1.2", uid="g", **OURS),
+    ]
+    gpu, network = Truth.of(lines), Truth.of(lines, NETWORK)
+    assert (gpu.stale_now(), gpu.loaded_now()) == ((), {"gpu-0": "580.1.2"})
+    assert (network.stale_now(), network.loaded_now()) == (("gpu-0",), {"gpu-0": "new"})
+    lines.append(at(40, "reboot"))
+    assert Truth.of(lines, NETWORK).stale_now() == ()
+    assert Truth.of(lines).loaded_now() == {"gpu-0": ""}
 
 
 def test_the_picture_of_a_node() -> None:
