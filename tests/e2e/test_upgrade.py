@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from devcluster.boot.cluster import Cluster
 from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, OLD_CHART, PLUGIN_NAMESPACE, Boot, Lab
-from tests.simulator.stage import end_lingering
 
 NARROW = {"plugin__namespace": PLUGIN_NAMESPACE}
 SIX = [f"gpu-{number}" for number in range(6)]
@@ -130,3 +130,11 @@ def test_a_bound_on_parallel_restarts(boot: Boot) -> None:
     lab.assert_clean(SIX[:4])
     story = [each.event for each in lab.truth.since(lab.began) if each.event in ("plugin-deleted", "plugin-ready")]
     assert ["plugin-deleted", "plugin-ready"] * 4 == story
+
+
+def end_lingering(cluster: Cluster) -> None:
+    """End each operator that lingers after its pod was deleted (``simulate.oldOperatorLingers``)."""
+    pods = "/api/v1/namespaces/gpu-operator/pods"
+    for pod in cluster.list(pods, labelSelector="app.kubernetes.io/component=gpu-operator"):
+        if "deletionTimestamp" in pod["metadata"]:
+            cluster.delete(f"{pods}/{pod['metadata']['name']}", {"gracePeriodSeconds": 1})

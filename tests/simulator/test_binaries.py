@@ -26,25 +26,26 @@ def script(file: Path, lines: str) -> Path:
     return file
 
 
-def test_which_versions_fit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "answer", "expected"),
+    [
+        ("kube-apiserver", "Kubernetes v1.37.0", True),
+        ("kube-apiserver", "Kubernetes v1.36.3", False),
+        ("kubectl", "Client Version: v1.37.2", True),
+        ("etcd", "etcd Version: 3.6.13", True),
+        ("etcd", "etcd Version: 3.5.21", False),
+        ("kwok", "kwok version v0.8.0 go1.26.8 (linux/amd64)", True),
+        ("helm4", "v4.3.0+g0000000", True),
+        ("helm4", "v4.2.0+g0000000", False),
+        ("helm4", "v3.22.1", False),
+        ("helm3", "v3.22.1+g0000000", True),
+        ("helm3", "v3.19.2+g0000000", False),
+    ],
+)
+def test_which_versions_fit(tmp_path: Path, name: str, answer: str, expected: bool) -> None:
     """A program of the machine is used if its version is one that the project works with."""
-    for number, (name, answer, expected) in enumerate(
-        (
-            ("kube-apiserver", "Kubernetes v1.37.0", True),
-            ("kube-apiserver", "Kubernetes v1.36.3", False),
-            ("kubectl", "Client Version: v1.37.2", True),
-            ("etcd", "etcd Version: 3.6.13", True),
-            ("etcd", "etcd Version: 3.5.21", False),
-            ("kwok", "kwok version v0.8.0 go1.26.8 (linux/amd64)", True),
-            ("helm4", "v4.3.0+g0000000", True),
-            ("helm4", "v4.2.0+g0000000", False),
-            ("helm4", "v3.22.1", False),
-            ("helm3", "v3.22.1+g0000000", True),
-            ("helm3", "v3.19.2+g0000000", False),
-        )
-    ):
-        installed = script(tmp_path / str(number) / named(name).file_name, f"echo '{answer}'")
-        assert binaries.fits(named(name), installed) is expected, answer
+    installed = script(tmp_path / named(name).file_name, f"echo '{answer}'")
+    assert binaries.fits(named(name), installed) is expected
 
 
 def test_a_test_builds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def started(t: float, uid: str, load: int, owner: dict[str, str] | None = None, 
 
 def deleted(t: float, uid: str, *, stale: bool, ready: bool = True, current: bool = True) -> list[str]:
     """Return the lines of a plugin that is deleted and goes."""
-    judged = {"stale": stale, "driver_ready": ready, "driver_current": current}
+    judged: dict[str, Any] = {"stale": stale, "driver_ready": ready, "driver_current": current}
     return [
         at(t, "plugin-deleted", uid=uid, load=1, node_load=2, **judged, **OURS),
         at(t + 1, "plugin-gone", uid=uid, **OURS),
