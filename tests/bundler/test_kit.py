@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -12,7 +11,7 @@ import pytest
 import yaml
 
 from tests.bundler.kit import KIT, NAME, asserted, component_ref, entry, scheduling
-from tests.bundler.program import COPIED, DRA, IMAGE, OPERATOR, POST, ROOT, TOOLS, bundle, recipe, write
+from tests.bundler.program import COPIED, DRA, IMAGE, OPERATOR, POST, TOOLS, bundle, recipe, write
 from tests.bundler.reading import load, read, render
 from tests.chart.rendering import CHART, Helm, pod_of
 
@@ -44,7 +43,6 @@ releases:
     namespace: gpu-operator
     chart: a/b
 """
-SIZES: Final = re.compile(r"\| \[[^\]]+\]\(\.\./(examples/aicr/[\w./-]+)\) \| (\d+) \|")
 
 
 def test_names_agree() -> None:
@@ -118,14 +116,3 @@ def test_the_patched_helmfile(tmp_path: Path) -> None:
     operator, ours = yaml.safe_load(_patched(tmp_path, HELMFILE, "helmfile-timeout.diff"))["releases"]
     assert (ours["timeout"], ours["waitForJobs"]) == (1620, True)
     assert "timeout" not in operator
-
-
-def test_the_page_counts_the_lines() -> None:
-    """docs/aicr.md lists each file to merge with its lines, and their sum."""
-    page = (ROOT / "docs" / "aicr.md").read_text()
-    sizes = {file: int(lines) for file, lines in SIZES.findall(page)}
-    assert sizes == {file: len((ROOT / file).read_text().splitlines()) for file in sizes}
-    values = f"examples/aicr/components/{NAME}/values.yaml"
-    assert f"**Merge these five files, {sum(sizes.values())} lines.**" in page
-    merged = {path.relative_to(ROOT).as_posix() for path in KIT.rglob("*.yaml") if "patches" not in path.parts}
-    assert merged - {values} == sizes.keys()
