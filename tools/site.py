@@ -2,9 +2,8 @@
 
     python -m tools.site            build it into build/site; a broken link is an error
 
-On GitHub, documents link files of the repository. On the site, such a link leads to a page of the site: a file that
-documents for users link, such as an example, becomes one. Other links lead to GitHub if the repository is known
-(GITHUB_REPOSITORY). Without a repository they become plain text.
+On GitHub, documents link files of the repository. On the site, a link to a document leads to its page. Other links lead
+to GitHub if the repository is known (GITHUB_REPOSITORY). Without a repository they become plain text.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import re
 import subprocess
 import sys
 import tarfile
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,11 +70,8 @@ FOUND_FIRST: Final = {
     "monitoring.md": 2,
 }
 """How much more the search weighs some pages, by the beginning of their names."""
-NOT_FOUND: Final = ("dev/", "files/", "changes.md")
-"""Pages that the search leaves out: those for developers, files, and what changed."""
-FILES: Final = "files/"
-"""Where the site shows files that are no documents of their own."""
-LANGUAGES: Final = {".py": "python", ".yaml": "yaml", ".tpl": "yaml", ".json": "json"}
+NOT_FOUND: Final = ("dev/", "changes.md")
+"""Pages that the search leaves out: those for developers, and what changed."""
 LINK: Final = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 BADGES: Final = re.compile(r"^\[!\[.*\n\n", re.MULTILINE)
 ALERT: Final = re.compile(r"^> \[!(\w+)\]\n((?:>.*\n)+)", re.MULTILINE)
@@ -112,8 +107,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for source, uri in PAGES.items():
         text = _decisions() if source == DECISIONS else (ROOT / source).read_text()
         files.append(File.generated(config, uri, content=text))
-    for source in linked_files():
-        files.append(File.generated(config, str(_uri(source)), content=_shown(source)))
     files.remove(files.src_uris["README.md"])
     files.append(File.generated(config, "site.css", content=CSS))
     files.append(File.generated(config, "mermaid.min.js", abs_src_path=str(mermaid())))
@@ -143,33 +136,7 @@ def _breakable(code: re.Match[str]) -> str:
 
 def _source(uri: str) -> str:
     """Return the file of the repository that a page of the site shows."""
-    if uri.startswith(FILES):
-        source = uri.removeprefix(FILES)
-        return source if (ROOT / source).is_file() else source.removesuffix(".md")
     return next((source for source, to in PAGES.items() if to == uri), f"docs/{uri}")
-
-
-@cache
-def linked_files() -> list[str]:
-    """Return the files that documents for users link and that are not pages anyway, and those that these link."""
-    users = (path for path in (ROOT / "docs").rglob("*.md") if ROOT / "docs" / "dev" not in path.parents)
-    documents = [*PAGES, *(path.relative_to(ROOT).as_posix() for path in users)]
-    count = len(documents)
-    for source in documents:
-        if source.endswith(".md"):
-            links = LINK.findall(FENCE.sub("", (ROOT / source).read_text()))
-            targets = sorted({posixpath.normpath(posixpath.join(posixpath.dirname(source), link[2])) for link in links})
-            files = (target for target in targets if (ROOT / target).is_file() and not target.startswith("."))
-            documents += [target for target in files if target not in documents and _page(target) is None]
-    return documents[count:]
-
-
-def _shown(source: str) -> str:
-    """Return a page that shows a file; a document is one already."""
-    path = ROOT / source
-    if path.suffix == ".md":
-        return path.read_text()
-    return f"# {source}\n\n````{LANGUAGES.get(path.suffix, 'text')}\n{path.read_text()}````\n"
 
 
 def adapted(markdown: str, source: str, repository: str, ref: str) -> str:
@@ -203,13 +170,6 @@ def _shell(block: str) -> str:
 
 def _uri(target: str) -> str | None:
     """Return the page, picture or schema of the site for a file of the repository, or None."""
-    if target in linked_files():
-        return f"{FILES}{target.removesuffix('.md')}.md"
-    return _page(target)
-
-
-def _page(target: str) -> str | None:
-    """Return the same, apart from files that have a page only because a document links them."""
     if target in PAGES:
         return PAGES[target]
     shown = target.startswith("docs/") and target.endswith((".md", ".svg", ".png", ".schema.json"))

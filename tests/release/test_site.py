@@ -99,9 +99,6 @@ def test_pages_are_adapted() -> None:
     assert "!!! warning\n\n    Look.\n    There.\n" in adapted
     assert "oci://ghcr.io/acme/charts\n=Acme/gpu-operator-post" in adapted
     assert "this, [all]" in site.adapted(text, "README.md", "", "main")
-    example = "[values](../examples/values/hardened.yaml), [more](../examples/README.md)"
-    pages = "[values](files/examples/values/hardened.yaml.md), [more](files/examples/README.md)"
-    assert site.adapted(example, "docs/security.md", "", "") == pages
     readme = "charts/gpu-operator-post/README.md"
     assert site.adapted("[a](../../SECURITY.md)", readme, "", "") == "[a](vulnerabilities.md)"
 
@@ -127,14 +124,6 @@ def test_the_navigation_has_each_page() -> None:
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
     assert {page for page in pages if page != "README.md"} <= set(listed)
     assert len(listed) == len(set(listed))
-
-
-def test_linked_files_are_pages() -> None:
-    """What documents for users link is on the site, also by way of another file. What only developers need is not."""
-    linked = site.linked_files()
-    gates = ["examples/gates/README.md", "examples/gates/kubectl.sh"]
-    assert {*gates, "charts/gpu-operator-post/files/dashboard.json"} < set(linked)
-    assert not [source for source in linked if source.startswith("tests/unit/")]
 
 
 @pytest.fixture(scope="module")
