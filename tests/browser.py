@@ -66,9 +66,10 @@ class Page:
             raise TooSlowError(f"{expression}\nerrors: {self.errors}") from None
 
     async def value(self, expression: str) -> Any:  # noqa: ANN401 - any value of JavaScript
-        """Evaluate an expression; one that throws has no value."""
-        answer = await self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        return answer["result"].get("value") if "exceptionDetails" not in answer else None
+        """Evaluate an expression; one that throws, or whose document goes away meanwhile, has no value."""
+        answer = await self._answer("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        found = answer.get("result", {})
+        return found["result"].get("value") if found and "exceptionDetails" not in found else None
 
     async def screenshot(self, name: str) -> list[str]:
         """Take a picture of the whole page into build/screenshots. Return its colors, the most frequent first."""
@@ -79,14 +80,19 @@ class Page:
         return list(await self.value(f"{COLORS}({json.dumps(picture['data'])})"))
 
     async def ask(self, method: str, **parameters: object) -> dict[str, Any]:
-        """Send a command and return its answer; note what happens in the meantime."""
+        """Send a command and return its result."""
+        answer = await self._answer(method, **parameters)
+        assert "error" not in answer, answer
+        return dict(answer["result"])
+
+    async def _answer(self, method: str, **parameters: object) -> dict[str, Any]:
+        """Send a command and return its answer, which may be an error; note what happens in the meantime."""
         number = next(self._ids)
         await self._socket.send_json({"id": number, "method": method, "params": parameters})
         while True:
-            message = await self._socket.receive_json()
+            message: dict[str, Any] = await self._socket.receive_json()
             if message.get("id") == number:
-                assert "error" not in message, message
-                return dict(message["result"])
+                return message
             self._note(message.get("method", ""), message.get("params", {}))
 
     def _note(self, method: str, event: dict[str, Any]) -> None:

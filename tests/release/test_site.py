@@ -147,13 +147,15 @@ def test_it_works_in_a_browser(address: str, tmp_path: Path) -> None:
 
 async def _visit(address: str, folder: Path) -> None:
     async with browsing(folder / "profile") as page:
-        for scheme in ("light", "dark"):
+        for scheme, name in (("light", "default"), ("dark", "slate")):
             for uri in WITH_DIAGRAMS:
                 await page.open(address + uri)
+                await page.wait(f"document.body.dataset.mdColorScheme == '{name}'")
                 await page.wait(f"(drawn => drawn.length > 0 && drawn.every(Boolean))({DIAGRAMS})")
                 colors = await page.screenshot(f"{uri.strip('/').replace('/', '-') or 'index'}-{scheme}")
                 assert (colors[0] == "#ffffff", len(colors) > 100) == (scheme == "light", True), (uri, scheme)
-            await page.value("document.querySelector('.md-header [for^=__palette]:not([hidden])').click()")
+            await page.wait("document.querySelector('.md-header [for^=__palette]:not([hidden])').click() || true")
+            await page.wait(f"document.body.dataset.mdColorScheme != '{name}'")
         await page.open(address)
         await page.wait("document.querySelector('.md-nav__link[href$=\"security/\"]').click() || true")
         await page.wait("document.querySelector('h1').textContent.startsWith('Security')")

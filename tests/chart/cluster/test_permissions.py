@@ -77,7 +77,7 @@ def test_without_one_write(lab: Lab, subtests: pytest.Subtests) -> None:
     """A plugin that cannot be restarted is exit 3; Events that cannot be written are a warning."""
     lab.stale_fleet(nodes=1)
     delete = Right("", "pods", "delete")
-    quick = ("run", "--timeout=2m", "advanced.operatorQuiet=2s")
+    quick = ("run", "advanced.operatorQuiet=2s")
     job = (f"--release-namespace={NAMESPACE}", "--job-name=gpu-operator-post")
     granted = charted(lab.cluster)
     deleting = _start(lab, "without-delete", granted - {delete}, *quick)
@@ -94,8 +94,9 @@ def test_without_one_write(lab: Lab, subtests: pytest.Subtests) -> None:
 
 
 def _assert_warned(done: Ended, what: str) -> None:
+    """Assert success, and one warning about a permission: a busy machine has others, such as about a slow watch."""
     assert done.code == 0, done.said
-    (warning,) = [line for line in done.out.splitlines() if " WARNING " in line]
+    (warning,) = [line for line in done.out.splitlines() if " WARNING " in line and "permission missing" in line]
     assert what in warning
 
 
