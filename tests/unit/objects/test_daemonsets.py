@@ -1,4 +1,4 @@
-"""DaemonSets and their revisions: what is kept of them."""
+"""DaemonSets: which pods and nodes they select, and which templates their revisions record."""
 
 from __future__ import annotations
 
@@ -7,32 +7,9 @@ import pytest
 from hook.objects.daemonsets import read_daemonset, read_revision
 from hook.objects.nodes import node_reader
 from hook.objects.scheduling import Taint
-from tests.fixtures.objects import Object, at, obj
+from tests.fixtures.objects import Object, obj
 
 IMAGE = "nvcr.io/nvidia/driver:580.126.20-ubuntu22.04"
-
-
-def test_a_driver_daemonset_is_read() -> None:
-    """Its owner, its labels, its template and its counts."""
-    found = read_daemonset(obj("driver-daemonset"))
-    assert ("gpu-operator/nvidia-driver-daemonset", "driver-ds") == (str(found), found.uid)
-    assert (2, 2, True, 1) == (found.generation, found.status.observed_generation, found.observed, found.desired)
-    assert ("ClusterPolicy", "policy-uid") == (found.owner_kind, found.owner_uid)
-    assert "nvidia-driver" == found.labels["app.kubernetes.io/component"]
-    assert "gpu-operator-v26.3.4" == found.template_labels["helm.sh/chart"]
-    assert {"nvidia-driver-ctr": IMAGE} == found.images
-    assert (False, (), (), ()) == (found.rolling, found.tolerations, found.terms, found.gates)
-
-
-@pytest.mark.parametrize(("strategy", "rolling"), [("null", True), ("{type: OnDelete}", False)])
-def test_a_daemonset_rolls_unless_it_says_otherwise(strategy: str, rolling: bool) -> None:
-    """RollingUpdate is the default of Kubernetes."""
-    assert rolling is read_daemonset(obj("plugin-daemonset", f"spec: {{updateStrategy: {strategy}}}")).rolling
-
-
-def test_a_daemonset_that_its_controller_has_not_seen() -> None:
-    """It has no status yet."""
-    assert not read_daemonset(obj("driver-daemonset", "status: null")).observed
 
 
 @pytest.mark.parametrize(
@@ -83,46 +60,6 @@ def test_a_daemonset_wants_a_pod_on_a_node(spec: Object, wanted: bool) -> None:
     found = read_daemonset(obj("driver-daemonset", {"spec": {"template": {"spec": whole}}}))
     assert wanted is found.wants(node)
     assert (None if whole["tolerations"] else Taint("gpu", "true", "NoSchedule")) == found.untolerated(node)
-
-
-@pytest.mark.parametrize(
-    ("value", "gates"),
-    [
-        ("DynamicMIG=true,NVMLDeviceHealthCheck=True,Other=false,", ("DynamicMIG", "NVMLDeviceHealthCheck")),
-        ("DynamicMIG=", ()),
-        ("", ()),
-    ],
-)
-def test_the_feature_gates_of_a_plugin_are_read(value: str, gates: tuple[str, ...]) -> None:
-    """From the environment of any of its containers."""
-    env = [{"name": "NODE_NAME", "valueFrom": {}}, {"name": "FEATURE_GATES", "value": value}]
-    containers = [{"name": "compute-domains"}, {"name": "gpus", "env": env}]
-    found = read_daemonset(obj("plugin-daemonset", {"spec": {"template": {"spec": {"containers": containers}}}}))
-    assert gates == found.gates
-
-
-def test_a_revision_is_read() -> None:
-    """Its owner, its number, and the hash that its pods carry."""
-    found = read_revision(obj("revision"))
-    assert ("nvidia-driver-daemonset-new", "gpu-operator", "driver-ds") == (
-        found.name,
-        found.namespace,
-        found.owner_uid,
-    )
-    assert (2, "new", at(-60)) == (found.revision, found.hash, found.created)
-
-
-@pytest.mark.parametrize(
-    ("references", "owner"),
-    [
-        ("[{kind: DaemonSet, uid: a}]", ""),
-        ("[{uid: a, controller: false}, {uid: b, controller: true}]", "b"),
-        ("[]", ""),
-    ],
-)
-def test_the_owner_of_an_object_is_its_controller(references: str, owner: str) -> None:
-    """An object may have other owners, which do not control it."""
-    assert owner == read_revision(obj("revision", f"metadata: {{ownerReferences: {references}}}")).owner_uid
 
 
 RECORDED: Object = {

@@ -9,33 +9,13 @@ from typing import Any, Final
 
 import pytest
 
-from hook.objects import policies
 from hook.objects.claims import claim_reader, read_claim_pod
-from hook.objects.daemonsets import read_daemonset, read_revision
 from hook.objects.decoding import Malformed, MalformedObjectError, Reader, entry, version
-from hook.objects.nodes import node_reader
-from hook.objects.operators import read_deployment, read_lease, read_replicaset
 from hook.objects.pods import read_pod
-from hook.objects.slices import read_slice
-from hook.objects.views import reader
 from tests.fixtures import workloads
-from tests.fixtures.objects import FOLDER, Object, merged, obj, parsed, raw
+from tests.fixtures.objects import Object, merged, obj, parsed, raw
+from tests.unit.objects.test_fields import READERS
 
-READERS: Final[dict[str, Reader[Any]]] = {
-    "policy": reader(policies.ClusterPolicy),
-    "pool/policy": reader(policies.NvidiaDriver),
-    "network/policy": reader(policies.NicClusterPolicy),
-    "node": node_reader(),
-    "driver-daemonset": read_daemonset,
-    "revision": read_revision,
-    "driver-pod": read_pod,
-    "slice": read_slice,
-    "deployment": read_deployment,
-    "replicaset": read_replicaset,
-    "lease": read_lease,
-}
-OF_KIND: Final = {obj(name)["kind"]: reader for name, reader in READERS.items()}
-FIXTURES: Final = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))
 MALFORMED: Final = (
     ("policy", "metadata: {name: null}", "name"),
     ("policy", "metadata: {uid: null}", "uid"),
@@ -64,14 +44,6 @@ MALFORMED: Final = (
     ("replicaset", "metadata: {annotations: 1}", "metadata.annotations"),
     ("lease", "metadata: {namespace: null}", "namespace"),
 )
-
-
-@pytest.mark.parametrize("name", FIXTURES)
-def test_an_object_as_a_cluster_serves_it_can_be_read(name: str) -> None:
-    """Of every stack and kind."""
-    found = obj(name)
-    _key, value = entry(OF_KIND[found["kind"]], found["kind"], raw(found))
-    assert not isinstance(value, Malformed)
 
 
 @pytest.mark.parametrize(("name", "patch", "problem"), MALFORMED)

@@ -1,26 +1,11 @@
-"""Pods: what is kept of them and of their containers."""
+"""Pods: the states of their containers, the node that they are for, and when one was deleted."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from hook.objects.pods import deleted_at, read_pod
 from tests.fixtures.objects import Object, R, at, driver_pod, finished, merged, obj, plugin_pod, running, stamp, waiting
-
-
-def test_a_settled_driver_pod_is_read() -> None:
-    """Who made it, where it runs, and when its containers started and were ready."""
-    pod = read_pod(obj("driver-pod"))
-    assert ("gpu-operator/driver-gpu-0", "driver-gpu-0-uid", "100") == (str(pod), pod.uid, pod.resource_version)
-    assert ("gpu-0", "driver-ds", "new", "") == (pod.node, pod.owner_uid, pod.hash, pod.unscheduled)
-    assert (True, True, at(R), None) == (pod.live, pod.ready, pod.containers_ready_since, pod.created)
-    (manager,), (driver,) = pod.init_containers, pod.containers
-    assert ("k8s-driver-manager", True, at(-2), 8) == (
-        manager.name, manager.succeeded, manager.finished_at, manager.lasted,
-    )  # fmt: skip
-    assert ("nvidia-driver-ctr", at(0), 0, "") == (driver.name, driver.started_at, driver.restarts, driver.waiting)
 
 
 @pytest.mark.parametrize(
@@ -49,82 +34,39 @@ def test_pods_of_one_revision_share_their_labels() -> None:
     assert {"app.kubernetes.io/component": "nvidia-driver", "controller-revision-hash": "new"} == first.labels
 
 
-@pytest.mark.parametrize(
-    ("patch", "live"),
-    [
-        pytest.param("metadata: {deletionTimestamp: '2026-01-01T10:00:00Z'}", False, id="terminating"),
-        pytest.param("status: {phase: Failed}", False, id="evicted"),
-        pytest.param("status: {phase: Succeeded}", False, id="succeeded"),
-        pytest.param("status: {phase: Pending}", True, id="pending"),
-    ],
-)
-def test_a_pod_that_goes_or_has_ended_does_not_count(patch: str, live: bool) -> None:
-    """The DaemonSet controller replaces it."""
-    assert live is read_pod(obj("plugin-pod", patch)).live
+BOOM: Object = {"exitCode": 2, "message": "boom", "startedAt": stamp(5), "finishedAt": stamp(9)}
 
 
 @pytest.mark.parametrize(
-    ("conditions", "ready", "since"),
+    ("status", "expected"),
     [
-        ([("Ready", "True", R), ("ContainersReady", "True", R)], True, at(R)),
-        ([("Ready", "False", R + 900), ("ContainersReady", "True", R)], False, at(R)),
-        ([("Ready", "False", R), ("ContainersReady", "False", R)], False, None),
-        ([("Ready", "True", R), ("ContainersReady", "True", None)], True, None),
-        ([], False, None),
+        pytest.param(
+            running("gpus", R + 6), {"started_at": at(R + 6), "waiting": "", "succeeded": False}, id="running"
+        ),
+        pytest.param(
+            running("gpus", R + 6, restarts=3, ended_before=R + 5),
+            {"started_at": at(R + 6), "restarts": 3, "last_finished_at": at(R + 5)},
+            id="restarted",
+        ),
+        pytest.param(
+            waiting("gpus", "CrashLoopBackOff", "b" * 2000),
+            {"started_at": None, "waiting": "CrashLoopBackOff", "message": "b" * 1024},
+            id="crashing",
+        ),
+        pytest.param(finished("gpus", 5), {"succeeded": True, "waiting": "", "lasted": None}, id="completed"),
+        pytest.param(finished("gpus", 5, 1), {"succeeded": False, "waiting": "", "finished_at": at(5)}, id="failed"),
+        pytest.param({"name": "gpus", "state": {}}, {"waiting": "ContainerCreating"}, id="being created"),
+        pytest.param({"name": "gpus", "state": {"running": {}}}, {"waiting": "ContainerCreating"}, id="without a time"),
+        pytest.param(
+            {"name": "gpus", "state": {"terminated": BOOM}}, {"message": "boom", "lasted": 4}, id="with a message"
+        ),
     ],
-    ids=["ready", "node-lost", "not-ready", "without-a-time", "not-reported"],
 )
-def test_a_pod_is_ready_if_its_conditions_say_so(conditions: list[Any], ready: bool, since: object) -> None:
-    """The moment at which all containers were ready needs a condition that holds, and a time."""
-    listed = [
-        {"type": kind, "status": status, "lastTransitionTime": None if time is None else stamp(time)}
-        for kind, status, time in conditions
-    ]
-    pod = read_pod(obj("driver-pod", {"status": {"conditions": listed}}))
-    assert (ready, since) == (pod.ready, pod.containers_ready_since)
-
-
-CONTAINER_STATES: dict[str, tuple[Object, tuple[object, ...]]] = {
-    "running": (running("gpus", R + 6), (at(R + 6), False, "", "", None)),
-    "restarted": (
-        running("gpus", R + 6, restarts=3, ended_before=R + 5),
-        (at(R + 6), False, "", "", None),
-    ),
-    "crashing": (
-        waiting("gpus", "CrashLoopBackOff", "b" * 2000),
-        (None, False, "CrashLoopBackOff", "b" * 1024, None),
-    ),
-    "completed": (finished("gpus", 5), (None, True, "", "", None)),
-    "failed": (finished("gpus", 5, 1), (None, False, "", "", None)),
-    "being-created": ({"name": "gpus", "state": {}}, (None, False, "ContainerCreating", "", None)),
-    "running-without-a-time": (
-        {"name": "gpus", "state": {"running": {"startedAt": None}}},
-        (None, False, "ContainerCreating", "", None),
-    ),
-    "failed-with-a-message": (
-        {
-            "name": "gpus",
-            "state": {"terminated": {"exitCode": 2, "message": "boom", "startedAt": stamp(5), "finishedAt": stamp(9)}},
-        },
-        (None, False, "", "boom", 4),
-    ),
-}
-
-
-@pytest.mark.parametrize(("status", "expected"), CONTAINER_STATES.values(), ids=CONTAINER_STATES)
-def test_the_state_of_a_container_is_read(status: Object, expected: tuple[object, ...]) -> None:
+def test_the_state_of_a_container_is_read(status: Object, expected: dict[str, object]) -> None:
     """It runs, waits for a reason, or has ended. A long message is cut."""
     pod = obj("plugin-pod", {"spec": {"containers": [{"name": "gpus"}]}, "status": {"containerStatuses": [status]}})
     (found,) = read_pod(pod).containers
-    assert expected == (found.started_at, found.succeeded, found.waiting, found.message, found.lasted)
-
-
-def test_the_run_before_the_last_restart_is_read() -> None:
-    """Its end, and how often the container was restarted."""
-    status = running("gpus", R + 6, restarts=3, ended_before=R + 5)
-    pod = obj("plugin-pod", {"spec": {"containers": [{"name": "gpus"}]}, "status": {"containerStatuses": [status]}})
-    (found,) = read_pod(pod).containers
-    assert (3, at(R + 5)) == (found.restarts, found.last_finished_at)
+    assert expected == {field: getattr(found, field) for field in expected}
 
 
 @pytest.mark.parametrize(
