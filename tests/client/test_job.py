@@ -109,20 +109,26 @@ def test_the_time_counts_from_the_jobs_start(settings: Settings, code: int) -> N
 def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
     part: str, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its Job, or a kind of object: refused credentials are tried again for some time, but not beyond the deadline."""
+    """Its Job, or a kind of object: refused credentials are tried again for some time, but not beyond the deadline.
+
+    Its result is in the message and, if that can be written, in the status object.
+    """
     monkeypatch.setattr(cli, "ignore_signals", lambda: None)
-    values = {"service_account_dir": str(tmp_path), "release_namespace": "gpu-operator", "log_format": "json"}
     message, shown = tmp_path / "message", Shown(cluster())
     message.touch()
     shown.instead = lambda line: said if part in line else None
-    values |= {
+    values = {
+        "service_account_dir": str(tmp_path),
+        "release_namespace": "gpu-operator",
         "release_name": "post",
-        "status_name": "",
-        "termination_log": str(message),
         "job_name": "" if part else "post",
+        "status_name": "post-status",
+        "termination_log": str(message),
+        "log_format": "json",
     }
     with serving(shown) as server:
         assert cli._run(server.api, Settings(timeout=Duration(seconds=2)), values) == EXIT_DEADLINE
+        assert server.count("PATCH /api/v1/namespaces/gpu-operator/configmaps/post-status")
     shown_at_last = json.loads(message.read_text())
     assert (shown_at_last["phase"], shown_at_last["reason"]) == (Phase.DEADLINE, Reason.TIME_UP)
 

@@ -25,6 +25,7 @@ import yaml
 from devcluster.boot.layout import CHECKOUT
 from devcluster.patience import TooSlowError
 from devcluster.settings import separated
+from tests.client.access import kubeconfig
 from tests.fixtures.schemas import conforms
 
 ROOT: Final = Path(__file__).parents[2]
@@ -125,21 +126,16 @@ def run(folder: Path, *words: str, program: str = HOOK) -> Ended:
 
 def reaching(folder: Path, server: str) -> str:
     """Return the flag for a kubeconfig that names the API server at an address."""
-    file = folder / "kubeconfig"
-    file.write_text(
-        f"clusters: [{{name: k, cluster: {{server: '{server}'}}}}]\nusers: [{{name: me, user: {{token: secret}}}}]\n"
-        "contexts: [{name: c, context: {cluster: k, user: me}}]\ncurrent-context: c\n"
-    )
-    return f"--kubeconfig={file}"
+    return f"--kubeconfig={kubeconfig(folder, server, user='token: secret')}"
 
 
-def as_pod(kubeconfig: Path) -> list[str]:
+def as_pod(file: Path) -> list[str]:
     """Return the words by which a pod would connect as this kubeconfig does."""
-    config = yaml.safe_load(kubeconfig.read_text())
+    config = yaml.safe_load(file.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     if "tls-server-name" in cluster:
-        return [f"--kubeconfig={kubeconfig}"]
-    folder = kubeconfig.with_suffix(".account")
+        return [f"--kubeconfig={file}"]
+    folder = file.with_suffix(".account")
     folder.mkdir(exist_ok=True)
     _replace(folder / "token", user["token"].encode())
     _replace(folder / "ca.crt", b64decode(cluster["certificate-authority-data"]))

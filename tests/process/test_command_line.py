@@ -38,59 +38,45 @@ USAGE: Final = {
     "run --config=/nonexistent.yaml": "--config /nonexistent.yaml cannot be read",
     "run surplus": "surplus",
     "controller dryRun=true": "dryRun: the controller has no dry run",
-    "run --kubeconfig={missing}": "{missing}",
+    "run --kubeconfig={folder}/missing": "{folder}/missing",
     "run --kubeconfig={good} --context=elsewhere": "elsewhere",
     # Neither a kubeconfig nor a ServiceAccount; a ServiceAccount without an authority; no guess at localhost.
     "run --service-account-dir={folder}": "",
-    "run --service-account-dir={account}": "{account}",
+    "run --service-account-dir={folder}/account": "{folder}/account",
+    **{f"{command} --kubeconfig={{folder}}/open": "{folder}/open" for command in ("run", "controller", "status")},
+    **{f"{command} {VARIABLE}={{open}}": "Error: " for command in ("run", "controller", "status")},
+    **{f"run {VARIABLE}={{{name}}}": "Error: " for name in ("list", "deep", "no-text")},
+    **{f"run --config={{folder}}/{name}": "" for name in ("open", "list", "control", "tag", "half")},
 }
-"""Commands, and what is named."""
-UNFIT: Final = ("timeout: {", "- a", "\N{NULL}", "dryRun: !!bool x", 'logFormat: "\\uD800"')
-"""Files with settings that cannot be used."""
+"""Commands, and what is named. Braces stand for what is in a file of that name, too."""
+UNFIT: Final = {
+    "open": "{[",
+    "list": "[]",
+    "deep": "{" * 100_000,
+    "no-text": '"\udcff"',
+    "control": "\N{NULL}",
+    "tag": "dryRun: !!bool x",
+    "half": 'logFormat: "\\uD800"',
+}
+"""What is no kubeconfig, and no settings: it is no YAML or JSON, no mapping, or has a value that no setting takes."""
 
 
-def _assert_usage_error(folder: Path, line: str, named: str) -> None:
-    """Assert exit 2, which the Job does not retry; no stack trace, no secret, and no request to any cluster."""
-    done = run(folder, *line.split(), "KUBERNETES_SERVICE_HOST=127.0.0.1")
-    assert (done.code, named in done.err, done.out) == (2, True, ""), done.said
+@pytest.mark.parametrize(("line", "named"), USAGE.items(), ids=USAGE)
+def test_a_usage_error_names_what_is_wrong(tmp_path: Path, kubeconfig: str, line: str, named: str) -> None:
+    """A flag, a setting, a file, a context or a ServiceAccount.
+
+    Exit 2, which the Job does not retry; no stack trace, no secret, and no request to any cluster.
+    """
+    (tmp_path / "account").mkdir()
+    (tmp_path / "account" / "token").write_text("secret")
+    for name in ("open", "list", "control", "tag", "half"):
+        (tmp_path / name).write_text(UNFIT[name])
+    places = {"folder": str(tmp_path), "good": kubeconfig.partition("=")[2], **UNFIT}
+    words = [word.format(**places) for word in line.split()]
+    done = run(tmp_path, *words, "KUBERNETES_SERVICE_HOST=127.0.0.1")
+    assert (done.code, named.format(**places) in done.err, done.out) == (2, True, ""), done.said
     assert "Traceback" not in done.said
     assert "secret" not in done.said
-
-
-@pytest.mark.parametrize(("line", "named"), USAGE.items())
-def test_a_usage_error_names_what_is_wrong(tmp_path: Path, kubeconfig: str, line: str, named: str) -> None:
-    """A flag, a setting, a file, a context or a ServiceAccount."""
-    account = tmp_path / "account"
-    account.mkdir()
-    (account / "token").write_text("secret")
-    places = {
-        "folder": str(tmp_path),
-        "missing": str(tmp_path / "missing"),
-        "account": str(account),
-        "good": kubeconfig.partition("=")[2],
-    }
-    _assert_usage_error(tmp_path, line.format(**places), named.format(**places))
-
-
-@pytest.mark.parametrize("text", UNFIT)
-def test_a_file_of_settings_that_cannot_be_used(tmp_path: Path, text: str) -> None:
-    """It is no YAML, or no mapping, or has a value that no setting takes."""
-    (tmp_path / "settings").write_text(text)
-    _assert_usage_error(tmp_path, f"run --config={tmp_path}/settings", "")
-
-
-@pytest.mark.parametrize("text", ["{", "[]", "{" * 100_000, '"\udcff"'], ids=["open", "list", "deep", "no text"])
-def test_a_variable_of_settings_that_cannot_be_used(tmp_path: Path, text: str) -> None:
-    """It is no JSON, or no object."""
-    _assert_usage_error(tmp_path, f"run {VARIABLE}={text}", "Error: ")
-
-
-@pytest.mark.parametrize("command", ["run", "controller", "status"])
-def test_each_command_names_a_kubeconfig_that_cannot_be_read(tmp_path: Path, command: str) -> None:
-    """Each of them needs one, or an account."""
-    (tmp_path / "broken").write_text("{[")
-    _assert_usage_error(tmp_path, f"{command} --kubeconfig={tmp_path}/broken", f"{tmp_path}/broken")
-    _assert_usage_error(tmp_path, f"{command} {VARIABLE}={{", "Error: ")
 
 
 def test_flags_override_the_file_which_replaces_the_variable(kubeconfig: str, tmp_path: Path) -> None:
@@ -126,8 +112,6 @@ def test_an_unreachable_server_is_worth_another_try(kubeconfig: str, nowhere: st
 
 
 HOSTILE: Final = {
-    "nested": Said(200, b'{"a":' * 20_000 + b"1" + b"}" * 20_000),
-    "no items": Said(200, b'{"kind": "NodeList"}'),
     "page": Said(418, b"\x1b[2J<html>"),
     "list for a message": Said(400, b'{"kind": "Status", "message": ["\\u001b[2J"]}'),
 }

@@ -7,16 +7,14 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from hook.decide.run import margin
 from hook.format import timestamp
-from hook.settings import Settings
-from tests.client.server import GRANTED, PATIENCE, Said, Server, serving, told, until
+from tests.client.server import PATIENCE, Said, Server, serving, told, until
 from tests.client.shown import Shown
 from tests.fixtures.cluster import Cluster, cluster, stale
 from tests.fixtures.schemas import conforms
@@ -24,8 +22,6 @@ from tests.process.program import Ended, Logged, documented, reaching, run, star
 
 STATUS: Final = "/api/v1/namespaces/gpu-operator/configmaps/post-status"
 OWN: Final = "/apis/batch/v1/namespaces/gpu-operator/jobs/post"
-LATE: Final = Settings().timeout - margin(Settings()) + timedelta(seconds=1)
-"""The time of a run is up, and its pod still has time to report that."""
 NODES: Final = ("a", "b", "c")
 TERMINATED: Final = 128 + signal.SIGTERM
 GRACE_SECONDS: Final = 30.0
@@ -35,9 +31,8 @@ GRACE_SECONDS: Final = 30.0
 class ApiServer(Shown):
     """Shows a cluster and the own Job, and keeps what is written."""
 
-    def __init__(self, found: Cluster, started: timedelta = timedelta()) -> None:
+    def __init__(self, found: Cluster) -> None:
         super().__init__(found)
-        self.started = datetime.now(UTC) - started
         self.statuses: list[dict[str, str]] = []
         """Each state of the status object."""
         self.events: list[dict[str, Any]] = []
@@ -46,7 +41,7 @@ class ApiServer(Shown):
         """Answer a request without a body."""
         if line == f"GET {OWN}":
             metadata = {"name": "post", "uid": "job-uid"}
-            return told(kind="Job", metadata=metadata, status={"startTime": timestamp(self.started)})
+            return told(kind="Job", metadata=metadata, status={"startTime": timestamp(datetime.now(UTC))})
         return super().__call__(line)
 
     def wrote(self, line: str, body: bytes) -> Said:
@@ -107,20 +102,6 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
         done = run(tmp_path, *words(server, tmp_path, "--dry-run"))
         assert (done.code, server.writes) == (0, []), done.said
     assert done.said.count("dry run: would delete pod") == len(NODES)
-
-
-@pytest.mark.parametrize("answer", [GRANTED, Said(503)])
-def test_a_run_whose_time_is_up_shows_that(tmp_path: Path, answer: Said) -> None:
-    """Its result is in the status object and in an Event, although it read nothing; a refusal changes no exit code."""
-    shown = ApiServer(stale(), started=LATE)
-    shown.instead = lambda line: answer if line.startswith(f"PATCH {STATUS}") else None
-    seen: list[str] = []
-    with serving(shown, lambda line, body: seen.append(line) or shown.wrote(line, body)) as server:  # type: ignore[func-returns-value]
-        done = run(tmp_path, *words(server, tmp_path))
-        assert server.count("DELETE") == 0
-    assert done.code == 124, done.said
-    assert seen.count(f"PATCH {STATUS}?fieldManager=gpu-operator-post&force=true") >= 1, seen
-    assert [("Warning", "TimeUp")] == shown.events_on("Job")
 
 
 @contextmanager

@@ -58,10 +58,8 @@ def refused(why: str, module: str, *arguments: str, errors: bool = True) -> subp
 @pytest.mark.parametrize(
     ("why", "nodes", "errors"),
     [
-        pytest.param(FULL, SHORT, True, id="full disk"),
         pytest.param(FULL, LONG, True, id="full disk, long table"),
         pytest.param(CLOSED, SHORT, True, id="closed"),
-        pytest.param(UNREAD, LONG, True, id="broken pipe, long table"),
         pytest.param(UNREAD, SHORT, False, id="broken pipe, standard error too"),
     ],
 )
@@ -92,11 +90,8 @@ def test_an_exit_code_needs_no_standard_error(line: str, code: int, tmp_path: Pa
     [
         ("hook", "status", FULL),
         ("ctl", "status --output=json", CLOSED),
-        ("ctl", "status --watch", FULL),
-        ("ctl", "status --watch", CLOSED),
         ("ctl", "status --watch", UNREAD),
         ("ctl", "plan", FULL),
-        ("ctl", "report", FULL),
         ("ctl", "report", UNREAD),
     ],
 )
