@@ -17,6 +17,7 @@ from typing import Any, Final
 from devcluster import patience
 from hook.kube.client import READ_SECONDS, Api
 from hook.kube.connection import Connection
+from hook.kube.resources import NODES
 from hook.kube.retry import FOREVER, Patience
 
 JOB: Final = Patience(FOREVER)
@@ -25,10 +26,10 @@ PATIENCE: Final = 60.0
 """Time for something that happens at once on an idle machine."""
 JSON: Final = {"content-type": "application/json"}
 HTML: Final = {"content-type": "text/html"}
-
-
 FORBIDDEN: Final = 403
 RBAC: Final = 'pods "x" is forbidden: User "system:serviceaccount:ns:it" cannot delete resource "pods" in API group ""'
+ONE: Final = ("get", NODES, "gpu-0")
+"""A request, as the client has its parts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from tests.client.server import (
     GRANTED,
     HTML,
     JSON,
+    ONE,
     PATIENCE,
     RBAC,
     SILENT,
@@ -28,7 +29,6 @@ from tests.client.server import (
 
 PAGE: Final = b"<html>default backend - 404</html>"
 PLAIN: Final = {"content-type": "text/plain; charset=utf-8"}
-ONE: Final = ("get", NODES, "gpu-0")
 DELETE: Final = ("delete", PODS.select("dra"), "p", client.delete_options("uid", "7"))
 ANONYMOUS: Final = {"code": 403, "message": 'nodes is forbidden: User "system:anonymous" cannot watch resource'}
 NO_SERVER: Final = "is not from an API server"

@@ -13,12 +13,10 @@ import pytest
 from hook import cli
 from hook.errors import ApiError, PermissionDeniedError, SettingsError
 from hook.kube import client, connection, credentials
-from hook.kube.resources import NODES
 from hook.run import controller
 from tests.client.access import Authority, Pair, account, connected, kubeconfig, server_side, trusting
-from tests.client.server import GRANTED, JSON, Said, refused, serving
+from tests.client.server import GRANTED, JSON, ONE, Said, refused, serving
 
-ONE: Final = ("get", NODES, "gpu-0")
 ANONYMOUS: Final = Said(
     403, b'{"kind": "Status", "message": "nodes is forbidden: User \\"system:anonymous\\" cannot list resource"}'
 )

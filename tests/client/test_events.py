@@ -102,7 +102,10 @@ def test_the_same_fact_that_waits_is_written_once() -> None:
 
 
 def test_what_an_event_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the fields that kubectl shows. The time of the first occurrence stays, that of the last one moves."""
+    """It has the fields that kubectl shows. The time of the first occurrence stays, that of the last one moves.
+
+    Each write has all of it: the API server deletes an Event after an hour, and the next one creates it again.
+    """
     times = ["2026-01-01T10:00:00Z", "2026-01-01T10:00:09Z"]
     monkeypatch.setattr(events, "timestamp", lambda _now: times.pop(0))
     writing = Writing()
@@ -127,18 +130,6 @@ def test_what_an_event_on_a_daemonset_refers_to() -> None:
     found = read_daemonset(raw(obj("plugin-daemonset", {"metadata": metadata})))
     assert not isinstance(found, Malformed)
     assert events.daemonset_reference(found) == PLUGIN
-
-
-def test_an_event_that_has_expired_is_created_again() -> None:
-    """The API server deletes Events after an hour. A fact of a controller of months is not lost with them."""
-    writing = Writing()
-    with recording(writing) as recorder:
-        for message in ("early", "late"):
-            recorder.event(PLUGIN, "Restarted", message, about="gpu-0")
-            recorder.flush()
-            found = [(each["message"], each["count"]) for each in writing.events.values()]
-            writing.events.clear()
-        assert found == [("late", 2)]
 
 
 def test_the_memory_for_counts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,9 @@ import pytest
 
 from hook.errors import ApiError, SettingsError
 from hook.kube import execplugin
-from hook.kube.resources import NODES
 from tests.client.access import Authority, server_side, trusting
-from tests.client.server import GRANTED, PATIENCE, Said, refused, serving
+from tests.client.server import GRANTED, ONE, PATIENCE, Said, refused, serving
 
-ONE: Final = ("get", NODES, "gpu-0")
 V1: Final = "client.authentication.k8s.io/v1"
 V1BETA1: Final = "client.authentication.k8s.io/v1beta1"
 

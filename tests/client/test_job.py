@@ -103,9 +103,7 @@ def test_the_time_counts_from_the_jobs_start(settings: Settings, code: int) -> N
     assert run._deadline == LATER - margin(settings)
 
 
-@pytest.mark.parametrize(
-    ("part", "said"), [("", refused(401)), ("", Said(503)), ("", SILENT), ("/resourceslices", refused(401))]
-)
+@pytest.mark.parametrize(("part", "said"), [("", Said(503)), ("", SILENT), ("/resourceslices", refused(401))])
 def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
     part: str, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

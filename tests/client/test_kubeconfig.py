@@ -12,11 +12,9 @@ import pytest
 
 from hook.errors import SettingsError
 from hook.kube import client, connection
-from hook.kube.resources import NODES
 from tests.client.access import Authority, connected, kubeconfig, server_side, trusting
-from tests.client.server import GRANTED, Heard, serving
+from tests.client.server import GRANTED, ONE, Heard, serving
 
-ONE: Final = ("get", NODES, "gpu-0")
 PLUGIN: Final = "exec: {command: gone, apiVersion: client.authentication.k8s.io/v1}"
 WHOLE: Final = (
     "clusters: [{name: k, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n"

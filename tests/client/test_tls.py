@@ -12,7 +12,6 @@ import pytest
 from hook.errors import UntrustedError
 from hook.kube import client, tls
 from hook.kube.connection import Connection
-from hook.kube.resources import NODES
 from hook.run.restarts import Restarter
 from tests.client.access import (
     STRICT_AUTHORITY,
@@ -25,12 +24,11 @@ from tests.client.access import (
     trusting,
 )
 from tests.client.runs import DONE, reading, stale_pods
-from tests.client.server import GRANTED, serving
+from tests.client.server import GRANTED, ONE, serving
 from tests.client.shown import Shown
 from tests.fixtures.cluster import cluster
 from tests.process.program import run
 
-ONE: Final = ("get", NODES, "gpu-0")
 NO_IDENTIFIERS: Final = {"subjectKeyIdentifier": "none"}
 
 

@@ -123,9 +123,7 @@ def test_available_nodes_are_counted_as_the_library_does(
     [
         ({}, 1),
         ({"maxParallelUpgrades": 3}, 2),
-        ({"maxParallelUpgrades": 3, "maxUnavailable": "50%"}, 3),
         ({"maxParallelUpgrades": 0, "maxUnavailable": 5}, 5),
-        ({"maxParallelUpgrades": 0, "maxUnavailable": "100%"}, 8),
         ({"maxParallelUpgrades": 50, "maxUnavailable": "100%"}, 8),
     ],
 )
