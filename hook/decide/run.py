@@ -65,13 +65,14 @@ def decide(
     Only `changed` nodes are evaluated again, if they are given: those whose objects changed since the decision that the
     memory is of.
     """
-    evaluation = evaluate(snapshot, memory, settings, now, changed)
-    decision, after = _decided(evaluation, memory, Timers(memory, now))
+    evaluation, memory = evaluate(snapshot, memory, settings, now, changed)
+    decision, after = conclude(evaluation, memory, now)
     return decision, replace(after, evaluation=evaluation)
 
 
-def _decided(evaluation: Evaluation, memory: Memory, timers: Timers) -> tuple[Decision, Memory]:
-    fleet = evaluation.fleet
+def conclude(evaluation: Evaluation, memory: Memory, now: datetime) -> tuple[Decision, Memory]:
+    """Choose the restarts for now from an evaluation, and return the decision with the next memory."""
+    fleet, timers = evaluation.fleet, Timers(memory, now)
     # Evaluated in every decision, so that the quiet time of the operator runs while other conditions hold.
     operator = end.operator_blocker(fleet, timers)
     statuses = [_in_time(status, memory, timers, fleet) for each in evaluation.statuses.values() for status in each]
@@ -130,8 +131,6 @@ def _remembered(memory: Memory, statuses: Sequence[NodeStatus], fleet: Fleet) ->
     """Return the memory with what the statuses prove. A run without an end forgets what no longer exists."""
     context, snapshot = fleet.context, fleet.snapshot
     after = memory.evaluated(statuses, {pod.uid for pod in snapshot.plugin_pods})
-    if context.prerequisites:
-        after = after.changing([view for view in fleet.nodes.values() if moments.is_changing(view, context)])
     known = snapshot.nodes.keys() | fleet.nodes.keys()
     if context.settings.is_controller:
         return after.about({ds.uid for ds in context.plugins.named}, known)
@@ -143,9 +142,11 @@ def _remembered(memory: Memory, statuses: Sequence[NodeStatus], fleet: Fleet) ->
 
 
 def evaluate(
-    snapshot: Snapshot, memory: Memory, settings: Settings, now: datetime, changed: Collection[str] | None
-) -> Evaluation:
+    snapshot: Snapshot, memory: Memory, settings: Settings, now: datetime, changed: Collection[str] | None = None
+) -> tuple[Evaluation, Memory]:
     """Evaluate the nodes about which something changed since the decision that the memory is of.
+
+    Return the memory without the proofs that a change of their devices voids.
 
     `changed` are the nodes whose objects changed; None if they are not known. Then all nodes are evaluated, as they are
     if something changed that applies to all of them. The evaluation of a node is a pure function of what applies to all
@@ -156,12 +157,13 @@ def evaluate(
     if before is not None and changed is not None and before.holds(context):
         names = {*changed, *before.timed, *_recorded_since(before.records, memory.records)}
     views = views_of(snapshot, context, names, memory.eligible)
+    memory = memory.changing([view for view in views.values() if moments.is_changing(view, context)])
     statuses = {name: evaluate_node(view, context, memory, now) for name, view in views.items()}
     timed = _timed(views, now)
     if before is not None and names is not None:
         views = _replaced(before.fleet.nodes, views, names)
         statuses = _replaced(before.statuses, statuses, names)
-    return Evaluation(Fleet(context, views, snapshot), statuses, memory.records, timed)
+    return Evaluation(Fleet(context, views, snapshot), statuses, memory.records, timed), memory
 
 
 def _timed(views: Mapping[str, NodeView], now: datetime) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import Final
 from hook.objects.stacks import StackName
 from hook.settings import DriverClient, Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
-from tests.fixtures.modes import network, openshift, pooled, rdma_pod, with_exporter, with_toolkit
+from tests.fixtures.modes import network, openshift, pooled, rdma_pod, with_exporter, with_mig, with_toolkit
 from tests.fixtures.objects import Object, driver_pod, obj, plugin_pod, stamp
 
 EXPORTER: Final = DriverClient("monitoring", "dcgm-exporter")
@@ -79,6 +79,13 @@ def starting() -> Cluster:
     return cluster("a", "b").put("plugin-pod", plugin_pod("b", ready=None)).drop("slice", "0-gpu.nvidia.com-b")
 
 
+def reconfigurable() -> Cluster:
+    """Return nodes with a MIG manager, whose drivers crashed once: only times prove their plugins fresh."""
+    return with_mig(cluster("a", "b")).only(
+        "driver-pod", *(driver_pod(name, unloaded=-9, ended_before=-5) for name in ("a", "b"))
+    )
+
+
 PLUGINS: Final = frozenset({"plugin-a-uid", "plugin-b-uid"})
 SCENES: Final = {
     "done": Scene(lambda: cluster("a", "b")),
@@ -92,6 +99,7 @@ SCENES: Final = {
     "openshift": Scene(lambda: openshift("a", "b").put("plugin-pod", stale_plugin("a")), frozenset({"plugin-a-uid"}),
                        unfinished=True),
     "toolkit": Scene(lambda: with_toolkit(cluster("a", "b")), settings=Settings(refresh_after=("toolkit",))),
+    "mig": Scene(reconfigurable, settings=Settings(refresh_after=("mig",))),
     "exporter": Scene(lambda: with_exporter(cluster("a", "b"), 5), frozenset({"exporter-a-uid", "exporter-b-uid"}),
                       unfinished=True, settings=Settings(driver_clients=(EXPORTER,))),
     "network": Scene(lambda: network("a", "b").put("plugin-pod", rdma_pod("b", started=-99)),

@@ -19,8 +19,9 @@ from hook.decide.record import Memory
 from hook.decide.result import Decision
 from hook.decide.run import decide
 from hook.objects import Snapshot
+from hook.objects.names import MIG_STATE_LABEL
 from hook.run import loop
-from tests.fixtures.cluster import LATER, labelled, not_ready_since
+from tests.fixtures.cluster import LATER, Cluster, labelled, not_ready_since
 from tests.fixtures.limits import of
 from tests.fixtures.objects import D, Object, R, conditions, merged, plugin_pod, running, stamp
 from tests.properties.budget import ONCE, examples
@@ -41,6 +42,8 @@ TIMES: Final = (0, 0, 1, 5, 31, 61, 130, 400)
 """Seconds between two decisions."""
 
 HAPPENS: Final = (*["change"] * 3, "hostile", "gone", "back", "twice", "crash", "unserved", "memory")
+MIG: Final = ("side", "side", "pending", "pending", "success")
+"""On nodes with a MIG manager in addition: its states, and a side container of the driver that restarts."""
 SPEC: Final[dict[str, tuple[Object, ...]]] = {
     "node": (
         labelled(state="upgrade-required"), labelled(state="upgrade-failed"), labelled(state="upgrade-done"),
@@ -133,12 +136,17 @@ def change_something(data: st.DataObject, cluster: ChangingCluster) -> None:
     """Let one thing happen."""
     found = cluster.found
     parts = [part for part in found.parts if found.of(part)]
-    what = data.draw(st.sampled_from(HAPPENS))
+    mig = MIG if "mig" in cluster.settings.refresh_after else ()
+    what = data.draw(st.sampled_from((*HAPPENS, *mig)))
     if what == "memory":
         cluster.remember(data.draw(st.sampled_from(("asked", "asked", "refused", "troubled"))))
     elif what == "crash" and found.of("plugin-pod"):
         number = data.draw(st.integers(0, len(found.of("plugin-pod")) - 1))
         crash(cluster, number, data.draw(st.sampled_from((-70, -5, 3, 70, 70))))
+    elif what == "side":
+        patch(found, "driver-pod", {"status": {"conditions": conditions(3590)}})
+    elif what in ("pending", "success"):
+        patch(found, "node", {"metadata": {"labels": {MIG_STATE_LABEL: what}}})
     elif what == "back":
         cluster.found = cluster.scene.changed()
     elif parts:
@@ -153,13 +161,18 @@ def change_something(data: st.DataObject, cluster: ChangingCluster) -> None:
             found.parts[part] = [*objects[:number], *changed, *objects[number + 1 :]]
 
 
+def patch(found: Cluster, part: str, change: Object) -> None:
+    """Change all objects of a part, hostile ones as well."""
+    found.parts[part] = [dict(merged(each, change)) for each in found.of(part)]
+
+
 def change(data: st.DataObject, part: str, each: Object, what: str) -> Object:
     """Return an object with a usual or a hostile change."""
     if what == "hostile":
         return dict(data.draw(mutated(each)))
-    patch = data.draw(st.sampled_from(SPEC.get(part, POD)))
+    usual = data.draw(st.sampled_from(SPEC.get(part, POD)))
     kept = {"metadata": {"name": name_of(each)}} if part == "node" else {}
-    return dict(merged(merged(each, patch), kept))
+    return dict(merged(merged(each, usual), kept))
 
 
 def copy_of(each: Object) -> Object:

@@ -12,10 +12,10 @@ from hook.decide.taints import wanted
 from hook.objects.taints import Place
 from hook.settings import Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, without_operator
-from tests.fixtures.modes import network, with_exporter, with_toolkit
+from tests.fixtures.modes import network, with_exporter, with_mig, with_toolkit
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, plugin_pod, running
 from tests.unit.decide import patches
-from tests.unit.decide.runs import EXPORTER, TOOLKIT, Run, ending, failing, named
+from tests.unit.decide.runs import EXPORTER, MIG, TOOLKIT, Run, ending, failing, named
 
 GPU: Final = Place("gpu.nvidia.com", "gpu-0")
 COMPUTE_DOMAIN: Final = Place("compute-domain.nvidia.com", "gpu-0")
@@ -153,6 +153,14 @@ def test_a_component_that_plugins_must_start_after_counts_like_the_driver() -> N
     """The container toolkit restarts: the plugin is stale once it is back, and even before."""
     found = with_toolkit(cluster()).change("provider-pod", patches.NOT_READY)
     assert set(_taints(found, settings=TOOLKIT).values()) == {Reason.PLUGIN_STALE}
+
+
+def test_a_reconfiguration_counts_from_the_moment_in_which_it_is_seen() -> None:
+    """Devices change under a plugin that only the memory proves to be fresh: another container moved the times."""
+    run = Run(with_mig(cluster()), MIG)
+    assert reasons(run.look().statuses) == ["Verified"]
+    with_mig(run.found, "pending").put("driver-pod", driver_pod(unloaded=-9, ended_before=-5, ready=3650))
+    assert [Reason.PLUGIN_STALE] == [status.exposed for status in run.look(60).statuses]
 
 
 def test_a_stack_without_dra_drivers_has_no_taints() -> None:
