@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.decide.fleet import index
 from hook.decide.reasons import Explanation, Reason, explained
 from hook.decide.record import Memory
 from hook.decide.result import NodeState, Phase
-from hook.decide.run import decide
+from hook.decide.run import conclude, evaluate
 from hook.format import as_text, printable, some, timestamp
 from hook.kube import retry
 from hook.kube.cache import Cache
@@ -97,11 +96,11 @@ class Viewer:
         self._cache.watch_plugins()
         found = find_controller(self._api, self._settings.stack)
         snapshot, now, lost = self._cache.snapshot(), datetime.now(UTC), self._cache.out_of_sync
-        decision, _memory = decide(snapshot, Memory(started=now), self._settings, now)
+        evaluation, memory = evaluate(snapshot, Memory(started=now), self._settings, now)
+        decision, _memory = conclude(evaluation, memory, now)
         affected = workloads.evaluate(self._cache, self._settings, snapshot)
         problem = str(lost) if lost is not None and lost.seconds >= report.LOST_SECONDS else ""
-        fleet = index(snapshot, self._settings)
-        return View(now, fleet, decision, affected, found, problem, find_rules(self._api))
+        return View(now, evaluation.fleet, decision, affected, found, problem, find_rules(self._api))
 
     def wait(self) -> None:
         """Wait until something has changed, at most for some seconds."""
