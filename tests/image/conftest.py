@@ -50,8 +50,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@pytest.fixture(scope="session")
-def real_node() -> None:
+def need_real_node() -> None:
     """Skip where a real node cannot be."""
     if reason := why_not():
         cannot(reason)
@@ -59,11 +58,11 @@ def real_node() -> None:
 
 @pytest.fixture
 def boot(
-    real_node: None, archive: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    archive: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., NodeLab]]:
     """Return a function that boots a cluster with a simulated fleet and a real node; clusters end with the test."""
     # Set EVIDENCE to a directory to keep the logs and journals of every scenario.
-    assert real_node is None
+    need_real_node()
     clusters: list[Cluster] = []
 
     def start(nodes: int, *, at_rest: bool = False) -> NodeLab:

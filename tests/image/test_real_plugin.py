@@ -24,7 +24,7 @@ from devcluster.kubelet.node import RealNode
 from hook.objects.taints import Place, spec_of
 from tests.e2e.lab import ALL_AT_ONCE, NEW, OLD, PLUGIN_NAMESPACE
 from tests.evidence import keep
-from tests.image.conftest import default_image
+from tests.image.conftest import default_image, need_real_node
 from tests.image.node import NodeLab
 from tests.simulator.test_bench import module
 
@@ -71,10 +71,10 @@ class GpuNodeLab(GpuNode, NodeLab):
 
 @pytest.fixture
 def gpu_node(
-    real_node: None, archive: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    archive: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[GpuNodeLab]:
     """Boot a cluster whose only GPU node is a real one, with NVIDIA's DRA driver."""
-    assert real_node is None
+    need_real_node()
     programs = binaries.ensure([program.name for program in DRA_DRIVER])
     images = write_images(tmp_path_factory.mktemp("images"), programs, (OLD, NEW))
     with Cluster(tmp_path_factory.mktemp("node") / "c") as cluster:
@@ -185,9 +185,9 @@ def test_compute_domains_alone(gpu_node: GpuNodeLab) -> None:
 
 
 @pytest.mark.nightly
-def test_the_demo_shows_it(real_node: None, tmp_path: Path) -> None:
+def test_the_demo_shows_it(tmp_path: Path) -> None:
     """`make demo REAL=1`: the same upgrade, seen from three pods."""
-    assert real_node is None
+    need_real_node()
     told = module("devcluster.demo.real", cwd=tmp_path, timeout=1200)
     assert told.returncode == 0, told.stdout
     assert told.stdout.splitlines()[-1].startswith(f"demo: ok real=1 driver={NEW} restarts=1 "), told.stdout
