@@ -10,14 +10,12 @@ import pytest
 from hook.decide.fleet import plugin_names
 from hook.objects.stacks import STACKS, Stack, StackName
 from hook.settings import settings_from
-from tests.chart.rendering import Helm, Object, Values
+from tests.chart.rendering import Helm, Values
 
 POLICY: Final = "ValidatingAdmissionPolicy"
 GROUP: Final = "admissionregistration.k8s.io/v1"
 ASKED: Final = f"--api-versions={GROUP}/ValidatingWebhookConfiguration"
 SERVED: Final = f"--api-versions={GROUP}/{POLICY}"
-RENDERED: Final = frozenset({"pluginNames", "pluginNamespace", "driverClients", "labelSets"})
-"""Variables that depend on the values."""
 
 
 def _pods(helm: Helm, values: Values) -> dict[str, str]:
@@ -38,14 +36,6 @@ def test_the_policy_names_the_plugins_that_the_program_looks_for(
     assert json.loads(variables["pluginNamespace"]) == "dra"
 
 
-def test_the_policy_names_the_driver_clients(helm: Helm) -> None:
-    """A client by name is one DaemonSet; a client by labels is any with them."""
-    clients = [{"namespace": "monitoring", "name": "exporter"}, {"labels": {"tier": "profiling"}}]
-    variables = _pods(helm, {"driverClients": clients})
-    assert json.loads(variables["driverClients"]) == ["monitoring/exporter"]
-    assert json.loads(variables["labelSets"]) == [{"tier": "profiling"}]
-
-
 @pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS.keys())
 def test_the_policy_knows_what_loads_a_driver(helm: Helm, stack: Stack) -> None:
     """The policy never allows a restart of what loads a driver, even if the program has a bug."""
@@ -53,27 +43,6 @@ def test_the_policy_knows_what_loads_a_driver(helm: Helm, stack: Stack) -> None:
     labels = [stack.driver.label, *(prerequisite.label for prerequisite in stack.prerequisites.values())]
     assert [key for key, value in labels if f'[?"{key}"] == optional.of("{value}")' not in expression] == []
     assert f'"{stack.driver.container}"' in expression
-
-
-def test_the_expressions_are_constant(helm: Helm) -> None:
-    """Only names of accounts, DaemonSets and labels depend on the values; no policy depends on another object."""
-    values: Values = {
-        "stack": "network",
-        "plugin.names": ["mine"],
-        "plugin.namespace": "dra",
-        "driverClients": [{"labels": {"a": "b"}}, {"namespace": "a", "name": "b"}],
-        "controller.enabled": True,
-        "dryRun": False,
-    }
-    first, second = ([_constant(policy) for policy in helm.render(each).all(POLICY)] for each in ({}, values))
-    assert first == second
-    assert "paramKind" not in str(first)
-
-
-def _constant(policy: Object) -> Object:
-    spec = policy["spec"]
-    variables = [item for item in spec.get("variables", []) if item["name"] not in RENDERED]
-    return {**spec, "matchConditions": [], "variables": variables}
 
 
 @pytest.mark.parametrize(

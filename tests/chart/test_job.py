@@ -80,12 +80,6 @@ def test_hook_annotations(
     assert helm.render(values, *options).job["metadata"].get("annotations") == expected
 
 
-@pytest.mark.parametrize("values", [{}, {"trigger": "x"}, {"timeout": "2h"}], ids=str)
-def test_a_hook_keeps_its_name(helm: Helm, values: Values) -> None:
-    """Helm deletes it by its name."""
-    assert helm.render(values).job["metadata"]["name"] == "gpu-operator-post"
-
-
 def test_a_plain_job_has_a_name_for_each_content(helm: Helm) -> None:
     """It cannot be changed."""
     names = [helm.render(PLAIN | values).job["metadata"]["name"] for values in ({}, *NEW_NAME)]

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.chart.rendering import Helm, pod_of
+from tests.chart.rendering import Helm
 from tests.chart.test_golden import VARIANTS
 
 OTHERS: Final = {
@@ -48,10 +48,3 @@ def test_no_rendered_field_belongs_to_another_writer(helm: Helm, variant: str) -
         assert not [key for key in _keys(item) if key in ANYWHERE or key.startswith(RESERVED)], f"{kind} {name}"
         assert kind != "Pod"
         assert kind == "Job" or "helm.sh/hook" not in item["metadata"].get("annotations", {}), f"{kind} {name}"
-
-
-def test_pods_carry_the_pull_secrets(helm: Helm) -> None:
-    """The ServiceAccounts do not: OpenShift writes that list, too."""
-    found = helm.render({"imagePullSecrets": ["one"], "controller.enabled": True})
-    for workload in (found.job, found.controller):
-        assert pod_of(workload)["imagePullSecrets"] == [{"name": "one"}]

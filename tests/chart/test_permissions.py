@@ -15,7 +15,6 @@ from tests.chart.rendering import NAMESPACE, RELEASE, Helm, Manifests, Values
 from tests.e2e.identity import Right, rights
 
 CONTROLLER: Final = f"{RELEASE}-controller"
-STATUS: Final = f"{RELEASE}-status"
 BOTH: Final[Values] = {"controller.enabled": True}
 READ: Final = ("list", "watch")
 KINDS: Final = (
@@ -134,14 +133,6 @@ def test_claims_are_read_for_a_report_only(helm: Helm) -> None:
     """Without the report of affected workloads, no account reads claims."""
     rendered = helm.render({"affectedWorkloads.enabled": False, **BOTH})
     assert "resourceclaims" not in str([*rendered.all("ClusterRole"), *rendered.all("Role")])
-
-
-@pytest.mark.parametrize("account", [RELEASE, CONTROLLER])
-def test_own_objects_are_granted_by_name(helm: Helm, account: str) -> None:
-    """A Role cannot limit creation to a name; the admission policy does."""
-    (role,) = [item for item in helm.render(BOTH).roles_of(account) if item["kind"] == "Role"]
-    named = [rule["resourceNames"] for rule in role["rules"] if rule["verbs"] != ["create"]]
-    assert {name for names in named for name in names} == {RELEASE, account, STATUS}
 
 
 def test_a_plain_job_may_read_itself(helm: Helm) -> None:
