@@ -1,7 +1,4 @@
-"""Runs of the program on a cluster that changes, one decision after the other, and tables of named clusters.
-
-Each ``wrong_…`` helper returns the cases that are wrong, so that one failure does not hide the others.
-"""
+"""Runs of the program on a cluster that changes, one decision after the other, and clusters that tests share."""
 
 from __future__ import annotations
 
@@ -13,7 +10,8 @@ from hook.decide.result import Decision, Phase
 from hook.settings import DriverClient, Settings
 from tests.fixtures.cluster import Cluster
 from tests.fixtures.following import Controller
-from tests.fixtures.objects import Object, driver_pod, merged, obj, running, waiting
+from tests.fixtures.modes import owner
+from tests.fixtures.objects import Object, R, driver_pod, merged, obj, plugin_pod, running, waiting
 from tests.unit.decide import patches
 
 PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
@@ -22,11 +20,6 @@ EXPORTER: Final = DriverClient("monitoring", "dcgm-exporter")
 JOB: Final = Settings()
 TOOLKIT: Final = Settings(refresh_after=("toolkit",))
 MIG: Final = Settings(refresh_after=("mig",))
-
-Clusters = dict[str, tuple["Cluster", "Reason"]]
-"""Named clusters, each with the reason that is expected for it."""
-Wrong = dict[str, tuple["Reason", "Reason"]]
-"""Which reason was expected, and which was found."""
 
 
 @dataclass
@@ -88,6 +81,15 @@ def unnamed(found: Cluster, pod: Object) -> Cluster:
     return found.put("plugin-pod", named(pod, "mine-0", ownerReferences=owner))
 
 
+def second_plugin(found: Cluster, started: float | None) -> Cluster:
+    """Add another kubelet plugin, whose containers started at a moment or wait."""
+    pod = plugin_pod(waited=None, started=R + 6 if started is None else started)
+    if started is None:
+        pod = merged(pod, {"status": {"containerStatuses": [waiting("gpus", "PodInitializing")]}})
+    found.put("daemonset", obj("plugin-daemonset", {"metadata": {"name": "second", "uid": "second-ds"}}))
+    return found.put("plugin-pod", named(pod, "second", ownerReferences=owner("second-ds")))
+
+
 def ending(pod: Object) -> Object:
     """Return a pod that terminates, under a name that is listed first."""
     return merged(named(pod, "a"), patches.DELETING)  # type: ignore[no-any-return]
@@ -114,23 +116,6 @@ def unlabelled(found: Cluster, node: str = "b") -> Cluster:
     return found.change("daemonset", {"status": {"desiredNumberScheduled": left}}, DRIVER)
 
 
-def wrong_decisions(cases: Clusters, settings: Settings | None = None) -> Wrong:
-    """Return the clusters for which the decision has another reason than expected."""
-    found = {name: cluster.decide(settings)[0].reason for name, (cluster, _reason) in cases.items()}
-    return {name: (reason, found[name]) for name, (_cluster, reason) in cases.items() if found[name] is not reason}
-
-
-def wrong_nodes(cases: Clusters) -> Wrong:
-    """Return the clusters whose only node has another reason than expected."""
-    found = {name: cluster.judge().reason for name, (cluster, _reason) in cases.items()}
-    return {name: (reason, found[name]) for name, (_cluster, reason) in cases.items() if found[name] is not reason}
-
-
-def timeline(*steps: tuple[float, Cluster], settings: Settings = JOB) -> list[Decision]:
-    """Decide about each cluster, at its seconds after the start, with the memory of the decision before."""
-    return Run(steps[0][1], settings).through(*steps)
-
-
-def reasons_over(*steps: tuple[float, Cluster], settings: Settings = JOB) -> list[Reason]:
-    """Return the reasons of a timeline."""
-    return [decision.reason for decision in timeline(*steps, settings=settings)]
+def reasons_over(*steps: tuple[float, Cluster]) -> list[Reason]:
+    """Return the reasons of the decisions of a Job about these clusters, each at its seconds after the start."""
+    return [decision.reason for decision in Run(steps[0][1]).through(*steps)]

@@ -45,10 +45,10 @@ def main_containers(first: float, second: float) -> Object:
     return with_status(plugin_pod(waited=None), main=[running("compute-domains", first), running("gpus", second)])
 
 
-def half_running(first: float, waited: float = -99) -> Object:
+def half_running(first: float) -> Object:
     """Return a plugin pod of which one container started at a moment, and the other one backs off."""
     statuses = [waiting("gpus", "CrashLoopBackOff"), running("compute-domains", first)]
-    return with_status(plugin_pod(waited=min(waited, first), ready=None), main=statuses)
+    return with_status(plugin_pod(waited=-99, ready=None), main=statuses)
 
 
 WAITED = plugin_pod(waited=30, started=31)
@@ -59,99 +59,79 @@ NO_UNLOADER: Object = {"spec": {"initContainers": []}, "status": {"initContainer
 NODE_OUTAGE = merged(DRIVER, {"status": {"conditions": [conditions(5000)[0], conditions(R)[1]]}})
 
 
-@pytest.mark.parametrize(
-    ("plugin", "driver", "expected"),
-    [
-        pytest.param(plugin_pod(waited=-90, started=-88), DRIVER, STALE, id="started on the old driver"),
-        pytest.param(WAITED, DRIVER, FRESH, id="waited for it, and started before it was ready"),
-        pytest.param(plugin_pod(waited=0, started=1), DRIVER, STALE, id="waiter ended in the second of the start"),
-        pytest.param(plugin_pod(waited=1, started=1), DRIVER, FRESH, id="waiter ended a second later"),
-        pytest.param(plugin_pod(waited=-5, started=-4), DRIVER, STALE, id="waiter saw the old driver"),
-        pytest.param(
-            with_status(WAITED, init=[finished("init-container", 5, exit_code=1)]), DRIVER, STALE, id="waiter failed"
-        ),
-        pytest.param(
-            with_status(WAITED, init=[untimed("init-container")]), DRIVER, STALE, id="waiter ended at no time"
-        ),
-        pytest.param(WAITED, CRASHED_IN_PLACE, STALE, id="restarted in place, old root mounted"),
-        pytest.param(
-            plugin_pod(waited=80, started=81), CRASHED_IN_PLACE, FRESH, id="in place, but started after ready"
-        ),
-        pytest.param(WAITED, REBOOTED, FRESH, id="reboot, unloader ran again"),
-        pytest.param(
-            WAITED, driver_pod(unloaded=-60, ended_before=-60, restarts=1), STALE, id="unloader ended with the crash"
-        ),
-        pytest.param(
-            WAITED, driver_pod(unloaded=-59, ended_before=-60, restarts=1), FRESH, id="unloader ended a second later"
-        ),
-        pytest.param(WAITED, driver_pod(restarts=1), STALE, id="restarted, but its past is unknown"),
-        pytest.param(WAITED, merged(DRIVER, NO_UNLOADER), STALE, id="no unloader"),
-        pytest.param(WAITED, with_status(DRIVER, init=[finished(UNLOADER, -2, 1)]), STALE, id="unloader failed"),
-        pytest.param(WAITED, with_status(DRIVER, init=[running(UNLOADER, -2)]), STALE, id="unloader still runs"),
-        pytest.param(WAITED, with_status(REBOOTED, init=[untimed(UNLOADER)]), STALE, id="unloader ended at no time"),
-        pytest.param(WAITED, OTHER_CONTAINER, STALE, id="unknown driver container"),
-        pytest.param(
-            plugin_pod(waited=80, started=81), OTHER_CONTAINER, FRESH, id="unknown driver container, but later"
-        ),
-        pytest.param(WAITED, NOT_STARTED, STALE, id="driver container not running"),
-        pytest.param(plugin_pod(waited=-5, started=99), NEVER_READY, STALE, id="driver never ready"),
-        pytest.param(plugin_pod(waited=None, started=R + 1), DRIVER, FRESH, id="no waiter, started after ready"),
-        pytest.param(plugin_pod(waited=None, started=R), DRIVER, STALE, id="no waiter, same second as ready"),
-        pytest.param(plugin_pod(waited=None, started=R - 1), DRIVER, STALE, id="no waiter, started before ready"),
-        pytest.param(main_containers(R + 9, R - 1), DRIVER, STALE, id="one of several containers is older"),
-        pytest.param(main_containers(R + 6, 5), DRIVER, STALE, id="one of several started while the driver loaded"),
-        pytest.param(main_containers(-5, R + 6), DRIVER, STALE, id="one of several started before the driver"),
-        pytest.param(main_containers(R + 9, R + 1), DRIVER, FRESH, id="all containers are newer"),
-        pytest.param(plugin_pod(), NODE_OUTAGE, FRESH, id="a node outage moves only Ready"),
-        pytest.param(main_containers(R + 9, R + 9), NODE_OUTAGE, FRESH, id="a node outage, no waiter"),
-        pytest.param(half_running(-90), DRIVER, STALE, id="half of it since before the driver"),
-        pytest.param(half_running(0), DRIVER, STALE, id="half of it since the second of the start"),
-        pytest.param(half_running(1), DRIVER, STARTING, id="half of it since after the start"),
-        pytest.param(half_running(-90), NOT_STARTED, STARTING, id="half of it, and no driver to compare with"),
-        pytest.param(half_running(1, waited=5), DRIVER, STARTING, id="half of it, after it waited"),
-    ],
-)
+def set_up(seconds: float, restarts: int) -> Object:
+    """Return a driver pod whose previous run is not known. Its unloader ended so long before the current one."""
+    driver = driver_pod(restarts=2, unloaded=-seconds)
+    driver["status"]["initContainerStatuses"][0]["restartCount"] = restarts
+    return driver
+
+
+WAITER_FAILED = with_status(WAITED, init=[finished("init-container", 5, exit_code=1)])
+PROOFS = {
+    "started on the old driver": (plugin_pod(waited=-90, started=-88), DRIVER, STALE),
+    "waited for it, and started before it was ready": (WAITED, DRIVER, FRESH),
+    "waiter ended in the second of the start": (plugin_pod(waited=0, started=1), DRIVER, STALE),
+    "waiter ended a second later": (plugin_pod(waited=1, started=1), DRIVER, FRESH),
+    "waiter failed": (WAITER_FAILED, DRIVER, STALE),
+    "waiter ended at no time": (with_status(WAITED, init=[untimed("init-container")]), DRIVER, STALE),
+    "restarted in place, old root mounted": (WAITED, CRASHED_IN_PLACE, STALE),
+    "in place, but started after ready": (plugin_pod(waited=80, started=81), CRASHED_IN_PLACE, FRESH),
+    "reboot, unloader ran again": (WAITED, REBOOTED, FRESH),
+    "unloader ended with the crash": (WAITED, driver_pod(unloaded=-60, ended_before=-60, restarts=1), STALE),
+    "unloader ended a second later": (WAITED, driver_pod(unloaded=-59, ended_before=-60, restarts=1), FRESH),
+    "restarted, but its past is unknown": (WAITED, driver_pod(restarts=1), STALE),
+    "its past is unknown, a reboot in the same second": (WAITED, set_up(0, 1), FRESH),
+    "its past is unknown, a reboot with the longest start": (WAITED, set_up(10, 1), FRESH),
+    "its past is unknown, the unloader had failed once": (WAITED, set_up(11, 1), STALE),
+    "its past is unknown, a crash": (WAITED, set_up(3, 0), STALE),
+    "no unloader": (WAITED, merged(DRIVER, NO_UNLOADER), STALE),
+    "unloader failed": (WAITED, with_status(DRIVER, init=[finished(UNLOADER, -2, 1)]), STALE),
+    "unloader still runs": (WAITED, with_status(DRIVER, init=[running(UNLOADER, -2)]), STALE),
+    "unloader ended at no time": (WAITED, with_status(REBOOTED, init=[untimed(UNLOADER)]), STALE),
+    "unknown driver container": (WAITED, OTHER_CONTAINER, STALE),
+    "unknown driver container, but later": (plugin_pod(waited=80, started=81), OTHER_CONTAINER, FRESH),
+    "driver container not running": (WAITED, NOT_STARTED, STALE),
+    "driver never ready": (plugin_pod(waited=-5, started=99), NEVER_READY, STALE),
+    "no waiter, started after ready": (plugin_pod(waited=None, started=R + 1), DRIVER, FRESH),
+    "no waiter, same second as ready": (plugin_pod(waited=None, started=R), DRIVER, STALE),
+    "one of several containers is older": (main_containers(R + 9, R - 1), DRIVER, STALE),
+    "one of several started before the driver": (main_containers(-5, R + 6), DRIVER, STALE),
+    "a node outage moves only Ready": (main_containers(R + 9, R + 9), NODE_OUTAGE, FRESH),
+    "half of it since before the driver": (half_running(-90), DRIVER, STALE),
+    "half of it since the second of the start": (half_running(0), DRIVER, STALE),
+    "half of it since after the start": (half_running(1), DRIVER, STARTING),
+    "half of it, and no driver to compare with": (half_running(-90), NOT_STARTED, STARTING),
+}
+
+
+@pytest.mark.parametrize(("plugin", "driver", "expected"), PROOFS.values(), ids=PROOFS)
 def test_fresh_only_with_a_proof(plugin: Object, driver: Object, expected: Freshness) -> None:
     """A plugin is fresh if its start-up or its start time proves it; equal times and doubt are stale."""
     assert expected is evidence(plugin, driver).freshness
-
-
-def test_without_a_ready_time_the_plugin_is_explained_so() -> None:
-    """There is nothing to compare with."""
-    without_time = evidence(plugin_pod(waited=None), NEVER_READY).because
-    assert "its node's driver has no ready time to compare with" == without_time
 
 
 def _crashing(restarts: int, ended_before: float = -1, init: list[Object] | None = None) -> Object:
     return with_status(driver_pod(unloaded=-60, ended_before=ended_before, restarts=restarts), init)
 
 
-@pytest.mark.parametrize(
-    ("driver", "expected"),
-    [
-        pytest.param(DRIVER, False, id="first run"),
-        pytest.param(_crashing(1), False, id="crashed once"),
-        pytest.param(_crashing(2), True, id="crashed twice"),
-        pytest.param(_crashing(2, ended_before=-60), True, id="ended in the second in which it was set up"),
-        pytest.param(_crashing(2, ended_before=-61), False, id="rebooted twice"),
-        pytest.param(driver_pod(restarts=2), False, id="restarted, but its past is unknown"),
-        pytest.param(_crashing(2, init=[]), False, id="no unloader that shows a reboot"),
-        pytest.param(
-            _crashing(2, init=[finished(UNLOADER, -60), finished("mesh", 9, 1)]), True, id="one init container failed"
-        ),
-        pytest.param(
-            _crashing(2, ended_before=-30, init=[finished("mesh", -60), finished(UNLOADER, -2)]),
-            False,
-            id="one init container ran again, the other one not yet",
-        ),
-        pytest.param(
-            _crashing(9, init=[untimed("mesh"), finished(UNLOADER, -60)]),
-            True,
-            id="one init container ended at no time",
-        ),
-        pytest.param(OTHER_CONTAINER, False, id="no such container"),
-    ],
-)
+ONE_FAILED = [finished(UNLOADER, -60), finished("mesh", 9, 1)]
+ONE_RAN_AGAIN = [finished("mesh", -60), finished(UNLOADER, -2)]
+CRASHES = {
+    "crashed once": (_crashing(1), False),
+    "crashed twice": (_crashing(2), True),
+    "ended in the second in which it was set up": (_crashing(2, ended_before=-60), True),
+    "rebooted twice": (_crashing(2, ended_before=-61), False),
+    "restarted, but its past is unknown": (driver_pod(restarts=2), False),
+    "no unloader that shows a reboot": (_crashing(2, init=[]), False),
+    "one init container failed": (_crashing(2, init=ONE_FAILED), True),
+    "one init container ran again, the other one not yet": (
+        _crashing(2, ended_before=-30, init=ONE_RAN_AGAIN), False),
+    "one init container ended at no time": (_crashing(9, init=[untimed("mesh"), finished(UNLOADER, -60)]), True),
+    "no such container": (OTHER_CONTAINER, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("driver", "expected"), CRASHES.values(), ids=CRASHES)
 def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot(driver: Object, *, expected: bool) -> None:
     """A reboot runs the pod's init containers again, a crash of the container does not; one crash may be bad luck."""
     assert expected is freshness.keeps_crashing(read_pod(driver), GPU_OPERATOR)

@@ -8,11 +8,11 @@ from msgspec import structs
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects.names import MERGED_MANAGER
-from hook.settings import Settings
+from hook.settings import ControllerSettings, Settings
 from tests.fixtures.cluster import Cluster, cluster, reasons
 from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import with_mig, with_toolkit
-from tests.fixtures.objects import Object, R, driver_pod, obj, plugin_pod, running
+from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, running, waiting
 from tests.unit.decide import patches
 from tests.unit.decide.runs import MIG, TOOLKIT, Run, named
 
@@ -27,7 +27,7 @@ def labelled(found: Cluster, **labels: str | None) -> Cluster:
     return found.change("node", {"metadata": {"labels": {keys[key]: value for key, value in labels.items()}}})
 
 
-UNREADY, PLUGIN_STARTED = Reason.PREREQUISITE_NOT_READY, R + 6
+WAITS, STALE, FRESH = Reason.PREREQUISITE_NOT_READY, Reason.PLUGIN_STALE, Reason.VERIFIED
 NOT_DEPLOYED: Object = {"metadata": {"labels": {"nvidia.com/gpu.deploy.container-toolkit": "false"}}}
 RAN_AGAIN: Object = {"status": {"containerStatuses": [running("nvidia-container-toolkit-ctr", 1000, restarts=1)]}}
 
@@ -36,108 +36,93 @@ def _toolkit(ready: float | None = R + 2) -> Cluster:
     return with_toolkit(cluster(), ready)
 
 
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        pytest.param(_toolkit(), Reason.VERIFIED, id="ready before the plugin started"),
-        pytest.param(_toolkit(PLUGIN_STARTED), Reason.PLUGIN_STALE, id="in the same second"),
-        pytest.param(_toolkit(900), Reason.PLUGIN_STALE, id="replaced under the plugin"),
-        pytest.param(
-            _toolkit().change("provider-pod", RAN_AGAIN), Reason.PLUGIN_STALE, id="restarted, and still Ready"
-        ),
-        pytest.param(
-            _toolkit()
-            .change("provider-pod", RAN_AGAIN)
-            .put("plugin-pod", plugin_pod(waited=1001, started=1002, ready=1006)),
-            Reason.VERIFIED,
-            id="that, and the plugin after it",
-        ),
-        pytest.param(_toolkit(None), UNREADY, id="not ready"),
-        pytest.param(_toolkit().drop("provider-pod"), UNREADY, id="no pod"),
-        pytest.param(_toolkit().change("provider-pod", patches.DELETING), UNREADY, id="terminating"),
-        pytest.param(
-            _toolkit().put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b, ownerReferences: []}")),
-            Reason.VERIFIED,
-            id="another owner's pod, too",
-        ),
-        pytest.param(
-            _toolkit().put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b}")), UNREADY, id="two pods"
-        ),
-        pytest.param(_toolkit().change("provider-pod", patches.OUTDATED), UNREADY, id="about to be replaced"),
-        pytest.param(
-            _toolkit()
-            .change("provider-pod", patches.OUTDATED)
-            .change("daemonset", patches.ON_DELETE, TOOLKIT_DAEMONSET),
-            Reason.VERIFIED,
-            id="outdated, and not replaced",
-        ),
-        pytest.param(
-            _toolkit().change("provider-pod", "metadata: {ownerReferences: []}"), UNREADY, id="a pod of another owner"
-        ),
-        pytest.param(
-            _toolkit(900).change("node", NOT_DEPLOYED).drop("provider-pod"),
-            Reason.VERIFIED,
-            id="none wanted on this node",
-        ),
-    ],
-)
+RESTARTED_LATER = _toolkit().change("provider-pod", RAN_AGAIN)
+OTHER_POD = obj("toolkit/pod", "metadata: {name: b, uid: b, ownerReferences: []}")
+OUTDATED = _toolkit().change("provider-pod", patches.OUTDATED)
+AFTER_THE_TOOLKIT = {
+    "ready before the plugin started": (_toolkit(), FRESH),
+    "in the same second": (_toolkit(STARTED), STALE),
+    "restarted, and still Ready": (RESTARTED_LATER, STALE),
+    "that, and the plugin after it": (
+        _toolkit().change("provider-pod", RAN_AGAIN).put(
+            "plugin-pod", plugin_pod(waited=1001, started=1002, ready=1006)), FRESH),
+    "no pod": (_toolkit().drop("provider-pod"), WAITS),
+    "terminating": (_toolkit().change("provider-pod", patches.DELETING), WAITS),
+    "another owner's pod, too": (_toolkit().put("provider-pod", OTHER_POD), FRESH),
+    "two pods": (_toolkit().put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b}")), WAITS),
+    "about to be replaced": (OUTDATED, WAITS),
+    "outdated, and not replaced": (
+        _toolkit().change("provider-pod", patches.OUTDATED).change("daemonset", patches.ON_DELETE, TOOLKIT_DAEMONSET),
+        FRESH),
+    "none wanted on this node": (_toolkit(900).change("node", NOT_DEPLOYED).drop("provider-pod"), FRESH),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "expected"), AFTER_THE_TOOLKIT.values(), ids=AFTER_THE_TOOLKIT)
 def test_a_plugin_must_have_started_after_the_toolkit(found: Cluster, expected: Reason) -> None:
     """Driver and toolkit of its node must both be settled; either may be the later one."""
     assert expected is found.judge(TOOLKIT).reason
 
 
-def test_the_toolkit_counts_on_request_alone() -> None:
-    """Without it, its pod is not looked for."""
-    assert Reason.VERIFIED is _toolkit(None).drop("provider-pod").judge().reason
+def test_a_prerequisite_counts_on_request_alone() -> None:
+    """Without it, its pod is not looked for. A restart of the MIG manager is no reconfiguration."""
+    assert FRESH is _toolkit(None).drop("provider-pod").judge().reason
+    assert FRESH is with_mig(cluster(), "pending", 900).judge().reason
+    both = with_mig(_toolkit()).change("provider-pod", {"status": {"conditions": conditions(900)}}, "mig-gpu-0")
+    assert FRESH is both.judge(Settings(refresh_after=("toolkit", "mig"))).reason
 
 
 def test_a_missing_toolkit_fails_after_a_grace() -> None:
     """Without a DaemonSet there is none; one that has no pod yet is waited for. Either way the run is not done."""
-    late = Settings().node_timeout.total_seconds()
     run = Run(with_toolkit(cluster()).drop("daemonset", TOOLKIT_DAEMONSET).drop("provider-pod"), TOOLKIT)
-    assert [Phase.WAIT, Phase.FAIL] == run.phases(0, late)
-    status = run.look(late).statuses[0]
-    assert Reason.PREREQUISITE_NOT_READY is status.reason
+    assert [Phase.WAIT, Phase.FAIL] == run.phases(0, 300)
+    assert Reason.PREREQUISITE_NOT_READY is run.look(300).reason
     one_missing = Run(with_toolkit(cluster("a", "b")).drop("provider-pod", "toolkit-b"), TOOLKIT)
-    assert [Phase.WAIT, Phase.WAIT] == one_missing.phases(0, late)
-    assert ["Verified", "PrerequisiteNotReady"] == reasons(one_missing.look(late).statuses)
+    assert [Phase.WAIT, Phase.WAIT] == one_missing.phases(0, 300)
 
 
-WAITS, STALE, FRESH = Reason.PREREQUISITE_NOT_READY, Reason.PLUGIN_STALE, Reason.VERIFIED
+@pytest.mark.parametrize("settings", [TOOLKIT, ControllerSettings(refresh_after=("toolkit",))])
+def test_each_restart_of_the_toolkit_is_another_run(settings: Settings) -> None:
+    """In its pod, or as another pod. The restart that each needs is the first one under it."""
+    run = Run(_toolkit(), settings)
+    run.look()
+    for number in (1, 2):
+        began = 1000 * number
+        ran = [running("nvidia-container-toolkit-ctr", began, restarts=1, ended_before=began - 9)]
+        run.found.change("provider-pod", {"status": {"containerStatuses": ran, "conditions": conditions(began + 3)}})
+        run.found.only("provider-pod", named(run.found.of("provider-pod")[0], f"toolkit-{number}"))
+        assert 1 == len(run.restart(60 * number))
+        assert [1] == [record.tries for record in run.memory.records.values()]
+        fresh = plugin_pod(waited=began + 60, started=began + 61, ready=began + 65)
+        run.found.put("plugin-pod", named(fresh, f"next-{number}"))
+        assert ["Verified"] == reasons(run.look(60 * number).statuses)
+
+
 WITHOUT_TIMES: Object = {"metadata": {"managedFields": None}}
+NOT_STARTED = merged(plugin_pod(ready=None), {"status": {"containerStatuses": [waiting("gpus", "PodInitializing")]}})
+AFTER_MIG = {
+    "before the plugin started": (with_mig(cluster(), written=STARTED - 1), FRESH),
+    "in the same second": (with_mig(cluster(), written=STARTED), STALE),
+    "failed under the plugin": (with_mig(cluster(), "failed", 900), STALE),
+    "before the plugin, at the latest": (
+        with_mig(cluster(), written=STARTED - 1, manager=MERGED_MANAGER), FRESH),
+    "perhaps under the plugin": (with_mig(cluster(), written=900, manager=MERGED_MANAGER), STALE),
+    "without any times": (with_mig(cluster()).change("node", WITHOUT_TIMES), STALE),
+    "at an unknown time, but the plugin has not started": (
+        with_mig(cluster(), written=None).put("plugin-pod", NOT_STARTED), Reason.PLUGIN_STARTING),
+    "in a state of a later version": (with_mig(cluster(), "draining"), WAITS),
+    "never": (labelled(with_mig(cluster(), written=900), state=None), FRESH),
+    "without a MIG manager": (labelled(with_mig(cluster(), "pending", 900), deploy="false"), FRESH),
+    "before the pod of the MIG manager": (with_mig(cluster()).drop("provider-pod"), WAITS),
+    "without a reloaded driver": (
+        with_mig(cluster(), written=900).drop("driver-pod"), Reason.DRIVER_MISSING),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        pytest.param(with_mig(cluster(), written=STARTED - 1), FRESH, id="before the plugin started"),
-        pytest.param(with_mig(cluster(), written=STARTED), STALE, id="in the same second"),
-        pytest.param(with_mig(cluster(), written=900), STALE, id="under the plugin"),
-        pytest.param(with_mig(cluster(), "failed", 900), STALE, id="failed under the plugin"),
-        pytest.param(with_mig(cluster(), "failed"), FRESH, id="failed before"),
-        pytest.param(with_mig(cluster(), written=None), STALE, id="at an unknown time"),
-        pytest.param(
-            with_mig(cluster(), written=STARTED - 1, manager=MERGED_MANAGER),
-            FRESH,
-            id="before the plugin, at the latest",
-        ),
-        pytest.param(with_mig(cluster(), written=900, manager=MERGED_MANAGER), STALE, id="perhaps under the plugin"),
-        pytest.param(with_mig(cluster()).change("node", WITHOUT_TIMES), STALE, id="without any times"),
-        pytest.param(with_mig(cluster(), "pending"), WAITS, id="in progress"),
-        pytest.param(with_mig(cluster(), "rebooting"), WAITS, id="before a reboot"),
-        pytest.param(with_mig(cluster(), "draining"), WAITS, id="in a state of a later version"),
-        pytest.param(labelled(with_mig(cluster(), written=900), state=None), FRESH, id="never"),
-        pytest.param(labelled(with_mig(cluster(), "pending", 900), deploy="false"), FRESH, id="without a MIG manager"),
-        pytest.param(with_mig(cluster()).drop("provider-pod"), WAITS, id="before the pod of the MIG manager"),
-        pytest.param(
-            with_mig(cluster(), written=900).drop("driver-pod"), Reason.DRIVER_MISSING, id="without a reloaded driver"
-        ),
-    ],
-)
+@pytest.mark.parametrize(("found", "expected"), AFTER_MIG.values(), ids=AFTER_MIG)
 def test_a_plugin_must_have_started_after_the_reconfiguration(found: Cluster, expected: Reason) -> None:
     """The node waits while that is in progress. A failed one may have changed devices, so it counts as well."""
     assert expected is found.judge(MIG).reason
-    assert found.judge().reason in (FRESH, Reason.DRIVER_MISSING)
 
 
 @pytest.mark.parametrize(
@@ -172,6 +157,20 @@ def test_a_time_of_merged_writers_moves_without_a_reconfiguration() -> None:
     assert reasons(run.look(60).statuses) == ["Verified"]
     with_mig(run.found, written=1900)
     assert len(run.restart(70)) == 1
+
+
+def test_a_proof_does_not_outlast_the_next_reconfiguration() -> None:
+    """Also where its time is one of several writers: that a second one was seen is enough. The toolkit has none."""
+    both = Settings(refresh_after=("toolkit", "mig"))
+    for found, settings in ((cluster(), MIG), (_toolkit(), both)):
+        run = Run(with_mig(found, written=900, manager=MERGED_MANAGER), settings)
+        assert ["plugin-gpu-0"] == run.restart()
+        run.found.only("plugin-pod", named(plugin_pod(waited=910, started=911, ready=915), "next"))
+        assert ["Verified"] == reasons(run.look(50).statuses)
+        with_mig(run.found, "pending", written=1900, manager=MERGED_MANAGER)
+        assert ["PrerequisiteNotReady"] == reasons(run.look(60).statuses)
+        with_mig(run.found, written=1900, manager=MERGED_MANAGER)
+        assert ["next"] == run.restart(70)
 
 
 def test_a_leftover_state_of_a_reconfiguration_voids_no_proof() -> None:

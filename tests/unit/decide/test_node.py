@@ -12,13 +12,23 @@ from hook.decide.result import NodeState, Phase
 from hook.objects import names
 from hook.settings import OnManualUpgrade, Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
-from tests.fixtures.modes import avoiding, network, ofed_pod, rdma_pod, wants, with_toolkit
-from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, plugin_pod, waiting
+from tests.fixtures.following import Controller
+from tests.fixtures.modes import (
+    Pool,
+    avoiding,
+    network,
+    ofed_pod,
+    pooled,
+    rdma_pod,
+    with_exporter,
+    with_toolkit,
+)
+from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, stamp, waiting
 from tests.unit.decide import patches
-from tests.unit.decide.runs import DRIVER, TOOLKIT, Run, deleted, ending, failing, flapped, named
+from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, TOOLKIT, Run, deleted, ending, failing, flapped, named
 
 EXCLUDED, WAITING, STALE = NodeState.EXCLUDED, NodeState.WAITING, NodeState.STALE
-PRE_INSTALLED = labelled(deploy_driver="pre-installed")
+WAIT, DONE = Phase.WAIT, Phase.DONE
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,6 @@ class Side:
     make: Callable[..., Cluster]
     driver: str
     plugin: str
-    driver_daemonset: str
     plugin_daemonset: str
     present: str
     state: str
@@ -36,11 +45,6 @@ class Side:
     container: str
     driver_at: Callable[..., Object]
     stale: Callable[[str], Object]
-
-    @property
-    def failed_upgrade(self) -> Object:
-        """Return a patch of a node whose upgrade failed."""
-        return {"metadata": {"labels": {self.state: "upgrade-failed"}}}
 
     def cluster(self) -> Cluster:
         """Return both nodes with stale plugins."""
@@ -58,37 +62,30 @@ class Side:
         """Change the driver pod of the second node."""
         return self.cluster().change("driver-pod", patch, f"{self.driver}-b")
 
-    def waits(self, why: str) -> Cluster:
-        """Let the driver container of the second node not start."""
-        status: Object = {"status": {"containerStatuses": [waiting(self.container, why, "why")]}}
+    def crashing(self) -> Cluster:
+        """Let the driver container of the second node crash."""
+        status: Object = {"status": {"containerStatuses": [waiting(self.container, "CrashLoopBackOff")]}}
         return self.cluster().put("driver-pod", merged(self.driver_at("b", ready=None), status))
 
-    def second(self, patch: Object | None = None) -> Cluster:
+    def second(self, patch: Object) -> Cluster:
         """Put a second driver pod on the second node."""
-        return self.cluster().put("driver-pod", merged(named(self.driver_at("b"), "another"), patch or {}))
+        return self.cluster().put("driver-pod", merged(named(self.driver_at("b"), "another"), patch))
 
     def without_plugin(self) -> Cluster:
         """Let the plugin's DaemonSet want no pod on the second node, and have none there."""
         found = self.cluster().drop("plugin-pod", f"{self.plugin}-b")
         return found.change("daemonset", avoiding("b"), self.plugin_daemonset)
 
-    def leftover(self) -> Cluster:
-        """Add a former driver DaemonSet that wants no pod and has none."""
-        old = next(one for one in self.cluster().of("daemonset") if one["metadata"]["name"] == self.driver_daemonset)
-        return self.cluster().put(
-            "daemonset", merged(named(old, "leftover"), {**patches.running("old:1", self.container), **wants(0)})
-        )
-
 
 SIDES = {
     "gpu": Side(
-        make=cluster, driver="driver", plugin="plugin", driver_daemonset=DRIVER,
+        make=cluster, driver="driver", plugin="plugin",
         plugin_daemonset="dra-driver-nvidia-gpu-kubelet-plugin", present="nvidia.com/gpu.present",
         state="nvidia.com/gpu-driver-upgrade-state", skip="nvidia.com/gpu-driver-upgrade.skip",
         container="nvidia-driver-ctr", driver_at=driver_pod, stale=stale_plugin,
     ),
     "network": Side(
-        make=network, driver="mofed", plugin="rdma", driver_daemonset="mofed-ubuntu22.04-76944977f-ds",
+        make=network, driver="mofed", plugin="rdma",
         plugin_daemonset="rdma-shared-dp-ds", present="feature.node.kubernetes.io/pci-15b3.present",
         state="nvidia.com/ofed-driver-upgrade-state", skip="nvidia.com/ofed-driver-upgrade.skip",
         container="mofed-container", driver_at=ofed_pod, stale=lambda node: rdma_pod(node, started=-99),
@@ -101,69 +98,49 @@ def lost(seconds: float, status: str = "Unknown") -> Object:
     return not_ready_since(3600 - seconds, status)
 
 
+CONDITIONS: dict[str, tuple[Callable[[Side], Cluster], Reason]] = {
+    "skip label": (lambda side: side.label(side.skip, "true"), Reason.NODE_SKIPPED),
+    "skip label that is false": (lambda side: side.label(side.skip, "false"), Reason.PLUGIN_STALE),
+    "upgrade-required": (lambda side: side.label(side.state, "upgrade-required"), Reason.UPGRADE_REQUIRED),
+    "upgrade-failed": (
+        lambda side: side.without_plugin().change(
+            "node", {"metadata": {"labels": {side.state: "upgrade-failed"}}}, "b"), Reason.UPGRADE_FAILED),
+    "cordoned": (lambda side: side.node({"spec": {"unschedulable": True}}), Reason.PLUGIN_STALE),
+    "not ready": (lambda side: side.node(lost(900)), Reason.NODE_NOT_READY_BRIEFLY),
+    "came back": (lambda side: side.node(lost(1, "True")), Reason.PLUGIN_STALE),
+    "never reported": (lambda side: side.node({"status": None}), Reason.NODE_NOT_READY_BRIEFLY),
+    "NFD labels vanished": (lambda side: side.label(side.present, None), Reason.LABELS_MISSING),
+    "node deleted, pods not yet": (lambda side: side.cluster().drop("node", "b"), Reason.LABELS_MISSING),
+    "driver pod deleted": (
+        lambda side: side.cluster().drop("driver-pod", f"{side.driver}-b"), Reason.DRIVER_MISSING),
+    "driver pod evicted": (lambda side: side.pod({"status": {"phase": "Failed"}}), Reason.DRIVER_MISSING),
+    "driver crash-looping": (lambda side: side.crashing(), Reason.DRIVER_FAILING),
+    "two driver pods": (lambda side: side.second({}), Reason.SEVERAL_DRIVER_PODS),
+    "one of them terminating": (lambda side: side.second(patches.DELETING), Reason.PLUGIN_STALE),
+    "no plugin wanted": (lambda side: side.without_plugin(), Reason.NOTHING_TO_REFRESH),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
-def test_each_condition_of_a_node_has_its_reason(side: Side) -> None:
+@pytest.mark.parametrize(("make", "expected"), CONDITIONS.values(), ids=CONDITIONS)
+def test_each_condition_of_a_node_has_its_reason(make: Callable[[Side], Cluster], expected: Reason, side: Side) -> None:
     """On that node alone: nothing that is wrong with one node delays the plugin of another one."""
-    for name, found, expected in (
-        ("skip label", side.label(side.skip, "true"), Reason.NODE_SKIPPED),
-        ("skip label that is false", side.label(side.skip, "false"), Reason.PLUGIN_STALE),
-        ("upgrade-required", side.label(side.state, "upgrade-required"), Reason.UPGRADE_REQUIRED),
-        ("upgrade-failed", side.without_plugin().change("node", side.failed_upgrade, "b"), Reason.UPGRADE_FAILED),
-        ("upgrade-failed, and stale", side.label(side.state, "upgrade-failed"), Reason.PLUGIN_STALE),
-        ("cordoned", side.node({"spec": {"unschedulable": True}}), Reason.PLUGIN_STALE),
-        ("not ready", side.node(lost(1)), Reason.NODE_NOT_READY_BRIEFLY),
-        ("not ready, by its clock for long", side.node(lost(900)), Reason.NODE_NOT_READY_BRIEFLY),
-        ("came back", side.node(lost(1, "True")), Reason.PLUGIN_STALE),
-        ("never reported", side.node({"status": None}), Reason.NODE_NOT_READY_BRIEFLY),
-        ("NFD labels vanished", side.label(side.present, None), Reason.LABELS_MISSING),
-        ("node deleted, pods not yet", side.cluster().drop("node", "b"), Reason.LABELS_MISSING),
-        ("driver pod deleted", side.cluster().drop("driver-pod", f"{side.driver}-b"), Reason.DRIVER_MISSING),
-        ("driver pod terminating", side.pod(patches.DELETING), Reason.DRIVER_MISSING),
-        ("driver pod evicted", side.pod({"status": {"phase": "Failed"}}), Reason.DRIVER_MISSING),
-        ("driver crash-looping", side.waits("CrashLoopBackOff"), Reason.DRIVER_FAILING),
-        ("two driver pods", side.second(), Reason.SEVERAL_DRIVER_PODS),
-        ("one of them terminating", side.second(patches.DELETING), Reason.PLUGIN_STALE),
-        ("leftover DaemonSet without pods", side.leftover(), Reason.PLUGIN_STALE),
-        ("no plugin pod, tainted node", side.without_plugin(), Reason.NOTHING_TO_REFRESH),
-    ):  # fmt: skip
-        decision, _memory = found.decide()
-        status = {one.node: one for one in decision.statuses}
-        assert (expected, True) == (status["b"].reason, bool(status["b"].message)), name
-        assert (Reason.PLUGIN_STALE, Phase.WAIT) == (status["a"].reason, decision.phase), name
-        assert "a" in deleted(decision), name
+    decision, _memory = make(side).decide()
+    status = {one.node: one.reason for one in decision.statuses}
+    assert {"a": Reason.PLUGIN_STALE, "b": expected} == status
+    assert (WAIT, True) == (decision.phase, "a" in deleted(decision))
 
 
 def test_a_node_that_is_lost_is_waited_for_then_excluded_then_evaluated_again() -> None:
     """The run is not done while a node is silent for a moment, also if all were verified a moment ago."""
     run = Run(cluster("a", "b"))
-    assert [Phase.DONE] == run.phases(0)
-    assert Phase.WAIT is run.then(cluster("a", "b").change("node", lost(0, "False"), "b")).look().phase
+    assert [DONE] == run.phases(0)
     silent, back = (cluster("a", "b").put("plugin-pod", stale_plugin("b")).change("node", patch, "b")
                     for patch in (lost(360), lost(-399, "True")))  # fmt: skip
     # Its clock is six minutes behind, so the timer of the run counts.
     seen = Run(silent).through((10, silent), (309, silent), (310, silent), (400, back))
-    assert [Phase.WAIT, Phase.WAIT, Phase.DONE, Phase.WAIT] == [decision.phase for decision in seen]
+    assert [WAIT, WAIT, DONE, WAIT] == [decision.phase for decision in seen]
     assert ["NodeNotReadyBriefly"] * 2 + ["NodeNotReady", "PluginStale"] == [reasons(one.statuses)[1] for one in seen]
-    # A node that never reported has no time of its own, so that of this program counts.
-    run = Run(cluster("a", "b").change("node", "status: {conditions: []}", "b"))
-    assert [Phase.WAIT, Phase.DONE] == run.phases(0, 300)
-    assert ["Verified", "NodeNotReady"] == reasons(run.look(300).statuses)
-
-
-def test_a_fleet_that_changes_during_the_run_is_waited_for() -> None:
-    """It is scaled to zero and back, a node is added, or its labels vanish."""
-    gone = cluster("a").drop("node").drop("driver-pod").drop("plugin-pod").drop("slice")
-    gone.change("daemonset", wants(0))
-    there, wait = stale("a", "b"), (Phase.WAIT, 0)
-    seen = Run(there).through((0, there), (20, gone), (200, there), (300, gone), (601, gone))
-    expected = [(Phase.WAIT, 2), wait, (Phase.WAIT, 2), wait, (Phase.SKIP, 0)]
-    assert expected == [(decision.phase, len(decision.actions)) for decision in seen]
-    added, _memory = cluster("a").put("node", *cluster("a", "b").of("node")).change("daemonset", wants(2)).decide()
-    assert (Phase.WAIT, ["Verified", "DriverMissing"]) == (added.phase, reasons(added.statuses))
-    no_label = cluster("a").change("node", labelled("a", present=None)).drop("driver-pod")
-    decision, _memory = no_label.change("daemonset", wants(0), DRIVER).decide()
-    assert (Phase.WAIT, Reason.NODES_PENDING) == (decision.phase, decision.reason)
-    assert ["LabelsMissing"] == reasons(decision.statuses)
 
 
 def _second(*, pods: bool = True, workload: str | None = None, **labels: str | None) -> Cluster:
@@ -172,63 +149,61 @@ def _second(*, pods: bool = True, workload: str | None = None, **labels: str | N
     return found if pods else found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1")
 
 
+def in_two_pools() -> Cluster:
+    """Return a node without a driver pod in the second of two pools, each of which wants pods on its own node."""
+    found = pooled(Pool("a", ("gpu-0",)), Pool("b", ("gpu-1",))).drop("driver-pod", "driver-gpu-1")
+    for pool, other in (("a", "gpu-1"), ("b", "gpu-0")):
+        found.change("daemonset", avoiding(other), f"nvidia-gpu-driver-{pool}")
+    return found
+
+
 NOT_DEPLOYED, MISSING = Reason.DRIVER_NOT_DEPLOYED, Reason.LABELS_MISSING
 VIRTUAL = Reason.VIRTUAL_MACHINE_NODE
+UNWANTED = cluster("gpu-0", "gpu-1").drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1")
+TAINTED = Cluster(dict(UNWANTED.parts)).change("node", patches.TAINT, "gpu-1")
+ELIGIBLE = {
+    "pre-installed driver": (_second(deploy_driver="pre-installed"), EXCLUDED, Reason.HOST_DRIVER),
+    "passed through": (_second(deploy_driver=None, workload="vm-passthrough"), EXCLUDED, VIRTUAL),
+    "containers": (_second(deploy_driver=None, workload="container", pods=False), EXCLUDED, NOT_DEPLOYED),
+    "driver label vanished, driver runs": (_second(deploy_driver=None), WAITING, MISSING),
+    "driver label of no known value, no pod": (_second(deploy_driver="TRUE", pods=False), EXCLUDED, NOT_DEPLOYED),
+    "GPU label vanished, plugin runs": (
+        _second(present=None).drop("driver-pod", "driver-gpu-1"), WAITING, MISSING),
+    "GPU label vanished, driver alone": (
+        _second(present=None).drop("plugin-pod", "plugin-gpu-1"), WAITING, MISSING),
+    "a driver pod without a node": (
+        cluster("gpu-0", "gpu-1").drop("node", "gpu-1").drop("plugin-pod", "plugin-gpu-1"), WAITING, MISSING),
+    "lost, and without labels": (
+        _second(present=None).change("node", lost(1), "gpu-1"), WAITING, Reason.NODE_NOT_READY_BRIEFLY),
+    "no driver tolerates its taint": (TAINTED, EXCLUDED, Reason.NO_DRIVER_WANTED),
+    "no driver selects it, but one may in a moment": (
+        UNWANTED.change("daemonset", avoiding("gpu-1"), DRIVER).change(
+            "daemonset", "metadata: {generation: 9}", DRIVER), WAITING, Reason.DRIVER_MISSING),
+    "one of several DaemonSets wants a driver there": (in_two_pools(), WAITING, Reason.DRIVER_MISSING),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("found", "state", "reason"),
-    [
-        pytest.param(_second(deploy_driver="pre-installed"), EXCLUDED, Reason.HOST_DRIVER, id="pre-installed driver"),
-        pytest.param(_second(deploy_driver=None, workload="vm-passthrough"), EXCLUDED, VIRTUAL, id="passed through"),
-        pytest.param(_second(deploy_driver=None, workload="vm-vgpu", pods=False), EXCLUDED, VIRTUAL, id="vGPU, no pod"),
-        pytest.param(
-            _second(deploy_driver=None, workload="container", pods=False), EXCLUDED, NOT_DEPLOYED, id="containers"
-        ),
-        pytest.param(_second(deploy_driver="false"), EXCLUDED, NOT_DEPLOYED, id="driver not deployed"),
-        pytest.param(_second(deploy_operands="false"), EXCLUDED, NOT_DEPLOYED, id="operands disabled"),
-        pytest.param(_second(deploy_driver=None), WAITING, MISSING, id="driver label vanished, driver runs"),
-        pytest.param(_second(deploy_driver="TRUE"), WAITING, MISSING, id="driver label of no known value, driver runs"),
-        pytest.param(
-            _second(deploy_driver="TRUE", pods=False),
-            EXCLUDED,
-            NOT_DEPLOYED,
-            id="driver label of no known value, no pod",
-        ),
-        pytest.param(
-            _second(present=None).drop("driver-pod", "driver-gpu-1"),
-            WAITING,
-            MISSING,
-            id="GPU label vanished, plugin runs",
-        ),
-        pytest.param(
-            _second(present=None).drop("plugin-pod", "plugin-gpu-1"),
-            WAITING,
-            MISSING,
-            id="GPU label vanished, driver alone",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("found", "state", "reason"), ELIGIBLE.values(), ids=ELIGIBLE)
 def test_a_node_is_eligible_or_excluded_with_a_reason(found: Cluster, state: NodeState, reason: Reason) -> None:
     """A node is never left out without a reason, and vanished labels are waited for while pods run."""
     status = found.decide()[0].statuses[1]
     assert (state, reason) == (status.state, status.reason)
 
 
-def test_a_node_whose_plugin_never_starts_is_excluded() -> None:
-    """The plugin's DaemonSet also selects nodes by CPU vendor; without a GPU its init container never ends."""
-    waits: Object = {"conditions": conditions(None), "containerStatuses": [],
-                     "initContainerStatuses": [waiting("init-container", "PodInitializing")]}  # fmt: skip
-    found = cluster("gpu-0").put("plugin-pod", merged(plugin_pod("b"), {"status": waits}))
-    decision, _memory = found.decide()
-    assert (Phase.DONE, ["DriverNotDeployed", "Verified"]) == (decision.phase, reasons(decision.statuses))
+def test_a_node_without_a_device_and_without_pods_is_none_of_the_fleet() -> None:
+    """One whose plugin never starts is excluded: its DaemonSet also selects nodes by CPU vendor."""
+    bare = obj("node", {"metadata": {"name": "b", "labels": {"nvidia.com/gpu.present": None}}})
+    assert ["Verified"] == reasons(cluster("a").put("node", bare).decide()[0].statuses)
+    starting = merged(plugin_pod("b"), patches.STARTING)
+    decision, _memory = cluster("a").put("node", bare).put("plugin-pod", starting).decide()
+    assert (DONE, ["Verified", "DriverNotDeployed"]) == (decision.phase, reasons(decision.statuses))
 
 
 @pytest.mark.parametrize(
     ("first", "then", "expected"),
     [
-        (PRE_INSTALLED, lost(1), Reason.HOST_DRIVER),
-        (PRE_INSTALLED, labelled(skip="true"), Reason.NODE_SKIPPED),
+        (labelled(deploy_driver="pre-installed"), lost(1), Reason.HOST_DRIVER),
+        (labelled(deploy_driver="pre-installed"), labelled(skip="true"), Reason.NODE_SKIPPED),
         (labelled(skip="true", state="upgrade-failed"), lost(1), Reason.NODE_SKIPPED),
     ],
 )
@@ -240,6 +215,31 @@ def test_an_excluded_node_has_the_reason_that_waiting_does_not_change(
     assert (EXCLUDED, expected) == (status.state, status.reason)
 
 
+def _joined(seconds: float, *, plugin: bool = False) -> Cluster:
+    found = cluster("a", "b").put("driver-pod", driver_pod("b", ready=None))
+    found.change("node", {"metadata": {"creationTimestamp": stamp(3600 + seconds)}}, "b")
+    return found if plugin else found.drop("plugin-pod", "plugin-b")
+
+
+JOINED = {
+    "joined": (_joined(5), DONE),
+    "joined in the second of the start": (_joined(0), WAIT),
+    "joined again, with a plugin that runs": (_joined(5, plugin=True), WAIT),
+    "its driver fails": (_joined(5).put("driver-pod", failing("b")), WAIT),
+}
+
+
+@pytest.mark.parametrize(("found", "expected"), JOINED.values(), ids=JOINED)
+def test_a_fleet_that_gets_a_node_each_minute_succeeds(found: Cluster, expected: Phase) -> None:
+    """A node that joined after the run began, and whose first driver is being loaded, has no stale plugin."""
+    assert expected is Run(found).look(60).phase
+    # The controller has no end to wait for.
+    assert WAIT is Controller(found).look(60).phase
+
+
+# Manual upgrades.
+
+
 def outdated(driver: Object | None = None) -> Cluster:
     """Return a verified node whose outdated driver pod no controller replaces."""
     old = merged(driver or driver_pod(), patches.OUTDATED)
@@ -249,8 +249,8 @@ def outdated(driver: Object | None = None) -> Cluster:
 @pytest.mark.parametrize(
     ("setting", "state", "phase"),
     [
-        (OnManualUpgrade.REPORT, EXCLUDED, Phase.DONE),
-        (OnManualUpgrade.WAIT, WAITING, Phase.WAIT),
+        (OnManualUpgrade.REPORT, EXCLUDED, DONE),
+        (OnManualUpgrade.WAIT, WAITING, WAIT),
         (OnManualUpgrade.FAIL, NodeState.FAILED, Phase.FAIL),
     ],
 )
@@ -258,39 +258,33 @@ def test_an_outdated_driver_that_no_controller_replaces_is_handled_as_the_settin
     setting: OnManualUpgrade, state: NodeState, phase: Phase
 ) -> None:
     """Its plugin matches it, so by default it is only reported."""
-    found = cluster("a", "b").change("driver-pod", patches.OUTDATED, "driver-b").change("policy", patches.BY_HAND)
-    decision, _memory = found.decide(Settings(on_manual_upgrade=setting))
-    status = decision.statuses[1]
+    decision, _memory = outdated().decide(Settings(on_manual_upgrade=setting))
+    (status,) = decision.statuses
     assert (state, Reason.MANUAL_UPGRADE, phase) == (status.state, status.reason, decision.phase)
 
 
 ROLLING: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
+OLD_SLICE = outdated().change("slice", patches.publishing("570.1.2"))
+WITH_STALE_EXPORTER = with_exporter(cluster(), started=5).change("policy", patches.BY_HAND)
+CLIENTS = Settings(driver_clients=(EXPORTER,))
+BY_HAND: dict[str, tuple[Cluster, Settings, list[str]]] = {
+    "RollingUpdate": (outdated().change("daemonset", ROLLING, DRIVER), JOB, ["DriverOutdated"]),
+    "not ready yet": (outdated(driver_pod(ready=None)), JOB, ["DriverNotReady"]),
+    "slices show the loaded version": (OLD_SLICE, JOB, ["ManualUpgrade"]),
+    "old state": (outdated().change("node", labelled(state="upgrade-required")), JOB, ["ManualUpgrade"]),
+    "a current pod": (stale().change("policy", patches.BY_HAND), JOB, ["PluginStale"]),
+    "one of two plugins is stale": (
+        WITH_STALE_EXPORTER.change("driver-pod", patches.OUTDATED), CLIENTS, ["Verified", "PluginStale"]),
+    "no policy": (cluster().change("driver-pod", patches.OUTDATED).drop("policy"), JOB, ["DriverOutdated"]),
+    "an old state without a policy": (
+        stale().drop("policy").change("node", labelled(state="pod-deletion-required")), JOB, ["PluginStale"]),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("found", "phase", "expected"),
-    [
-        pytest.param(outdated().change("daemonset", ROLLING, DRIVER), Phase.WAIT, "DriverOutdated", id="RollingUpdate"),
-        pytest.param(outdated(driver_pod(ready=None)), Phase.WAIT, "DriverNotReady", id="not ready yet"),
-        pytest.param(
-            outdated().change("slice", patches.publishing("570.1.2")),
-            Phase.DONE,
-            "ManualUpgrade",
-            id="slices show the loaded version",
-        ),
-        pytest.param(
-            outdated().change("node", labelled(state="upgrade-required")), Phase.DONE, "ManualUpgrade", id="old state"
-        ),
-        pytest.param(
-            outdated().change("node", labelled(state="drain-required")), Phase.DONE, "ManualUpgrade", id="old drain"
-        ),
-        pytest.param(stale().change("policy", patches.BY_HAND), Phase.WAIT, "PluginStale", id="a current pod"),
-    ],
-)
-def test_a_rolling_update_is_no_manual_upgrade(found: Cluster, phase: Phase, expected: str) -> None:
-    """The DaemonSet controller replaces outdated driver pods, also with autoUpgrade off."""
-    decision, _memory = found.decide()
-    assert (phase, [expected]) == (decision.phase, reasons(decision.statuses))
+@pytest.mark.parametrize(("found", "settings", "expected"), BY_HAND.values(), ids=BY_HAND)
+def test_a_rolling_update_is_no_manual_upgrade(found: Cluster, settings: Settings, expected: list[str]) -> None:
+    """The DaemonSet controller replaces outdated driver pods, also with autoUpgrade off. State labels are left over."""
+    assert expected == reasons(found.decide(settings)[0].statuses)
 
 
 def test_a_remedy_names_a_live_pod_if_there_is_one() -> None:
@@ -304,72 +298,58 @@ def test_a_remedy_names_a_live_pod_if_there_is_one() -> None:
     assert "nvidia-dra-driver-gpu/plugin-gpu-0" == found.judge().subject
 
 
-# A malformed BROKEN may decide whether there is a driver, so it counts unless the Node object alone excludes its node.
-BROKEN = "metadata: {uid: 7}"
+# Malformed objects.
+
+BROKEN = {
+    "driver-pod": "metadata: {uid: 7}",
+    "plugin-pod": "status: {containerStatuses: no}",
+    "node": "status: {conditions: no}",
+    "slice": "spec: {devices: 8}",
+}
 
 
-@pytest.mark.parametrize(
-    ("part", "patch"),
-    [
-        ("driver-pod", "metadata: {uid: 7}"),
-        ("plugin-pod", "status: {containerStatuses: no}"),
-        ("node", "status: {conditions: no}"),
-        ("slice", "spec: {devices: 8}"),
-    ],
-)
+@pytest.mark.parametrize(("part", "patch"), BROKEN.items(), ids=BROKEN)
 def test_a_node_with_a_malformed_object_is_not_touched(part: str, patch: str) -> None:
-    """A malformed object is not ready, not fresh and not absent: nothing is known of it."""
-    decision, _memory = stale().change(part, patch).decide()
-    assert (Phase.WAIT, ["MalformedObject"], ()) == (decision.phase, reasons(decision.statuses), decision.actions)
+    """A malformed object is not ready, not fresh and not absent: nothing is known of it. Other nodes are refreshed."""
+    name = stale("b").of(part)[0]["metadata"]["name"]
+    decision, _memory = stale("a", "b").change(part, patch, name).decide()
+    assert (WAIT, Reason.MALFORMED_OBJECT, ["a"]) == (decision.phase, decision.reason, deleted(decision))
+    assert ["PluginStale", "MalformedObject"] == reasons(decision.statuses)
 
 
-def test_a_malformed_pod_of_another_node_stops_nothing_here() -> None:
-    """The run waits for it."""
-    elsewhere = driver_pod("gpu-9")
-    elsewhere["spec"]["containers"] = "broken"
-    decision, _memory = stale().put("driver-pod", elsewhere).decide()
-    assert (Reason.MALFORMED_OBJECT, ["gpu-0"]) == (decision.reason, deleted(decision))
+ALONE = {
+    "skipped": (labelled("b", skip="true"), "plugin-pod", "plugin-b", "NodeSkipped", DONE),
+    "not ready": (not_ready_since(0), "driver-pod", "driver-b", "NodeNotReadyBriefly", WAIT),
+    "without its label": (labelled("b", deploy_driver=None), "driver-pod", "driver-b", "MalformedObject", WAIT),
+}
 
 
-@pytest.mark.parametrize(
-    ("node", "part", "name", "expected", "phase"),
-    [
-        (labelled("b", skip="true"), "plugin-pod", "plugin-b", "NodeSkipped", Phase.DONE),
-        (not_ready_since(0), "driver-pod", "driver-b", "NodeNotReadyBriefly", Phase.WAIT),
-        (labelled("b", skip="true"), "slice", "0-gpu.nvidia.com-b", "NodeSkipped", Phase.DONE),
-        (labelled("b", deploy_driver=None), "driver-pod", "driver-b", "MalformedObject", Phase.WAIT),
-    ],
-)
+@pytest.mark.parametrize(("node", "part", "name", "expected", "phase"), ALONE.values(), ids=ALONE)
 def test_a_malformed_pod_counts_unless_its_node_is_excluded_without_it(
     node: Object, part: str, name: str, expected: str, phase: Phase
 ) -> None:
     """It may decide whether there is a driver."""
-    found = cluster("a", "b").change("node", node, "b")
-    decision, _memory = found.change(part, "spec: {devices: 8}" if part == "slice" else BROKEN, name).decide()
+    decision, _memory = cluster("a", "b").change("node", node, "b").change(part, BROKEN["driver-pod"], name).decide()
     assert (phase, ["Verified", expected]) == (decision.phase, reasons(decision.statuses))
 
 
 UNREADABLE = "{metadata: {uid: 7, creationTimestamp: 7}}"
+CONCERNS_ALL = {
+    "policy": stale().change("policy", UNREADABLE, "cluster-policy"),
+    "DaemonSet": stale().change("daemonset", UNREADABLE, DRIVER),
+    "a newer revision": stale().put("revision", obj("revision", {"metadata": {"name": "b"}, "revision": "3"})),
+    "a driver pod on any node": stale("a").put("driver-pod", obj("driver-pod", "{metadata: {name: x}, spec: 7}")),
+}
 
 
-@pytest.mark.parametrize(
-    "found",
-    [
-        stale().change("policy", UNREADABLE, "cluster-policy"),
-        stale().change("daemonset", UNREADABLE, DRIVER),
-        stale().change("revision", UNREADABLE, "nvidia-driver-daemonset-new"),
-        stale().put(
-            "revision", obj("revision", {"metadata": {"name": "newer", "creationTimestamp": 7}, "revision": 3})
-        ),
-        stale().put("daemonset", obj("driver-daemonset", {"metadata": {"name": "other", "uid": 7}})),
-        stale("a", "b").put("driver-pod", obj("driver-pod", "{metadata: {name: x}, spec: {nodeName: [1]}}")),
-    ],
-    ids=["policy", "DaemonSet", "revision", "a newer revision", "another DaemonSet", "a driver pod on any node"],
-)
+@pytest.mark.parametrize("found", CONCERNS_ALL.values(), ids=CONCERNS_ALL)
 def test_nothing_is_restarted_while_what_concerns_all_nodes_is_malformed(found: Cluster) -> None:
     """A node that is not settled could look settled."""
     decision, _memory = found.decide()
-    assert (Phase.WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
+    assert (WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
+
+
+# Labels of an upgrade.
 
 
 @pytest.mark.parametrize("driver", [{}, patches.OUTDATED], ids=["current", "outdated"])
@@ -380,7 +360,7 @@ def test_upgrade_labels_veto_before_the_restart_of_the_driver(state: str, driver
     assert Reason.UPGRADE_IN_PROGRESS is found.judge().reason
 
 
-@pytest.mark.parametrize("state", ["drain-requested", "Upgrade-Done", "true"])
+@pytest.mark.parametrize("state", ["drain-requested", "Upgrade-Done"])
 def test_a_state_that_is_not_known_vetoes(state: str) -> None:
     """A later version of the operator may mean anything by it."""
     assert Reason.UPGRADE_STATE_UNKNOWN is stale().change("node", labelled(state=state)).judge().reason
@@ -400,8 +380,8 @@ DEPLOY, PAUSED = "nvidia.com/gpu.deploy.", "paused-for-driver-upgrade"
 @pytest.mark.parametrize(
     ("found", "label", "value", "expected"),
     [
-        (stale(), f"{DEPLOY}device-plugin", PAUSED, Reason.OPERANDS_PAUSED),
         (stale(), f"{DEPLOY}dcgm", f"custom_{PAUSED}", Reason.OPERANDS_PAUSED),
+        (stale(), "nvidia.com/any", PAUSED, Reason.OPERANDS_PAUSED),  # the driver manager may evict by a label of ours
         (stale(), f"{DEPLOY}device-plugin", "", Reason.PLUGIN_STALE),
         (cluster(), "network.nvidia.com/operator.x", PAUSED, Reason.VERIFIED),
         (network(), f"{DEPLOY}dcgm", PAUSED, Reason.VERIFIED),
@@ -413,51 +393,41 @@ def test_paused_operands_veto(found: Cluster, label: str, value: str, expected: 
     assert expected is found.judge().reason
 
 
-DRAIN, CRASHING = labelled(state="drain-required"), failing()
+# The driver.
+
+DRAIN, ORPHAN = labelled(state="drain-required"), "metadata: {ownerReferences: []}"
+NEW_VERSION = "spec: {driver: {version: 590.1.2}}"
+FIRST = {
+    "driver pod before label": (cluster().change("node", DRAIN).put("driver-pod", failing()), Reason.DRIVER_FAILING),
+    "driver before toolkit": (
+        with_toolkit(cluster(), ready=None).put("driver-pod", failing()), Reason.DRIVER_FAILING),
+    "the DaemonSet before its pods": (
+        stale().change("driver-pod", patches.OUTDATED).change("policy", NEW_VERSION), Reason.NOT_RENDERED),
+    "an orphan before its label": (
+        cluster().change("driver-pod", ORPHAN).change("node", DRAIN), Reason.DRIVER_ORPHANED),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        pytest.param(
-            cluster().change("node", DRAIN).put("driver-pod", CRASHING),
-            Reason.DRIVER_FAILING,
-            id="driver pod before label",
-        ),
-        pytest.param(
-            with_toolkit(cluster(), ready=None).put("driver-pod", CRASHING),
-            Reason.DRIVER_FAILING,
-            id="driver before toolkit",
-        ),
-        pytest.param(
-            stale().change("driver-pod", patches.OUTDATED).change("policy", "spec: {driver: {version: 590.1.2}}"),
-            Reason.NOT_RENDERED,
-            id="the DaemonSet before its pods",
-        ),
-        pytest.param(
-            cluster().change("driver-pod", "metadata: {ownerReferences: []}").change("node", DRAIN),
-            Reason.DRIVER_ORPHANED,
-            id="an orphan before its label",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("found", "expected"), FIRST.values(), ids=FIRST)
 def test_a_node_waits_for_what_must_happen_first(found: Cluster, expected: Reason) -> None:
     """The reason names the cause, not what follows from it: graces and remedies depend on the reason."""
-    status = found.judge(TOOLKIT)
-    assert (WAITING, expected) == (status.state, status.reason)
+    assert expected is found.judge(TOOLKIT).reason
 
 
-def test_a_container_that_cannot_start_fails_its_driver() -> None:
+HOPELESS = (
+    "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull",
+    "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+)  # fmt: skip
+PASSING = ("ContainerCreating", "PodInitializing")
+
+
+@pytest.mark.parametrize("where", ["initContainerStatuses", "containerStatuses"])
+@pytest.mark.parametrize("why", [*HOPELESS, *PASSING])
+def test_a_container_that_cannot_start_fails_its_driver(why: str, where: str) -> None:
     """None of these ends by waiting, unlike a container that is being created."""
-    hopeless = {
-        "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull",
-        "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
-    }  # fmt: skip
-    for reason in (*hopeless, "ContainerCreating", "PodInitializing"):
-        for where in ("initContainerStatuses", "containerStatuses"):
-            pod = merged(driver_pod(ready=None), {"status": {where: [waiting("any", reason)]}})
-            found = cluster().put("driver-pod", pod).judge()
-            assert (reason in hopeless) is (Reason.DRIVER_FAILING is found.reason), reason
+    pod = merged(driver_pod(ready=None), {"status": {where: [waiting("any", why)]}})
+    expected = Reason.DRIVER_FAILING if why in HOPELESS else Reason.DRIVER_NOT_READY
+    assert expected is cluster().put("driver-pod", pod).judge().reason
 
 
 def test_a_side_container_that_restarts_unseen_leaves_its_node_settled() -> None:

@@ -17,7 +17,7 @@ from hook.objects import node_of
 from hook.settings import Advanced, ControllerSettings, Duration, OnDeadline, Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.following import Controller
-from tests.fixtures.limits import FOLLOWING, down, of
+from tests.fixtures.limits import down
 from tests.fixtures.modes import avoiding, with_exporter
 from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, running
 from tests.unit.decide import patches
@@ -44,35 +44,22 @@ def without(found: Cluster, *nodes: str) -> Cluster:
 # The end of a run.
 
 
-@pytest.mark.parametrize(
-    ("timeout", "seconds", "phase"), [(1500, 1469, WAIT), (1500, 1470, DEADLINE), (100, 94, WAIT), (100, 95, DEADLINE)]
-)
-def test_the_time_is_up_a_margin_before_the_end_of_the_job(timeout: int, seconds: int, phase: Phase) -> None:
-    """Counted from the start of the Job, so that its retries share it, with time left to report."""
-    memory = Memory(started=LATER - timedelta(seconds=seconds))
-    decision, _memory = rotating().decide(Settings(timeout=Duration(seconds=timeout)), memory)
-    assert phase is decision.phase
-
-
 LONG_AGO = Memory(started=LATER - timedelta(hours=2))
 RENAMED = stale().change("daemonset", "metadata: {name: mine}", PLUGIN)
 
 
 @pytest.mark.parametrize(
-    ("found", "memory", "expected"),
+    ("found", "expected"),
     [
-        (rotating(), Memory(started=LATER), (WAIT, Reason.NODES_PENDING, None)),
-        (rotating(), LONG_AGO, (DEADLINE, Reason.TIME_UP, Reason.NODES_PENDING)),
-        (stale(), LONG_AGO, (DEADLINE, Reason.TIME_UP, Reason.NODES_PENDING)),
-        (RENAMED, LONG_AGO, (DEADLINE, Reason.TIME_UP, Reason.UNNAMED_PLUGIN)),
-        (cluster(), LONG_AGO, (DONE, Reason.NOTHING_STALE, None)),
+        (rotating(), (DEADLINE, Reason.TIME_UP, Reason.NODES_PENDING)),
+        (stale(), (DEADLINE, Reason.TIME_UP, Reason.NODES_PENDING)),
+        (RENAMED, (DEADLINE, Reason.TIME_UP, Reason.UNNAMED_PLUGIN)),
+        (cluster(), (DONE, Reason.NOTHING_STALE, None)),
     ],
 )
-def test_a_deadline_names_what_blocked_the_run(
-    found: Cluster, memory: Memory, expected: tuple[Phase, Reason, None] | tuple[Phase, Reason, Reason]
-) -> None:
+def test_a_deadline_names_what_blocked_the_run(found: Cluster, expected: tuple[Phase, Reason, Reason | None]) -> None:
     """It comes before a failure and before a restart. A run that finds nothing to do is done all the same."""
-    decision, _memory = found.decide(memory=memory)
+    decision, _memory = found.decide(memory=LONG_AGO)
     assert () == decision.actions
     assert expected == (decision.phase, decision.reason, decision.cause)
 
@@ -107,18 +94,6 @@ def test_a_decision_depends_on_its_arguments_alone_and_changes_none() -> None:
     found = stale(*TWO).put("plugin-pod", *cluster("b").of("plugin-pod"))
     fresh = Memory(started=LATER - timedelta(seconds=40))
     assert found.decide()[0].actions == found.decide(memory=fresh)[0].actions != ()
-
-
-# The controller.
-
-
-@pytest.mark.parametrize("controller", [True, False])
-def test_the_controller_has_no_deadline(controller: bool) -> None:
-    """A year without progress is a year of waiting."""
-    run = Controller(cluster(*TWO).put("driver-pod", driver_pod("a", ready=None)))
-    run.settings = of(FOLLOWING, controller=controller)
-    phases = [run.look(seconds).phase for seconds in (0, YEAR)]
-    assert [WAIT, WAIT if controller else DEADLINE] == phases
 
 
 def test_the_memory_of_the_controller_does_not_grow() -> None:
@@ -299,12 +274,12 @@ def test_every_stale_plugin_on_a_settled_node_is_restarted_at_once() -> None:
     ],
 )
 def test_the_budget_is_a_number_or_a_share_of_the_eligible_plugins(bound: int | str, expected: str) -> None:
-    """Plugins of excluded nodes do not count, nor nodes that need none; a node that waits for its driver does."""
+    """At least one plugin may be down, whatever the share is."""
     assert [*expected] == restarted(stale(*EIGHT), down(bound))
 
 
 def test_a_share_is_of_the_eligible_plugins() -> None:
-    """Plugins of excluded nodes do not count, nor nodes that need none; a node that waits for its driver does."""
+    """Plugins of excluded nodes do not count, nor nodes that need none."""
     quarter = down("25%")
     found = stale(*EIGHT).change("node", labelled("a", skip="true"), "a").drop("plugin-pod", "plugin-b")
     found.change("daemonset", avoiding("b"), PLUGIN)
@@ -312,7 +287,12 @@ def test_a_share_is_of_the_eligible_plugins() -> None:
     for node in "cd":
         found.change("node", labelled(node, skip="true"), node)
     assert ["e"] == restarted(found, quarter)
-    assert ["f"] == restarted(found.put("driver-pod", driver_pod("e", ready=None)), quarter)
+
+
+def test_a_node_that_waits_for_its_driver_counts_for_the_share() -> None:
+    """It wants a plugin: a quarter of five nodes are two plugins, a quarter of four are one."""
+    found = stale(*"abcde").change("driver-pod", patches.NOT_READY, "driver-e")
+    assert ["a", "b"] == restarted(found, down("25%"))
 
 
 def test_each_plugin_of_a_node_counts_for_the_budget() -> None:
@@ -377,31 +357,33 @@ def test_a_stale_plugin_that_is_down_needs_no_budget() -> None:
     assert "max 3 and max 1 of 8 plugins down at once, 8 are: a, b, c, d, e and 3 more" in message
 
 
-@pytest.mark.parametrize("settings", [ONE, OURS])
-def test_a_restarted_plugin_uses_budget_whatever_happens_to_its_node(settings: Settings) -> None:
+SILENCED: dict[str, tuple[str, str, Object]] = {
+    "nothing": ("node", "a", {}),
+    "it is silent": ("node", "a", not_ready_since(3590)),
+    "it is to be upgraded": ("node", "a", labelled("a", state="upgrade-required")),
+    "its upgrade failed": ("node", "a", labelled("a", state="upgrade-failed")),
+    "it lost its labels": ("node", "a", labelled("a", present=None)),
+    "its driver reloads": ("driver-pod", "driver-a", patches.NOT_READY),
+}
+
+
+@pytest.mark.parametrize("settings", [ONE, OURS], ids=["share", "number"])
+@pytest.mark.parametrize(("part", "what", "patch"), SILENCED.values(), ids=SILENCED)
+def test_a_restarted_plugin_uses_budget_whatever_happens_to_its_node(
+    part: str, what: str, patch: Object, settings: Settings
+) -> None:
     """From the request until it is verified, also if the node's status says nothing about its plugin."""
-    plugins: tuple[tuple[str, Object | None, list[str]], ...] = (
+    run = Run(stale("a", "b"), settings).record("a")
+    for name, pod, expected in (
         ("gone", None, []),
         ("not seen to go yet", stale_plugin("a"), []),
         ("terminating", merged(stale_plugin("a"), patches.DELETING), []),
         ("starting", named(plugin_pod("a", ready=None), "plugin-a", uid="next"), []),
         ("back", named(plugin_pod("a"), "plugin-a", uid="next"), ["b"]),
-    )
-    crash: Object = {"status": driver_pod("a", started=3500, ready=3570, restarts=1, ended_before=3499)["status"]}
-    run = Run(stale("a", "b"), settings).record("a")
-    for part, what, patch in (
-        ("node", "a", {}),
-        ("node", "a", not_ready_since(3590)),
-        ("node", "a", labelled("a", state="upgrade-required")),
-        ("node", "a", labelled("a", state="upgrade-failed")),
-        ("node", "a", labelled("a", present=None)),
-        ("driver-pod", "driver-a", patches.NOT_READY),
-        ("driver-pod", "driver-a", crash),
     ):
-        for name, pod, expected in plugins[: 2 if patch is crash else 5]:
-            found = stale("a", "b").change(part, patch, what).drop("plugin-pod", "plugin-a")
-            found.put("plugin-pod", *([pod] if pod else []))
-            assert expected == deleted(run.then(found).look()), (name, patch)
+        found = stale("a", "b").change(part, patch, what).drop("plugin-pod", "plugin-a")
+        found.put("plugin-pod", *([pod] if pod else []))
+        assert expected == deleted(run.then(found).look()), name
 
 
 def test_a_restarted_plugin_that_waits_for_its_next_restart_uses_budget() -> None:
@@ -435,6 +417,22 @@ def test_a_plugin_that_came_back_before_a_reload_uses_no_budget() -> None:
     assert ["b"] == deleted(back.look())
     reloads = stale("a", "b").drop("plugin-pod", "plugin-a").change("driver-pod", patches.NOT_READY, "driver-a")
     assert ["b"] == deleted(back.then(reloads).look())
+
+
+@pytest.mark.parametrize(
+    ("successor", "expected"),
+    [(None, []), (merged(plugin_pod("a"), patches.DELETING), []), (plugin_pod("a"), ["b"])],
+    ids=["none", "terminating", "ready"],
+)
+def test_a_restarted_plugin_is_awaited_among_others_until_a_live_successor_is_ready(
+    successor: Object | None, expected: list[str]
+) -> None:
+    """Its node only says that its driver reloads. The other driver client there was not restarted."""
+    run = Run(with_exporter(stale("a", "b")), structs.replace(OURS, driver_clients=(EXPORTER,))).record("a")
+    reloads = with_exporter(stale("a", "b")).change("driver-pod", patches.NOT_READY, "driver-a")
+    successors = [named(successor, "plugin-a", uid="next")] if successor else []
+    reloads.drop("plugin-pod", "plugin-a").put("plugin-pod", *successors)
+    assert expected == deleted(run.then(reloads).look())
 
 
 @pytest.mark.parametrize(
