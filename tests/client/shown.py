@@ -1,27 +1,31 @@
-"""API servers that show a cluster of fixtures and keep one Lease: lists by selector, and watches that end at once."""
+"""API servers that show a cluster of fixtures and keep what is written: lists by selector, watches that end at once."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+from hook.format import timestamp
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from tests.client.server import GRANTED, Said, Server, listed, refused, serving, told, until
 from tests.fixtures.cluster import Cluster
 from tests.fixtures.objects import Object
+from tests.fixtures.schemas import conforms
 
 PLURALS: Final = {"ClusterPolicy": "clusterpolicies"}
 """Of the kinds that do not only get an s."""
 NAMESPACE, NAME = "gpu-operator", "post"
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 LEASE: Final = f"{LEASES}/{NAME}"
+JOB: Final = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{NAME}"
 
 
 class Shown:
-    """Answers as an API server with this cluster would. It keeps the Lease, and grants every other write."""
+    """Answers as an API server with this cluster would, and with a Job that has just started. It grants every write."""
 
     def __init__(self, found: Cluster | None = None, more: Callable[[], list[Object]] = list) -> None:
         self.found, self._more = found or Cluster(), more
@@ -30,6 +34,8 @@ class Shown:
         self.instead: Callable[[str], Said | None] = lambda _line: None
         """Answers in place of the truth, where it gives an answer."""
         self.lease: dict[str, Any] | None = None
+        self.written: list[tuple[str, Any]] = []
+        """Other writes that were granted: each one's method and path, and its body."""
         self._changes = 0
 
     def __call__(self, line: str) -> Said:
@@ -38,6 +44,8 @@ class Shown:
             return instead
         if line.endswith(LEASE):
             return told(**self.lease) if self.lease else refused(404)
+        if line.endswith(JOB):
+            return told(kind="Job", metadata={"name": NAME, "uid": "job-uid"}, status={"startTime": _now()})
         path, query = urlsplit(line.split(" ")[1])[2:4]
         asked = {key: found[0] for key, found in parse_qs(query).items()}
         if "watch" in asked:
@@ -56,6 +64,7 @@ class Shown:
         if line == f"POST {LEASES}":
             return self.keep(said) if self.lease is None else refused(409)
         if line != f"PATCH {LEASE}":
+            self.written.append((line, said))
             return GRANTED
         if self.lease is None:
             return refused(404)
@@ -72,6 +81,16 @@ class Shown:
         """Change the Lease as another replica does."""
         assert self.lease is not None
         self.keep(_merged(self.lease, {"spec": spec}))
+
+    @property
+    def statuses(self) -> list[dict[str, str]]:
+        """Return each state of the status object."""
+        return [conforms("status-object", body["data"]) for line, body in self.written if "/configmaps/" in line]
+
+    def events_on(self, kind: str) -> list[tuple[str, str]]:
+        """Return type and reason of the Events on objects of a kind."""
+        found = [body for line, body in self.written if "/events/" in line]
+        return [(each["type"], each["reason"]) for each in found if each["involvedObject"]["kind"] == kind]
 
     @property
     def holder(self) -> str:
@@ -102,6 +121,10 @@ def held(server: Server, retry_period: float = 300) -> LeaderElector:
     lease.start()
     until(lambda: len(tries) > 1 and lease.leading, "it leads and has renewed once")
     return lease
+
+
+def _now() -> str:
+    return timestamp(datetime.now(UTC))
 
 
 def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -45,20 +45,12 @@ def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:
     """Once, this very pod: its UID and its version are preconditions."""
     shown = Shown(stale())
     (pod,) = shown.found.of("plugin-pod")
-    deleted: list[dict[str, Any]] = []
-
-    def wrote(line: str, body: bytes) -> Said:
-        if "DELETE" in line:
-            deleted.append(json.loads(body))
-            passes(run)  # which ends it
-        return told(kind="Status")
-
-    with serving(shown, wrote) as server:
+    shown.instead = lambda line: passes(run) if "DELETE" in line else None  # which ends it
+    with serving(shown, shown.wrote) as server:
         run = runner(server)
         assert ended(run).exit_code == EXIT_DEADLINE
-    assert [each["preconditions"] for each in deleted] == [
-        {key: pod["metadata"][key] for key in ("uid", "resourceVersion")}
-    ]
+    deleted = [body["preconditions"] for line, body in shown.written if "DELETE" in line]
+    assert deleted == [{key: pod["metadata"][key] for key in ("uid", "resourceVersion")}]
 
 
 @pytest.mark.parametrize(
@@ -70,15 +62,12 @@ def test_the_end_of_a_run_waits_for_claims_to_be_read(
     """Once, because a report without them is incomplete. A run whose time is up has no time for that."""
     observed: list[bool] = []
 
-    def wrote(_line: str, _body: bytes) -> Said:
-        passes(run)
-        return told(kind="Status")
-
     def observe(_snapshot: object, *, now: bool = False) -> Affected:
         observed.append(now)
         return Affected()
 
-    with serving(Shown(found), wrote) as server:
+    with serving(shown := Shown(found), shown.wrote) as server:
+        shown.instead = lambda line: passes(run) if "DELETE" in line else None
         run = runner(server)
         monkeypatch.setattr(run.workloads, "observe", observe)
         ended(run)
@@ -188,21 +177,15 @@ def test_a_second_read_ends_at_the_deadline() -> None:
 
 def test_an_end_that_is_not_confirmed_opens_no_gate() -> None:
     """The status object shows no success that only the watches saw."""
-    phases: list[str] = []
-
-    def wrote(_line: str, body: bytes) -> Said:
-        phases.append(json.loads(body)["data"]["phase"])
-        return told(kind="ConfigMap")
-
-    with serving(Shown(cluster()), wrote) as server, reading(server) as run:
+    with serving(shown := Shown(cluster()), shown.wrote) as server, reading(server) as run:
         run._status_object = StatusObject(server.api, "ns", "it-status")
         run._confirm_after = float("inf")
         with ThreadPoolExecutor() as pool:
             outcome = pool.submit(run.run)
-            until(lambda: phases, "the first state is written")
+            until(lambda: shown.statuses, "the first state is written")
             run._confirm_after = 0.0
             run.show_end(outcome.result(PATIENCE))
-    assert phases == ["Progressing", "Succeeded"]
+    assert [each["phase"] for each in shown.statuses] == ["Progressing", "Succeeded"]
 
 
 @pytest.mark.parametrize(

@@ -7,56 +7,21 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from hook.format import timestamp
-from tests.client.server import PATIENCE, Said, Server, serving, told, until
+from tests.client.server import PATIENCE, Said, Server, serving, until
 from tests.client.shown import Shown
 from tests.fixtures.cluster import Cluster, cluster, stale
-from tests.fixtures.schemas import conforms
 from tests.process.program import Ended, Logged, documented, reaching, run, start
 
 STATUS: Final = "/api/v1/namespaces/gpu-operator/configmaps/post-status"
-OWN: Final = "/apis/batch/v1/namespaces/gpu-operator/jobs/post"
 NODES: Final = ("a", "b", "c")
 TERMINATED: Final = 128 + signal.SIGTERM
 GRACE_SECONDS: Final = 30.0
 """After which a kubelet kills a process. What hangs in these tests hangs for twice as long."""
-
-
-class ApiServer(Shown):
-    """Shows a cluster and the own Job, and keeps what is written."""
-
-    def __init__(self, found: Cluster) -> None:
-        super().__init__(found)
-        self.statuses: list[dict[str, str]] = []
-        """Each state of the status object."""
-        self.events: list[dict[str, Any]] = []
-
-    def __call__(self, line: str) -> Said:
-        """Answer a request without a body."""
-        if line == f"GET {OWN}":
-            metadata = {"name": "post", "uid": "job-uid"}
-            return told(kind="Job", metadata=metadata, status={"startTime": timestamp(datetime.now(UTC))})
-        return super().__call__(line)
-
-    def wrote(self, line: str, body: bytes) -> Said:
-        """Keep a write, and grant it."""
-        if (instead := self.instead(line)) is not None:
-            return instead
-        if STATUS in line:
-            self.statuses.append(conforms("status-object", json.loads(body)["data"]))
-        elif "/events" in line:
-            self.events.append(json.loads(body))
-        return told(kind="Status")
-
-    def events_on(self, kind: str) -> list[tuple[str, str]]:
-        """Return type and reason of the Events on objects of a kind."""
-        return [(each["type"], each["reason"]) for each in self.events if each["involvedObject"]["kind"] == kind]
 
 
 def words(server: Server, folder: Path, *more: str) -> list[str]:
@@ -69,7 +34,7 @@ def words(server: Server, folder: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-def ran(shown: ApiServer, folder: Path, *more: str) -> Ended:
+def ran(shown: Shown, folder: Path, *more: str) -> Ended:
     """Run the Job to its end."""
     with serving(shown, shown.wrote) as server:
         return run(folder, *words(server, folder, *more))
@@ -86,7 +51,7 @@ def test_a_run_without_a_restart_shows_that_it_ran(
     tmp_path: Path, found: Cluster, reason: str, phase: str, driver: str
 ) -> None:
     """One Normal Event on the Job, none on the plugins; and the result in the status object, once."""
-    shown = ApiServer(found)
+    shown = Shown(found)
     done = ran(shown, tmp_path, "timeout=30s")
     assert done.code == 0, done.said
     assert [("Normal", reason)] == shown.events_on("Job")
@@ -97,7 +62,7 @@ def test_a_run_without_a_restart_shows_that_it_ran(
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     """Neither Events nor the status object, also where something is stale."""
-    shown = ApiServer(stale(*NODES))
+    shown = Shown(stale(*NODES))
     with serving(shown, shown.wrote) as server:
         done = run(tmp_path, *words(server, tmp_path, "--dry-run"))
         assert (done.code, server.writes) == (0, []), done.said
@@ -105,7 +70,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
 
 @contextmanager
-def interrupted(shown: ApiServer, folder: Path, *more: str) -> Iterator[tuple[Logged, list[Ended]]]:
+def interrupted(shown: Shown, folder: Path, *more: str) -> Iterator[tuple[Logged, list[Ended]]]:
     """Start a Job, stop it with SIGTERM when the block ends, and append what is left of it."""
     left: list[Ended] = []
     with serving(shown, shown.wrote) as server:
@@ -117,7 +82,7 @@ def interrupted(shown: ApiServer, folder: Path, *more: str) -> Iterator[tuple[Lo
 
 def test_a_stopped_run_reports_what_it_did(tmp_path: Path) -> None:
     """Within the grace period of its pod: restarts in log, message and Events, and no result in the status object."""
-    shown = ApiServer(stale(*NODES))
+    shown = Shown(stale(*NODES))
     with interrupted(shown, tmp_path) as (_program, left):
         until(lambda: len(shown.events_on("DaemonSet")) == len(NODES), "all are restarted")
     (done,) = left
@@ -131,7 +96,7 @@ def test_a_stopped_run_reports_what_it_did(tmp_path: Path) -> None:
 
 def test_a_second_signal_interrupts_no_report(tmp_path: Path) -> None:
     """The kubelet, and people, send more than one. A deletion that is on its way then is waited for, and counts."""
-    shown, stopping = ApiServer(stale()), threading.Event()
+    shown, stopping = Shown(stale()), threading.Event()
 
     def slowly(line: str) -> Said | None:
         if "DELETE" in line:
@@ -154,7 +119,7 @@ def test_a_second_signal_interrupts_no_report(tmp_path: Path) -> None:
 
 def test_a_stopped_run_waits_for_no_event_that_hangs(tmp_path: Path) -> None:
     """The kubelet kills the process after its grace period. The termination message is written before."""
-    shown, over = ApiServer(stale(*NODES)), threading.Event()
+    shown, over = Shown(stale(*NODES)), threading.Event()
 
     def hangs(line: str) -> Said | None:
         if line.startswith("PATCH") and "/events" in line:

@@ -15,10 +15,10 @@ from typing import Final
 import pytest
 
 from tests.client.server import serving
-from tests.client.shown import showing
+from tests.client.shown import Shown, showing
 from tests.fixtures.cluster import cluster, stale
 from tests.process.program import CTL, ENOUGH_SECONDS, ROOT, reaching, run
-from tests.process.test_job import ApiServer, words
+from tests.process.test_job import words
 
 FULL, CLOSED, UNREAD = "No space left on device", "Bad file descriptor", "Broken pipe"
 SHORT: Final = ("a",)
@@ -65,7 +65,7 @@ def refused(why: str, module: str, *arguments: str, errors: bool = True) -> subp
 )
 def test_a_run_ends_as_if_its_output_was_read(why: str, nodes: tuple[str, ...], errors: bool, tmp_path: Path) -> None:
     """Exit code, status object, Event and termination message do not depend on standard output."""
-    shown = ApiServer(cluster(*nodes))
+    shown = Shown(cluster(*nodes))
     with serving(shown, shown.wrote) as server:
         done = refused(why, "hook", *words(server, tmp_path), errors=errors)
     assert done.returncode == 0, done.stderr
