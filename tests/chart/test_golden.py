@@ -1,4 +1,4 @@
-"""The golden files are what the chart renders, by default and in four variants; both versions of Helm render the same.
+"""The golden files are what the chart renders, by default and in two variants; both versions of Helm render the same.
 
 A review sees in them what a change does to the objects of users. What the default renders is a page for users, too:
 docs/reference/installed.md. ``make golden`` writes them all.
@@ -37,13 +37,8 @@ helm template gpu-operator-post charts/gpu-operator-post --namespace gpu-operato
 """
 VARIANTS: Final[dict[str, tuple[str, ...]]] = {
     "default": (),
-    "controller": (
-        "--set=job.enabled=false,controller.enabled=true",
-        "--set=controller.podMonitor.enabled=true,controller.prometheusRule.enabled=true",
-    ),
     "both": ("--set=controller.enabled=true", "--set=stack=network"),
     "custom": (f"--values={Path(__file__).parent / 'custom.yaml'}",),
-    "hardened": (f"--values={ROOT / 'examples' / 'values' / 'hardened.yaml'}",),
 }
 FILES: Final = sorted([*(CHART / "ci").glob("*-values.yaml"), *(ROOT / "examples" / "values").glob("*.yaml")])
 ALIKE: Final[dict[str, Values]] = {
