@@ -12,7 +12,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tools.image.commands import CannotBuildError, ImageError, available, cache_directory, read, run, say
+from devcluster.build.binaries import cache_directory
+from tools.image.commands import CannotBuildError, ImageError, available, read, run, say
 
 SUITE = "bookworm"
 """Debian 12, whose Python 3.11 is the oldest that the program runs on; the Dockerfile's own base is a newer one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -44,12 +43,6 @@ def read(*command: str) -> str | None:
         command, cwd=CHECKOUT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     return answer.stdout.strip() if answer.returncode == 0 else None
-
-
-def cache_directory() -> Path:
-    """Name the folder for what is made once and outlives checkouts; the embedded cluster uses it too."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "gpu-operator-post"
 
 
 def available(programs: Sequence[str]) -> bool:
