@@ -176,14 +176,14 @@ def _unlabelled(view: NodeView, context: Context) -> Condition:
     label = f"{context.stack.nodes.present}=true"
     # Other driver clients may run on any node. Only the stack's own plugin shows that there is a device.
     plugins = (pod for uid, pods in view.plugins.items() if context.plugins.is_plugin(uid) for pod in pods)
-    running = any(container.started_at for pod in plugins for container in pod.containers)
-    if not running and not view.driver_pods and not view.was_eligible:
+    runs = bool(view.driver_pods) or any(container.started_at for pod in plugins for container in pod.containers)
+    if not runs and not view.was_eligible:
         message = f"it does not carry {label}, and neither a driver nor a plugin runs there"
         return Condition(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
     if view.node is not None and (silent := _not_ready(view.node)):
         return silent
     message = f"a driver or plugin runs there, but it does not carry {label} (is NFD down, or the node gone?)"
-    if not running and not view.driver_pods:
+    if not runs:
         message = f"it was eligible before, and lost {label} with its driver and its plugin (is NFD down?)"
     # Without a driver pod nothing reloads there. NFD may be back in a moment, or the GPU was taken out for good.
     patience = None if view.driver_pods else Patience.NODE
@@ -277,11 +277,11 @@ def _unsettled(view: NodeView, context: Context) -> Condition | None:
 
 
 def manual_upgrade(driver: Pod, context: Context) -> Condition | None:
-    """Return the blocker of a node whose outdated driver pod only an administrator replaces; None for other nodes."""
-    owner = context.drivers.get(driver.owner_uid)
-    if owner is None or not owner.manual or not context.is_outdated(driver):
+    """Return the blocker of a node whose driver is settled and outdated: only an administrator replaces its pod."""
+    if not context.is_outdated(driver):
         return None
-    message = f"driver pod {driver.name} is outdated, and no controller replaces it ({owner.manual})"
+    why = context.drivers[driver.owner_uid].manual
+    message = f"driver pod {driver.name} is outdated, and no controller replaces it ({why})"
     state = {
         OnManualUpgrade.REPORT: NodeState.EXCLUDED,
         OnManualUpgrade.WAIT: NodeState.WAITING,

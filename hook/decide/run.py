@@ -191,12 +191,8 @@ def _recorded_since(before: Mapping[Key, Record], after: Mapping[Key, Record]) -
 
 def _in_time(status: NodeStatus, memory: Memory, timers: Timers, fleet: Fleet) -> NodeStatus:
     """Return a status in the light of what was done before, and of its grace period."""
-    if status.reason is Reason.VERIFIED:
-        return status
     settings = fleet.context.settings
-    if status.plugin and memory.records:
-        record = memory.of(status.node, status.daemonset_uid)
-        status = compared(status, record, settings, timers.now)
+    status = compared(status, memory.of(status.node, status.daemonset_uid), settings, timers.now)
     return status if status.patience is None else _out_of_patience(status, settings, timers)
 
 

@@ -377,8 +377,9 @@ def test_nothing_is_restarted_before_the_policy_shows_the_expected_release(found
     assert (Phase.WAIT, reason, ()) == (decision.phase, decision.reason, decision.actions)
 
 
-NOT_BEGUN: dict[str, tuple[str, Object, Settings]] = {
+NOT_BEGUN: dict[str, tuple[str, Object | None, Settings]] = {
     "expectation": ("lease", {}, NEW_DRIVER),
+    "no policy yet": ("policy", None, NEW_DRIVER),
     "rollout": ("deployment", {"status": {"updatedReplicas": 0}}, JOB),
     "leader": ("lease", {"spec": {"holderIdentity": "old-operator-x"}}, JOB),
     "rendering": ("policy", {"spec": {"driver": {"version": "590.1.2"}}}, JOB),
@@ -386,10 +387,12 @@ NOT_BEGUN: dict[str, tuple[str, Object, Settings]] = {
 
 
 @pytest.mark.parametrize(("part", "patch", "settings"), NOT_BEGUN.values(), ids=NOT_BEGUN)
-def test_no_failure_ends_a_run_before_the_release_has_begun(part: str, patch: Object, settings: Settings) -> None:
+def test_no_failure_ends_a_run_before_the_release_has_begun(
+    part: str, patch: Object | None, settings: Settings
+) -> None:
     """A plugin that is broken for its own reasons fails. The upgrade comes later, and needs the run."""
-    found = cluster("a", "b").change("plugin-pod", patches.BROKEN, "plugin-b").change(part, patch)
-    run = Run(found, settings)
+    found = cluster("a", "b").change("plugin-pod", patches.BROKEN, "plugin-b")
+    run = Run(found.drop(part) if patch is None else found.change(part, patch), settings)
     assert [Phase.WAIT] * 3 == run.phases(0, 300, 900)
     begun = Run(cluster("a", "b").change("plugin-pod", patches.BROKEN, "plugin-b"), memory=run.memory)
     assert Phase.FAIL is begun.phases(901, 1201)[1]
@@ -602,6 +605,19 @@ HOSTS = cluster().change("node", labelled(deploy_driver="pre-installed")).drop("
 def one_that_waits() -> Cluster:
     """Return a node that waits for its turn, and two that do not."""
     return cluster("a", "b", "c").change("driver-pod", patches.OUTDATED, "driver-a")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(one_that_waits(), id="outdated"),
+        pytest.param(cluster("a", "b").change("node", labelled("a", state="upgrade-required"), "a"), id="required"),
+    ],
+)
+def test_a_cordoned_node_is_a_warning_while_another_one_waits_for_its_turn(found: Cluster) -> None:
+    """It may block the upgrade."""
+    (warning,) = found.change("node", CORDONED, "b").decide()[0].warnings
+    assert warning == "cordoned, and so counted against the policy's maxUnavailable: b"
 
 
 CALM: dict[str, tuple[Cluster, Settings]] = {

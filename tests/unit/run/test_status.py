@@ -23,6 +23,7 @@ from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
 from tests.fixtures.objects import obj
 from tests.fixtures.statuses import NOW, lease, stale_plugin
 from tests.unit.decide import patches
+from tests.unit.decide.runs import failing
 
 NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
 
@@ -132,6 +133,7 @@ def looked_at(fleet: Cluster, settings: Settings) -> status.View:
     [
         pytest.param(cluster("a"), False, id="verified"),
         pytest.param(cluster("a").change("driver-pod", STARTING), False, id="driver starting"),
+        pytest.param(cluster("a").put("driver-pod", failing("a")), True, id="driver failing"),
         pytest.param(cluster("a", "b").change("node", labelled("b", skip="true"), "b"), False, id="excluded"),
         pytest.param(cluster("a", "b").put("plugin-pod", *stale("a").of("plugin-pod")), True, id="one of two stale"),
         pytest.param(stale("a").change("node", UNTOLERATED), True, id="stale and not tolerated"),
