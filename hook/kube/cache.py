@@ -156,11 +156,12 @@ class Cache:
         gaps = [informer.out_of_sync for informer in self._informers.values()]
         return min((gap for gap in gaps if gap is not None), key=lambda gap: gap.last_synced, default=None)
 
-    def wait(self, seconds: float) -> None:
-        """Wait until a view has changed since the last wait, at most `seconds`."""
+    def wait(self, seconds: float) -> bool:
+        """Wait until a view has changed since the last wait, at most `seconds`. Return whether one has."""
         with self._condition:
-            self._condition.wait_for(lambda: self._changed, timeout=seconds)
+            changed = self._condition.wait_for(lambda: self._changed, timeout=seconds)
             self._changed = False
+        return changed
 
     def stop(self) -> None:
         """Stop all informers."""

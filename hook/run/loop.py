@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 TICK_SECONDS: Final = 1.0
 """Longest wait for a change. Grace periods and quiet times end without one."""
 DECISION_SECONDS: Final = 1.0
-"""Shortest time from one decision to the next: hundreds of objects change in a second while a large fleet reloads."""
-
+"""Shortest time from a decision on a change to the next: hundreds of objects change in a second while a large fleet
+reloads."""
+BATCH_SECONDS: Final = 0.2
+"""Time from the first change after a wait to the decision, which sees what else changes for the same reason."""
 
 NOT_READ: Final = Decision(Phase.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
 """Decision before the first one."""
@@ -72,7 +74,8 @@ class ReconcileLoop:
         if self.restarter.unanswered:
             live = {pod.uid for pod in snapshot.plugin_pods if pod.live}
             self._account(self.restarter.settle(live, current=self._cache.out_of_sync is None))
-        self._next_decision = time.monotonic() + DECISION_SECONDS
+        if self._changed:
+            self._next_decision = time.monotonic() + DECISION_SECONDS
         self.last, self.memory = decide(snapshot, self.memory, self._settings, self._clock.now(), self._changed)
         self._reporter.report_sync(self._cache.out_of_sync)
         return self.last
@@ -93,8 +96,8 @@ class ReconcileLoop:
 
     def rest(self, seconds: float = TICK_SECONDS) -> None:
         """Wait for the next change, and until the next decision may be made."""
-        self._cache.wait(seconds)
-        time.sleep(max(0.0, self._next_decision - time.monotonic()))
+        changed = self._cache.wait(seconds)
+        time.sleep(max(BATCH_SECONDS * changed, self._next_decision - time.monotonic(), 0.0))
 
     def _account(self, results: Iterable[RestartResult]) -> list[RestartResult]:
         """Record and report each result at once, because the next restart may end the program."""

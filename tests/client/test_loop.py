@@ -112,17 +112,30 @@ def test_each_result_is_remembered(how: dict[str, object], kept: tuple[object, .
     assert (record.pod, record.deleted_at, record.refused, record.trouble and record.trouble.why) == kept
 
 
-def test_two_decisions_are_a_second_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much changes meanwhile. What changes later is decided about at once."""
-    moments, slept = [10.0, 10.25, 17.0], list[float]()
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: moments.pop(0), sleep=slept.append))
+@pytest.mark.parametrize(
+    ("before", "later", "changes", "pause"),
+    [
+        pytest.param({"a"}, 0.25, True, 0.75, id="after a change"),
+        pytest.param({"a"}, 7, True, loop.BATCH_SECONDS, id="after a change long ago"),
+        pytest.param(set(), 0.25, True, loop.BATCH_SECONDS, id="after a decision on no change"),
+        pytest.param(set(), 0.25, False, 0.0, id="without a change"),
+    ],
+)
+def test_two_decisions_on_changes_are_a_second_apart(
+    before: set[str], later: float, changes: bool, pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much changes meanwhile. A change after that waits a moment for others, and for no second to end."""
+    now, slept = [10.0], list[float]()
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=slept.append))
     with serving(EMPTY) as server:
         run = runner(server)
+        run._loop._changed = before
         run._loop.decide(cluster().seen())
-        for _time in range(2):
+        now[0] += later
+        if changes:
             run._cache._note_change(None, None)
-            run._loop.rest(PATIENCE)
-    assert slept == [0.75, 0.0]
+        run._loop.rest(0)
+    assert slept == [pause]
 
 
 def test_a_change_ends_the_wait_for_it_and_no_other_one() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import structs
 
@@ -117,7 +117,7 @@ class WorldCache(Cache):
         """Return what is there now."""
         return Watch(self._run.observation).snapshot()
 
-    def wait(self, _seconds: float) -> None:
+    def wait(self, _seconds: float) -> NoReturn:
         """Hand over to the history."""
         raise PausedError
 
