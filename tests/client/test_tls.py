@@ -79,6 +79,7 @@ def test_any_certificate_of_the_authority_ends_a_chain(ending: str, tmp_path: Pa
     bundle = "# Zertifizierungsstelle für alle\n".encode("latin-1") + trusted.certificate.read_bytes() * 2
     with serving(GRANTED, tls=server_side(pair)) as server:
         client.Api(Connection(f"https://127.0.0.1:{server.port}", trust=tls.Trust(bundle))).send(*ONE)
+        assert len(server.asked) == 1
 
 
 REFUSED: Final = {
@@ -121,6 +122,7 @@ def test_the_name_to_prove_may_be_given(tmp_path: Path, authority: Authority) ->
     """The field tls-server-name counts in place of the host."""
     with serving(GRANTED, tls=server_side(authority.sign("DNS:inside.example"))) as server:
         trusting(tmp_path, authority, server.port, cluster="tls-server-name: inside.example").send(*ONE)
+        assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize(

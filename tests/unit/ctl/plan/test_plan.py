@@ -109,11 +109,6 @@ def test_timeouts_follow_the_window(nodes: int, minutes: int) -> None:
     assert Timeouts(minutes * 60, minutes * 60 + 120) == planned(fleet(nodes)).timeouts
 
 
-def test_without_an_end_no_timeout_is_enough() -> None:
-    """Nothing upgrades a node while a cordoned one uses up the limit."""
-    assert planned(fleet(4).change("node", CORDONED, "gpu-0")).timeouts is None
-
-
 def outdated(*nodes: int, upgrade: Object | None = None) -> Cluster:
     """Return a fleet of six in which the driver pods of these nodes are still to be replaced."""
     found = fleet(6, upgrade)
