@@ -87,10 +87,14 @@ class Shown:
         """Return each state of the status object."""
         return [conforms("status-object", body["data"]) for line, body in self.written if "/configmaps/" in line]
 
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """Return each Event, as often as it was written."""
+        return [body for line, body in self.written if "/events/" in line]
+
     def events_on(self, kind: str) -> list[tuple[str, str]]:
         """Return type and reason of the Events on objects of a kind."""
-        found = [body for line, body in self.written if "/events/" in line]
-        return [(each["type"], each["reason"]) for each in found if each["involvedObject"]["kind"] == kind]
+        return [(each["type"], each["reason"]) for each in self.events if each["involvedObject"]["kind"] == kind]
 
     @property
     def holder(self) -> str:

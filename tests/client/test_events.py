@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -26,6 +24,7 @@ from hook.run import job
 from hook.run.report import next_step
 from tests.client.runs import JOB, LATE, PLUGIN, runner
 from tests.client.server import GRANTED, PATIENCE, SILENT, Said, bounded, refused, serving, told
+from tests.client.shown import Shown
 from tests.fixtures.objects import at, obj, raw
 
 
@@ -37,31 +36,23 @@ def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EventRecorder.flush, "__defaults__", (PATIENCE,))
 
 
-class Writing:
-    """An API server that keeps Events, and may hold back its first answer."""
+class Held(Shown):
+    """An API server that holds back its first answer."""
 
-    def __init__(self, *, held: bool = False) -> None:
-        self.events: dict[str, dict[str, Any]] = {}
-        self.order: list[str] = []
-        """Messages in the order of their writes."""
-        self.first, self.go = threading.Event(), threading.Event()
-        if not held:
-            self.go.set()
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go = threading.Event(), threading.Event()
+        self.instead = self._wait
 
-    def __call__(self, _line: str, body: bytes) -> Said:
-        """Apply an Event."""
-        self.first.set()
+    def _wait(self, _line: str) -> None:
+        self.asked.set()
         self.go.wait(PATIENCE)
-        event = json.loads(body)
-        self.order.append(event["message"])
-        self.events[event["metadata"]["name"]] = event
-        return GRANTED
 
 
 @contextmanager
-def recording(writing: Writing) -> Iterator[EventRecorder]:
+def recording(shown: Shown) -> Iterator[EventRecorder]:
     """Record Events on a server."""
-    with serving(GRANTED, writing) as server:
+    with serving(shown, shown.wrote) as server:
         yield EventRecorder(server.api, "run", silent=False)
 
 
@@ -74,29 +65,29 @@ def record(recorder: EventRecorder, *about: str) -> None:
 def test_events_keep_their_order_and_no_more_wait_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing waits for them. Those beyond the limit are dropped, and the program continues."""
     monkeypatch.setattr(events, "QUEUE_LIMIT", 3)
-    writing = Writing(held=True)
-    with recording(writing) as recorder:
+    held = Held()
+    with recording(held) as recorder:
         record(recorder, "0")
-        assert writing.first.wait(PATIENCE)
+        assert held.asked.wait(PATIENCE)
         record(recorder, "1", "2", "3", "4")
-        assert writing.order == []
-        writing.go.set()
+        assert held.events == []
+        held.go.set()
         recorder.flush()
-    assert writing.order == ["0", "1", "2", "3"]
+    assert [each["message"] for each in held.events] == ["0", "1", "2", "3"]
 
 
 def test_the_same_fact_that_waits_is_written_once() -> None:
     """With the newest message, and how often it occurred. Another reason is another fact."""
-    writing = Writing(held=True)
-    with recording(writing) as recorder:
+    held = Held()
+    with recording(held) as recorder:
         record(recorder, "other")
-        assert writing.first.wait(PATIENCE)
+        assert held.asked.wait(PATIENCE)
         for message in ("one", "two", "three"):
             recorder.event(PLUGIN, "Restarted", message, about="gpu-0")
         recorder.event(PLUGIN, "Failed", "five", about="gpu-0", warning=True)
-        writing.go.set()
+        held.go.set()
         recorder.flush()
-    assert [(each["reason"], each["type"], each["message"], each["count"]) for each in writing.events.values()] == [
+    assert [(each["reason"], each["type"], each["message"], each["count"]) for each in held.events] == [
         ("Restarted", "Normal", "other", 1), ("Restarted", "Normal", "three", 3), ("Failed", "Warning", "five", 1),
     ]  # fmt: skip
 
@@ -108,13 +99,13 @@ def test_what_an_event_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     times = ["2026-01-01T10:00:00Z", "2026-01-01T10:00:09Z"]
     monkeypatch.setattr(events, "timestamp", lambda _now: times.pop(0))
-    writing = Writing()
-    with recording(writing) as recorder:
+    shown = Shown()
+    with recording(shown) as recorder:
         for message in ("one", "two"):
             recorder.event(PLUGIN, "Restarted", message, about="gpu-0", warning=True)
             recorder.flush()
-    (event,) = writing.events.values()
-    del event["metadata"]
+    first, event = shown.events
+    assert first["metadata"] == event.pop("metadata")
     subject = {"apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": "dra", "name": "plugin", "uid": "ds"}
     by = "gpu-operator-post"
     assert event == {
@@ -135,7 +126,7 @@ def test_what_an_event_on_a_daemonset_refers_to() -> None:
 def test_the_memory_for_counts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest Events are forgotten first."""
     monkeypatch.setattr(events, "WRITTEN_LIMIT", 2)
-    with recording(Writing()) as recorder:
+    with recording(Shown()) as recorder:
         record(recorder, "a", "b", "c", "c")
         recorder.flush()
         assert len(recorder._written) == 2
@@ -226,13 +217,13 @@ REFRESHED = Decision(Phase.DONE, Reason.REFRESHED, "all is done")
 )
 def test_an_end_is_an_event_on_the_job_and_on_the_plugins(decision: Decision, restarted: int, kinds: list[str]) -> None:
     """By the UID that `kubectl describe` selects. The plugins of a run with nothing to do get none."""
-    writing = Writing()
-    with serving(GRANTED, writing) as server:
+    shown = Shown()
+    with serving(shown, shown.wrote) as server:
         run = runner(server, silent=False)
         run._loop.subjects = {PLUGIN.uid: PLUGIN}
         run._loop.restarter.restarted = restarted
         run.report_end(decision)
-    found = list(writing.events.values())
+    found = shown.events
     assert kinds == [each["involvedObject"]["kind"] for each in found]
     job = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "gpu-operator", "name": "post", "uid": "job-uid"}
     assert job == found[0]["involvedObject"]
@@ -245,13 +236,13 @@ def test_affected_pods_and_failed_nodes_are_events_on_the_job() -> None:
     """Users who look why a release hangs find a node that fails, with the cause, long before the end."""
     status = NodeStatus("a", NodeState.FAILED, Reason.DRIVER_FAILING, "its image cannot be pulled")
     pods = tuple(AffectedPod("team", f"train-{one}", f"{one}", "gpu-0", at(5), ()) for one in range(99))
-    writing = Writing()
-    with serving(GRANTED, writing) as server:
+    shown = Shown()
+    with serving(shown, shown.wrote) as server:
         run = runner(server, silent=False)
         run._reporter.report_changes(replace(LATE, phase=Phase.WAIT, statuses=(status,)))
         run.workloads.affected = Affected(pods)
         run.report_end(REFRESHED)
-    failed, _end, affected = writing.events.values()
+    failed, _end, affected = shown.events
     assert failed["involvedObject"]["kind"] == affected["involvedObject"]["kind"] == "Job"
     assert failed["type"] == affected["type"] == "Warning"
     assert "node a: Failed (DriverFailing): its image cannot be pulled" in failed["message"]
