@@ -49,15 +49,16 @@ from hook.objects.names import OWN_NAME
 from hook.objects.stacks import STACKS
 from hook.run import report, workloads
 from hook.run.clock import Clock
-from hook.run.job import EXIT_FAILED, Outcome, Runner
+from hook.run.job import EXIT_FAILED, RESULTS, Outcome, Runner
 from hook.run.statusobject import StatusObject
-from hook.run.taints import REMOVE_SECONDS, TaintKeeper
+from hook.run.taints import TaintKeeper
 from hook.settings import LogFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from hook.kube.client import Api
+    from hook.kube.own import Job
     from hook.run.controller import Controller
     from hook.run.status import View
     from hook.settings import Settings
@@ -188,6 +189,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     ours = settings.timeout - margin(settings)
     patience, clock = retry.Patience(min(settings.advanced.api_patience, ours).total_seconds()), Clock()
     cache = Cache(api, settings, patience)
+    job: Job | None = None
     runner: Runner | None = None
     stopped = False
     namespace = _own_namespace(values)
@@ -207,9 +209,8 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     restarted = runner.restarted if runner else 0
     # First, because the process may be killed meanwhile.
     _show_result(outcome, restarted, settings, values)
-    # Those of thousands of nodes take longer than the kubelet waits after a signal.
-    spare = 0.0 if runner is None or stopped else runner.seconds_to_report / 2
-    taints.remove(max(REMOVE_SECONDS, spare))
+    left = runner.seconds_to_report if runner else 0.0
+    taints.end(job if outcome.exit_code not in RESULTS else None, left, stopped=stopped)
     if runner is not None:
         runner.show_end(outcome)
         if stopped:

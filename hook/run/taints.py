@@ -16,6 +16,7 @@ from hook.decide.taints import wanted
 from hook.errors import ApiError, PermissionDeniedError, UntrustedError
 from hook.format import aligned, as_text, printable, some, timestamp
 from hook.kube import retry
+from hook.kube.own import job_again
 from hook.kube.retry import Patience
 from hook.kube.taints import TaintRules
 from hook.objects.stacks import STACKS
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from hook.decide.reasons import Reason
     from hook.decide.result import Decision
     from hook.kube.client import Api
+    from hook.kube.own import Job
     from hook.kube.taints import Release
     from hook.objects.taints import Place, TaintRule
     from hook.settings import Settings
@@ -63,6 +65,7 @@ class TaintKeeper:
         self._rules: TaintRules | None = None
         if asked and STACKS[settings.stack].plugin.claim_drivers:
             self._rules = TaintRules(api, release)
+        self._api = api
         self._not_before = 0.0
         self._reported = ""
 
@@ -97,8 +100,22 @@ class TaintKeeper:
         if (new or superfluous) and not any(errors):
             self._reported = ""
 
-    def remove(self, seconds: float = REMOVE_SECONDS) -> None:
-        """Delete all rules of this process at the end of a run, within some seconds."""
+    def end(self, job: Job | None, left: float, *, stopped: bool) -> None:
+        """Delete the rules at the end of a run, unless another pod of its `job` follows: no claim arrives in between.
+
+        The time of the Job is over in `left` seconds. The rules of thousands of nodes take long, but after a signal the
+        kubelet waits for the process.
+        """
+        if self._rules is None:
+            return
+        again = job_again(self._api, job) if job is not None else None
+        if again is not None and again.retries(left):
+            log.info("the device taint rules stay for the next pod of the Job")
+        else:
+            self.remove(REMOVE_SECONDS if stopped else max(REMOVE_SECONDS, left / 2))
+
+    def remove(self, seconds: float) -> None:
+        """Delete all rules of this process, within some seconds."""
         rules = self._rules
         if rules is None:
             return

@@ -10,8 +10,10 @@ import pytest
 
 from hook.errors import ApiError, LeaseLostError
 from hook.kube.client import Api
+from hook.kube.events import ObjectReference
 from hook.kube.informer import OutOfSync
-from hook.kube.resources import CLUSTER_ROLES, DEVICE_TAINT_RULES, Resource
+from hook.kube.own import Job
+from hook.kube.resources import CLUSTER_ROLES, DEVICE_TAINT_RULES, JOBS, Resource
 from hook.kube.taints import Release, TaintRules, find_rules
 from hook.run import taints
 from hook.run.taints import NOT_SERVED, TaintKeeper, as_json, as_lines
@@ -27,15 +29,23 @@ CONTROLLER: Final = JOB._replace(component="controller")
 OTHER: Final = JOB._replace(name="other")
 UNKNOWN: Final = Said(404, b"404 page not found\n", {"content-type": "text/plain"})
 USERS: Final = "users"
+NAMESPACE: Final = "gpu-operator"
+RETRIED, LAST = "retried", "last"
+"""Jobs whose pod is tried again, and is not."""
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace")
 BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """Boot an API server with the ClusterRoles that own the rules."""
+    """Boot an API server with the ClusterRoles that own the rules, and with Jobs."""
     with booted(tmp_path_factory.mktemp("apiserver")) as server:
         for release in (JOB, CONTROLLER, OTHER):
             create(server.api(), CLUSTER_ROLES, release.role, rules=[])
+        create(server.api(), NAMESPACES, NAMESPACE)
+        pod = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}
+        for name, limit in ((RETRIED, 3), (LAST, 0)):
+            create(server.api(), JOBS.select(NAMESPACE), name, spec={"backoffLimit": limit, "template": pod})
         yield server
 
 
@@ -142,7 +152,7 @@ def test_the_rules_of_others_stay(api: Api) -> None:
         _reconcile(_keeper(api, each), _some_stale("c"))
     keeper = _keeper(api)
     _reconcile(keeper, _some_stale("a"))
-    keeper.remove()
+    keeper.remove(PATIENCE)
     assert (_pools(api, OTHER), _pools(api, CONTROLLER), _pools(api, JOB)) == (["c"], ["c"], [])
     assert USERS in [rule["metadata"]["name"] for rule in _rules(api)]
 
@@ -153,7 +163,7 @@ def test_the_end_removes_rules_that_no_watch_has_shown(api: Api) -> None:
     assert keeper._rules is not None
     keeper._rules.stop()
     _reconcile(keeper, _some_stale("a", "b", "c"))
-    keeper.remove()
+    keeper.remove(PATIENCE)
     assert _rules(api) == []
 
 
@@ -168,7 +178,7 @@ def test_nothing_is_written_unless_the_settings_ask(api: Api, settings: Settings
     """Also a dry run writes nothing."""
     keeper = _keeper(api, settings=settings)
     _reconcile(keeper, found)
-    keeper.remove()
+    keeper.remove(PATIENCE)
     assert (_rules(api), keeper.oldest) == ([], None)
 
 
@@ -277,6 +287,30 @@ def test_rules_that_are_left_at_the_end_are_reported(
     assert _rules(api) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "stopped", "left"),
+    [
+        pytest.param(RETRIED, False, {6}, id="another-pod-follows"),
+        pytest.param(RETRIED, True, {6}, id="another-pod-follows-after-a-signal"),
+        pytest.param(LAST, False, {0}, id="last-pod"),
+        pytest.param(LAST, True, {1, 2, 3, 4, 5}, id="last-pod-after-a-signal"),
+        pytest.param("", False, {0}, id="no-job"),
+    ],
+)
+def test_the_rules_of_a_run_stay_for_another_pod_of_its_job(
+    api: Api, monkeypatch: pytest.MonkeyPatch, name: str, stopped: bool, left: set[int]
+) -> None:
+    """Otherwise they are deleted. Half of the time that is left is enough for that, but not a moment after a signal."""
+    keeper = _keeper(api)
+    _reconcile(keeper, _some_stale("a", "b", "c"))
+    monkeypatch.setattr(taints, "SIDE_BY_SIDE", 1)
+    monkeypatch.setattr(taints, "REMOVE_SECONDS", 1.0)
+    api.fence = lambda _resource: time.sleep(0.3)
+    job = Job(ObjectReference("batch/v1", "Job", NAMESPACE, name, ""), None) if name else None
+    keeper.end(job, 2 * PATIENCE, stopped=stopped)
+    assert len(_rules(api)) in left
+
+
 def test_the_end_outlasts_an_api_server_that_restarts(api: Api) -> None:
     """Unless a signal leaves no time. No other process would delete the rules."""
     keeper = _keeper(api)
@@ -321,7 +355,7 @@ def test_a_cluster_without_the_kind_gets_one_warning(caplog: pytest.LogCaptureFi
         keeper = _keeper(server.api)
         for _again in range(3):
             _reconcile(keeper, _some_stale("a"))
-        keeper.remove()
+        keeper.remove(PATIENCE)
         assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [NOT_SERVED]
         assert server.writes == []
         assert find_rules(server.api) == []
