@@ -7,11 +7,14 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from tests.fixtures.damage import json as any_json
-
 Object = dict[str, Any]
 Path_ = tuple[str, ...]
 
+any_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
 MEBIBYTE: Final = "x" * (1 << 20)
 ESCAPES: Final = "\x1b[2J\x1b]0;owned\x07\r\nlevel=INFO done\u202e\u2066\u2028\x85\x00"
 """Clears a screen, names a window, begins a line of its own, turns the direction of writing."""

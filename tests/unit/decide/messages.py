@@ -99,11 +99,6 @@ def joining(**metadata: str) -> Cluster:
     return found.change("node", {"metadata": metadata}, "b")
 
 
-def running_image(image: str) -> Cluster:
-    """Return a cluster whose driver DaemonSet has an image."""
-    return cluster().change("daemonset", patches.running(image), DRIVER)
-
-
 STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     # Nodes.
     "verified": (cluster(), JOB),
@@ -122,8 +117,6 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
         "nvidia.com/gpu.deploy.driver": None, "nvidia.com/gpu.workload.config": "vm-vgpu"}}}), JOB),
     "no device": (cluster("a").put("plugin-pod", merged(plugin_pod("b"), {"status": {"containerStatuses": []}})), JOB),
     "not ready, a moment": (cluster().change("node", not_ready_since(3590)), JOB),
-    "not ready, long": (cluster().change("node", not_ready_since(0)), JOB),
-    "not ready, controller": (cluster().change("node", not_ready_since(0)), FOLLOWING),
     "malformed": (cluster().change("plugin-pod", "metadata: {uid: 7}"), JOB),
     "driver missing": (cluster().drop("driver-pod"), JOB),
     "driver terminating": (cluster().change("driver-pod", patches.DELETING), JOB),
@@ -179,8 +172,7 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "old slice": (published("570.1.2"), JOB),
     "untolerated taint": (stale().change("node", patches.TAINT), JOB),
     "driver client": (with_exporter(cluster(), -9), CLIENTS),
-    "unnamed and stale": (unnamed(cluster(), stale_plugin()), JOB),
-    "unnamed and fresh": (unnamed(cluster(), plugin_pod()), JOB),
+    "unnamed": (unnamed(cluster(), stale_plugin()), JOB),
     "unnamed alone": (cluster().change("daemonset", MINE, PLUGIN), JOB),
     # Restarts.
     "queued by our limit": (stale("a", "b"), Settings(max_parallel_restarts=1)),
@@ -222,7 +214,6 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "clients not found": (cluster(), Settings(driver_clients=(EXPORTER, DriverClient(labels={"a": "b"})))),
     "client that is a driver": (cluster(), Settings(driver_clients=(DriverClient("gpu-operator", DRIVER),))),
     "no image": (openshift(), Settings(expect=Expect(driver_version="580.126.20"))),
-    "image rewritten": (running_image("mirror:5000/nvidia/driver:580.126.20-ubuntu22.04"), JOB),
 }  # fmt: skip
 
 

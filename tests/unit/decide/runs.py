@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from hook.decide.reasons import Reason
+from hook.decide.record import Memory
 from hook.decide.result import Decision, Phase
 from hook.settings import DriverClient, Settings
-from tests.fixtures.cluster import Cluster
-from tests.fixtures.following import Controller
+from tests.fixtures.cluster import LATER, Cluster, stale_plugin
 from tests.fixtures.modes import owner
-from tests.fixtures.objects import Object, R, driver_pod, merged, obj, plugin_pod, running, waiting
+from tests.fixtures.objects import Object, R, at, driver_pod, merged, obj, plugin_pod, running, waiting
 from tests.unit.decide import patches
 
 PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
@@ -22,11 +23,36 @@ TOOLKIT: Final = Settings(refresh_after=("toolkit",))
 MIG: Final = Settings(refresh_after=("mig",))
 
 
-@dataclass
-class Run(Controller):
-    """A Job's run. What it decides to restart is recorded, and stays in the cluster until the test removes it."""
+def moment(seconds: float) -> datetime:
+    """Return the moment so many seconds after a run's first look, long after the times of the fixtures."""
+    return at(3600 + seconds)
 
+
+@dataclass
+class Run:
+    """A run of a Job or of a controller: what it decides to restart is recorded, one decision after the other.
+
+    A pod that it restarts stays in the cluster until the test removes it.
+    """
+
+    found: Cluster
     settings: Settings = JOB
+    memory: Memory = field(default_factory=lambda: Memory(started=LATER))
+    restarted: list[tuple[float, str]] = field(default_factory=list)
+    """When, and where."""
+
+    def look(self, seconds: float = 0) -> Decision:
+        """Decide at a moment."""
+        decision, self.memory = self.found.decide(self.settings, self.memory, moment(seconds))
+        return decision
+
+    def act(self, seconds: float = 0, refused: str = "") -> Decision:
+        """Decide, and record what was asked for."""
+        decision = self.look(seconds)
+        for action in decision.actions:
+            self.memory = self.memory.with_restart(action, moment(seconds), refused)
+            self.restarted.append((seconds, action.node))
+        return decision
 
     def phases(self, *moments: float) -> list[Phase]:
         """Return the phase at each moment."""
@@ -72,6 +98,11 @@ def named(pod: Object, name: str, **metadata: object) -> Object:
     """Return a pod with a name and a UID of its own."""
     whole: Object = merged(pod, {"metadata": {"name": name, "uid": name, **metadata}})
     return whole
+
+
+def successor(number: int, node: str = "gpu-0") -> Object:
+    """Return the pod that came after a restart, stale by its times all the same."""
+    return named(stale_plugin(node), f"{node}-{number}")
 
 
 def unnamed(found: Cluster, pod: Object) -> Cluster:

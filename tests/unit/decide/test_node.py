@@ -12,7 +12,7 @@ from hook.decide.result import NodeState, Phase
 from hook.objects import names
 from hook.settings import OnManualUpgrade, Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
-from tests.fixtures.following import Controller
+from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import (
     Pool,
     avoiding,
@@ -234,7 +234,7 @@ def test_a_fleet_that_gets_a_node_each_minute_succeeds(found: Cluster, expected:
     """A node that joined after the run began, and whose first driver is being loaded, has no stale plugin."""
     assert expected is Run(found).look(60).phase
     # The controller has no end to wait for.
-    assert WAIT is Controller(found).look(60).phase
+    assert WAIT is Run(found, FOLLOWING).look(60).phase
 
 
 # Manual upgrades.

@@ -16,8 +16,7 @@ from hook.decide.run import deadline, decide, margin, succeeded
 from hook.objects import node_of
 from hook.settings import Advanced, ControllerSettings, Duration, OnDeadline, Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
-from tests.fixtures.following import Controller
-from tests.fixtures.limits import down
+from tests.fixtures.limits import FOLLOWING, down
 from tests.fixtures.modes import avoiding, with_exporter
 from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, running
 from tests.unit.decide import patches
@@ -98,7 +97,7 @@ def test_a_decision_depends_on_its_arguments_alone_and_changes_none() -> None:
 
 def test_the_memory_of_the_controller_does_not_grow() -> None:
     """Nodes come and go, their plugins are restarted, refused and in trouble. What is gone is forgotten."""
-    run = Controller(stale("n0"))
+    run = Run(stale("n0"), FOLLOWING)
     for number in range(1, 10):
         run.act(number * 100)
         (status,) = run.look(number * 100).statuses
@@ -114,7 +113,7 @@ def test_the_memory_of_the_controller_does_not_grow() -> None:
 
 def test_what_still_exists_is_not_forgotten() -> None:
     """A node without its object but with a plugin, and one that lost its labels."""
-    run = Controller(stale(*TWO))
+    run = Run(stale(*TWO), FOLLOWING)
     run.act(0)
     run.found.drop("node", "a").change("node", {"metadata": {**UNLABELLED["metadata"], "name": "b"}}, "b")
     run.look(1)
@@ -419,20 +418,11 @@ def test_a_plugin_that_came_back_before_a_reload_uses_no_budget() -> None:
     assert ["b"] == deleted(back.then(reloads).look())
 
 
-@pytest.mark.parametrize(
-    ("successor", "expected"),
-    [(None, []), (merged(plugin_pod("a"), patches.DELETING), []), (plugin_pod("a"), ["b"])],
-    ids=["none", "terminating", "ready"],
-)
-def test_a_restarted_plugin_is_awaited_among_others_until_a_live_successor_is_ready(
-    successor: Object | None, expected: list[str]
-) -> None:
+def test_a_restarted_plugin_is_awaited_among_others() -> None:
     """Its node only says that its driver reloads. The other driver client there was not restarted."""
     run = Run(with_exporter(stale("a", "b")), structs.replace(OURS, driver_clients=(EXPORTER,))).record("a")
     reloads = with_exporter(stale("a", "b")).change("driver-pod", patches.NOT_READY, "driver-a")
-    successors = [named(successor, "plugin-a", uid="next")] if successor else []
-    reloads.drop("plugin-pod", "plugin-a").put("plugin-pod", *successors)
-    assert expected == deleted(run.then(reloads).look())
+    assert [] == deleted(run.then(reloads.drop("plugin-pod", "plugin-a")).look())
 
 
 @pytest.mark.parametrize(
