@@ -204,7 +204,8 @@ STATES: Final[dict[str, tuple[Cluster, Settings]]] = {
     "old leader": (cluster().change("lease", "spec: {holderIdentity: gpu-operator-old-x}"), JOB),
     "operator settles": (cluster().change("lease", "spec: {acquireTime: '2026-01-01T10:59:55Z'}"), JOB),
     "policy not ready": (cluster().change("policy", patches.ILL), JOB),
-    "several things": (stale(*TEN).drop("slice", "0-gpu.nvidia.com-a").put("plugin-pod", plugin_pod("a")), JOB),
+    "several things": (stale(*TEN).drop("slice", "0-gpu.nvidia.com-a").put("plugin-pod", plugin_pod("a")).change(
+        "node", labelled("b", skip="true"), "b").put("plugin-pod", plugin_pod("c")), JOB),
     # Warnings.
     "cordoned": (cluster("a", "b").change("driver-pod", patches.OUTDATED, "driver-a").change(
         "node", CORDONED, "b"), JOB),

@@ -84,7 +84,6 @@ WITHOUT_GPU = fresh_install().change("policy", "status: {state: ready}")
 NOWHERE = without_nodes().drop("deployment").drop("revision").drop("daemonset", DRIVER)
 SKIPPED = {
     "no plugin, whatever is expected": (without_plugin(), EXPECTING, Reason.NO_PLUGIN),
-    "no policy": (without_operator(cluster()), JOB, Reason.NO_POLICY),
     "driver disabled": (disabled(), JOB, Reason.DRIVER_DISABLED),
     "driver disabled, no DaemonSet": (disabled().drop("daemonset", DRIVER), JOB, Reason.DRIVER_DISABLED),
     "no operator, node or pod": (NOWHERE, JOB, Reason.NO_ELIGIBLE_NODE),
@@ -102,6 +101,8 @@ def test_a_run_with_nothing_to_protect_is_skipped(found: Cluster, settings: Sett
 UNREADABLE = without_plugin(obj("plugin-daemonset", "status: {desiredNumberScheduled: x}"))
 NO_FLEET = without_nodes().put("node", obj("node", "metadata: {labels: []}"))
 NOT_LABELLED_YET = fresh_install().put("node", obj("node", labelled(present=None, deploy_driver=None)))
+NOT_DEPLOYED_YET = cluster("a", "b").drop("driver-pod").drop("plugin-pod").change("policy", "status: {state: null}")
+NOT_DEPLOYED_YET.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}})
 UNKNOWN = {
     "an expected release, drivers disabled": (disabled(), EXPECTING, Reason.EXPECTATION_UNMET),
     "an expected release, no node": (without_nodes(), EXPECTING, Reason.EXPECTATION_UNMET),
@@ -118,6 +119,8 @@ UNKNOWN = {
     "no node, but a driver pod that is not scheduled": (
         without_nodes().put("driver-pod", obj("driver-pod", "spec: {nodeName: null}")), JOB, Reason.OPERATOR_SETTLING),
     "no labels, and an operator that has not reconciled": (fresh_install(), JOB, Reason.POLICY_NOT_READY),
+    "no driver deployed yet, but one of two nodes has a plugin": (
+        NOT_DEPLOYED_YET.drop("revision").put("plugin-pod", plugin_pod("b")), JOB, Reason.POLICY_NOT_READY),
     "no labels, and an operator that rolls out": (
         NOT_LABELLED_YET.change("policy", "status: {state: ready}").put(
             "deployment", obj("deployment", "status: {replicas: 2}")), JOB, Reason.OPERATOR_ROLLING_OUT),
@@ -129,14 +132,6 @@ def test_what_is_not_known_is_never_a_reason_to_skip(found: Cluster, settings: S
     """Unmet expectations, malformed objects and missing labels hold the run instead."""
     decision, _memory = found.change("revision", created(10)).decide(settings)
     assert (Phase.WAIT, expected) == (decision.phase, decision.reason)
-
-
-def test_one_plugin_pod_on_one_of_the_nodes_is_enough_to_wait() -> None:
-    """The operator may not have labelled them yet."""
-    bare = cluster("gpu-0", "gpu-1").drop("driver-pod").drop("plugin-pod").change("policy", "status: {state: null}")
-    bare.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}})
-    assert Phase.SKIP is bare.decide()[0].phase
-    assert Phase.SKIP is not bare.put("plugin-pod", plugin_pod("gpu-1")).decide()[0].phase
 
 
 @pytest.mark.parametrize(("controller", "kept"), [(True, set()), (False, {("gpu-0", "plugin-ds")})])
@@ -283,12 +278,6 @@ UNVERIFIED = {
 def test_done_needs_every_eligible_node_verified_and_quiet(found: Cluster, reason: Reason) -> None:
     """Excluded nodes are reported and do not delay it."""
     assert reason is found.decide()[0].reason
-
-
-def test_excluded_nodes_are_none_of_those_that_are_verified() -> None:
-    """Neither of the nodes that are, nor of all."""
-    found = cluster("a", "b", "c").change("node", labelled("c", skip="true"), "c").drop("driver-pod", "driver-b")
-    assert found.decide()[0].message.startswith("1 of 2 nodes verified;")
 
 
 POLICY_WAITS = Reason.POLICY_NOT_READY

@@ -9,7 +9,7 @@ from hook.decide.fleet import find_plugins, is_prerequisite, loads_driver
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects import policies, read_daemonset
-from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN, STACKS, Stack
+from hook.objects.stacks import GPU_OPERATOR, NETWORK_OPERATOR, STACKS, Stack
 from hook.objects.views import reader
 from hook.settings import DriverClient, Expect, Plugin, Settings
 from tests.fixtures.cluster import Cluster, cluster, reasons, stale, stale_plugin
@@ -232,11 +232,6 @@ def test_plugins_are_found_by_exact_name(daemonset: Object, kind: str) -> None:
     found = find_plugins([read_daemonset(daemonset)], Settings())
     kinds = {"named": found.named, "unnamed": found.unnamed, "operator_managed": found.operator_managed}
     assert [kind] * bool(kind) == [name for name, daemonsets in kinds.items() if daemonsets]
-
-
-def test_a_plugin_of_no_known_kind_has_a_name_all_the_same() -> None:
-    """Reports call it so."""
-    assert OTHER_PLUGIN == find_plugins([], Settings()).of_kind("unknown")
 
 
 CONFINED = {

@@ -260,18 +260,7 @@ def test_every_stale_plugin_on_a_settled_node_is_restarted_at_once() -> None:
     assert ["a", "b"] == deleted(decision)
 
 
-@pytest.mark.parametrize(
-    ("bound", "expected"),
-    [
-        (1, "a"),
-        (3, "abc"),
-        (20, "abcdefgh"),
-        ("25%", "ab"),
-        ("26%", "abc"),
-        ("1%", "a"),
-        ("100%", "abcdefgh"),
-    ],
-)
+@pytest.mark.parametrize(("bound", "expected"), [(3, "abc"), ("26%", "abc"), ("1%", "a")])
 def test_the_budget_is_a_number_or_a_share_of_the_eligible_plugins(bound: int | str, expected: str) -> None:
     """At least one plugin may be down, whatever the share is."""
     assert [*expected] == restarted(stale(*EIGHT), down(bound))

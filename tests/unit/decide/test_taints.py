@@ -13,9 +13,9 @@ from hook.objects.taints import Place
 from hook.settings import Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, without_operator
 from tests.fixtures.modes import network, with_exporter, with_mig, with_toolkit
-from tests.fixtures.objects import Object, conditions, driver_pod, merged, plugin_pod, running
+from tests.fixtures.objects import Object, conditions, driver_pod, running
 from tests.unit.decide import patches
-from tests.unit.decide.runs import EXPORTER, MIG, TOOLKIT, Run, ending, failing, named
+from tests.unit.decide.runs import EXPORTER, MIG, TOOLKIT, Run, ending, named
 
 GPU: Final = Place("gpu.nvidia.com", "gpu-0")
 COMPUTE_DOMAIN: Final = Place("compute-domain.nvidia.com", "gpu-0")
@@ -31,72 +31,50 @@ def _taints(found: Cluster, existing: Collection[Place] = (), settings: Settings
     return dict(wanted(decision, memory.evaluation.fleet, existing))
 
 
-def _without_driver(found: Cluster) -> Cluster:
-    return found.drop("driver-pod")
-
-
-def _terminating() -> Cluster:
-    return cluster().only("driver-pod", ending(driver_pod()))
-
-
-def _restarted_in_place() -> Cluster:
-    """Let the driver container run again, while its pod shows when the run before was ready."""
-    driver = merged(driver_pod(), {"status": {"containerStatuses": [running("nvidia-driver-ctr", 500, restarts=1)]}})
-    return cluster().put("driver-pod", driver)
-
-
-def _replaced_by_hand() -> Cluster:
-    """Let an administrator replace the driver pod while the upgrade controller waits: the new driver is loaded."""
-    return stale().change("node", UPGRADING)
-
-
 def _silent(found: Cluster) -> Cluster:
     """Its kubelet is silent, so the node controller has set its pods to not Ready."""
     silent: Object = {"status": {"conditions": [{"type": "Ready", "status": "False"}, conditions(60)[1]]}}
     return found.change("node", not_ready_since(3590)).change("driver-pod", silent).change("plugin-pod", silent)
 
 
-@pytest.mark.parametrize(
-    ("found", "reason"),
-    [
-        pytest.param(_without_driver(cluster()), Reason.DRIVER_MISSING, id="no-driver-pod"),
-        pytest.param(_terminating(), Reason.DRIVER_MISSING, id="driver-terminates"),
-        pytest.param(
-            cluster().put("driver-pod", named(driver_pod(), "b")), Reason.SEVERAL_DRIVER_PODS, id="two-driver-pods"
-        ),
-        pytest.param(cluster().put("driver-pod", driver_pod(ready=None)), Reason.DRIVER_NOT_READY, id="driver-loads"),
-        pytest.param(_restarted_in_place(), Reason.DRIVER_NOT_READY, id="driver-restarted-in-place"),
-        pytest.param(cluster().put("driver-pod", failing()), Reason.DRIVER_NOT_READY, id="driver-fails"),
-        pytest.param(
-            cluster().put("driver-pod", driver_pod(ready=None)).change("node", not_ready_since(3590)),
-            Reason.DRIVER_NOT_READY,
-            id="node-reboots",
-        ),
-        pytest.param(stale(), Reason.PLUGIN_STALE, id="stale"),
-        pytest.param(stale().change("node", patches.TAINT), Reason.PLUGIN_STALE, id="stale-and-not-restarted"),
-        pytest.param(_replaced_by_hand(), Reason.PLUGIN_STALE, id="stale-while-labels-veto"),
-    ],
-)
+LOADING = cluster().put("driver-pod", driver_pod(ready=None))
+REBOOTING = cluster().put("driver-pod", driver_pod(ready=None)).change("node", not_ready_since(3590))
+RESTARTED: Object = {"status": {"containerStatuses": [running("nvidia-driver-ctr", 500, restarts=1)]}}
+"""The driver container runs again, while its pod shows when the run before was ready."""
+EXPOSED = {
+    "no driver pod": (cluster().drop("driver-pod"), Reason.DRIVER_MISSING),
+    "driver terminates": (cluster().only("driver-pod", ending(driver_pod())), Reason.DRIVER_MISSING),
+    "two driver pods": (cluster().put("driver-pod", named(driver_pod(), "b")), Reason.SEVERAL_DRIVER_PODS),
+    "driver loads": (LOADING, Reason.DRIVER_NOT_READY),
+    "driver restarted in place": (cluster().change("driver-pod", RESTARTED), Reason.DRIVER_NOT_READY),
+    "node reboots": (REBOOTING, Reason.DRIVER_NOT_READY),
+    "stale": (stale(), Reason.PLUGIN_STALE),
+    "stale and not restarted": (stale().change("node", patches.TAINT), Reason.PLUGIN_STALE),
+    # An administrator replaced the driver pod while the upgrade controller waits: the new driver is loaded.
+    "stale while labels veto": (stale().change("node", UPGRADING), Reason.PLUGIN_STALE),
+}
+
+
+@pytest.mark.parametrize(("found", "reason"), EXPOSED.values(), ids=EXPOSED)
 def test_a_node_whose_driver_is_unsettled_or_whose_plugin_is_stale_gets_taints(found: Cluster, reason: Reason) -> None:
     """Each DRA driver of the plugin gets one, whether it has one already or not, with the reason as it is now."""
     assert _taints(found) == dict.fromkeys(BOTH, reason)
     assert _taints(found, BOTH) == dict.fromkeys(BOTH, reason)
 
 
-@pytest.mark.parametrize(
-    "found",
-    [
-        pytest.param(cluster(), id="verified"),
-        pytest.param(cluster().change("node", UPGRADING), id="waits-for-its-upgrade"),
-        pytest.param(cluster().change("node", labelled(state="drain-required")), id="is-drained"),
-        pytest.param(cluster().change("driver-pod", patches.OUTDATED), id="driver-is-outdated"),
-        pytest.param(cluster().change("node", labelled(state="upgrade-failed")), id="failed-and-verified"),
-        pytest.param(_silent(cluster()), id="is-silent"),
-        pytest.param(stale().change("node", labelled(skip="true")), id="skipped"),
-        pytest.param(_without_driver(cluster()).change("node", labelled(deploy_driver="false")), id="without-driver"),
-        pytest.param(_without_driver(without_operator(cluster())), id="nothing-to-protect"),
-    ],
-)
+NO_DRIVER_DEPLOYED = cluster().drop("driver-pod").change("node", labelled(deploy_driver="false"))
+CALM = {
+    "verified": cluster(),
+    "waits for its upgrade": cluster().change("node", UPGRADING),
+    "failed and verified": cluster().change("node", labelled(state="upgrade-failed")),
+    "is silent": _silent(cluster()),
+    "skipped": stale().change("node", labelled(skip="true")),
+    "without a driver": NO_DRIVER_DEPLOYED,
+    "nothing to protect": without_operator(cluster()).drop("driver-pod"),
+}
+
+
+@pytest.mark.parametrize("found", CALM.values(), ids=CALM)
 def test_a_node_that_needs_none_loses_its_taints(found: Cluster) -> None:
     """Also one that only waits for its upgrade, and one that nothing would verify."""
     assert _taints(found, BOTH) == {}
@@ -105,25 +83,14 @@ def test_a_node_that_needs_none_loses_its_taints(found: Cluster) -> None:
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        pytest.param(cluster().only("plugin-pod", ending(plugin_pod())), Reason.PLUGIN_RESTARTING, id="terminates"),
-        pytest.param(cluster().drop("plugin-pod"), Reason.PLUGIN_MISSING, id="missing"),
-        pytest.param(cluster().change("plugin-pod", patches.NOT_READY), Reason.PLUGIN_NOT_READY, id="not-ready"),
-        pytest.param(cluster().change("slice", WITHOUT_SLICE), Reason.SLICE_MISSING, id="no-devices"),
+        (cluster().drop("plugin-pod"), Reason.PLUGIN_MISSING),
+        (cluster().change("plugin-pod", patches.NOT_READY), Reason.PLUGIN_NOT_READY),
     ],
 )
 def test_a_taint_stays_until_the_plugin_is_verified(found: Cluster, reason: Reason) -> None:
     """A plugin that restarts for another reason than its driver begins none."""
     assert _taints(found, BOTH) == dict.fromkeys(BOTH, reason)
     assert _taints(found) == {}
-
-
-def test_a_restart_keeps_the_taint_until_the_successor_is_verified() -> None:
-    """From the stale pod to the verified one, through the decisions between them."""
-    run = Run(stale())
-    assert run.restart() == ["plugin-gpu-0"]
-    assert _taints(run.found, BOTH) == dict.fromkeys(BOTH, Reason.PLUGIN_MISSING)
-    run.found.put("plugin-pod", plugin_pod())
-    assert _taints(run.found, BOTH) == {}
 
 
 def test_pools_are_those_of_the_slices() -> None:
