@@ -47,6 +47,8 @@ flooded with requests."""
 LONGEST_GAP_SECONDS: Final = 5.0
 """After a longer time out of sync, the informer lists again. A watch from an old version does not report when it has
 caught up, and outdated views must not cause a restart."""
+LASTING_SECONDS: Final = 5.0
+"""A shorter time out of sync is not reported: watches break from time to time, and are opened again at once."""
 ABSENT_SECONDS: Final = 5.0
 """Pause after a list of a kind that the API server does not know. Its CRD may be installed later."""
 
@@ -65,6 +67,11 @@ class OutOfSync:
     def seconds(self) -> float:
         """Return for how long the cache has been out of sync."""
         return time.monotonic() - self.last_synced
+
+    @property
+    def lasting(self) -> bool:
+        """Return whether it is worth a report."""
+        return self.seconds >= LASTING_SECONDS
 
     def __str__(self) -> str:
         return f"cannot read {self.plural} for {self.seconds:.0f} s: {self.why}"

@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 
 NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
 NOT_READ: Final = "claims and pods have not been read yet"
-SILENT_SECONDS: Final = 5.0
-"""A shorter time out of sync is not logged: each watch that breaks causes one."""
 
 
 class WorkloadCache:
@@ -49,7 +47,7 @@ class WorkloadCache:
             self._pods = self._start(ListWatch(resources.PODS.select(fields=NOT_OVER), read_claim_pod))
         if not self._failed:
             self._logged = False
-        elif not self._logged and any(_is_lasting(informer) for informer in self._informers):
+        elif not self._logged and any(_lasts(informer) for informer in self._informers):
             self._logged = True
             log.warning("continuing without the report of affected workloads: %s", self.problem)
 
@@ -102,7 +100,7 @@ class WorkloadCache:
         return (view for view in (informer.views() if informer is not None else ()) if isinstance(view, kind))
 
 
-def _is_lasting(informer: Informer) -> bool:
+def _lasts(informer: Informer) -> bool:
     """Return whether something keeps an informer from reading for more than a moment."""
     lost = informer.out_of_sync
-    return informer.problem is not None or (lost is not None and lost.seconds >= SILENT_SECONDS)
+    return informer.problem is not None or (lost is not None and lost.lasting)

@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 
 from hook.objects import names
 from hook.objects.decoding import NOTHING, Labels, Name, Reader, Text, Time, Value
-from hook.objects.parts import CONDITIONS, Conditions, condition
+from hook.objects.parts import CONDITIONS, Conditions, condition, is_ready
 from hook.objects.scheduling import Taint  # noqa: TC001 - msgspec evaluates it
 from hook.objects.sharing import shared, shared_labels
 from hook.objects.views import At, View, at, made, reader
@@ -53,10 +53,6 @@ def _mig_state_written(managed: tuple[_Managed, ...]) -> Write | None:
     return max(writes, default=None)
 
 
-def _ready(conditions: Conditions) -> bool:
-    return condition(conditions, "Ready").true
-
-
 def _ready_since(conditions: Conditions) -> Time | None:
     return condition(conditions, "Ready").last_transition_time
 
@@ -76,7 +72,7 @@ class Node(View, frozen=True):
     """A node that has, or had, a device of the driver stack."""
 
     name: Annotated[Name, at("metadata", "name")]
-    ready: Annotated[bool, made(_ready, CONDITIONS)]
+    ready: Annotated[bool, made(is_ready, CONDITIONS)]
     """A node without the condition has not reported yet."""
     ready_since: Annotated[Time | None, made(_ready_since, CONDITIONS)]
     """Last transition of the Ready condition, whichever way."""

@@ -81,6 +81,11 @@ def condition(conditions: Iterable[Condition], kind: str) -> Condition:
     return next((condition for condition in conditions if condition.type == kind), NO_CONDITION)
 
 
+def is_ready(conditions: Conditions) -> bool:
+    """Return whether a node or a pod is ready."""
+    return condition(conditions, "Ready").true
+
+
 class Variable(Value, frozen=True):
     """An environment variable of a container."""
 

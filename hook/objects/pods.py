@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from hook.objects import names
 from hook.objects.decoding import NOTHING, Count, Excerpt, Labels, MalformedObjectError, Name, Text, Time, Value
-from hook.objects.parts import CONDITIONS, OWNERS, Conditions, Identified, condition, owner_uid
+from hook.objects.parts import CONDITIONS, OWNERS, Conditions, Identified, condition, is_ready, owner_uid
 from hook.objects.scheduling import REQUIRED, Terms, only_node
 from hook.objects.sharing import shared_labels
 from hook.objects.views import At, View, at, made, reader
@@ -109,10 +109,6 @@ def _hash(labels: Labels) -> str:
     return intern(labels.get(names.REVISION_HASH_LABEL, ""))
 
 
-def _ready(conditions: Conditions) -> bool:
-    return condition(conditions, "Ready").true
-
-
 def _ready_since(conditions: Conditions) -> Time | None:
     found = condition(conditions, "ContainersReady")
     return found.last_transition_time if found.true else None
@@ -148,7 +144,7 @@ class Pod(Identified, frozen=True):
     deleting: Annotated[bool, made(_is_set, At(("metadata", "deletionTimestamp"), Time | None, None))]
     ended: Annotated[bool, made(_has_ended, At(("status", "phase"), Text, ""))]
     """The DaemonSet controller will replace it."""
-    ready: Annotated[bool, made(_ready, CONDITIONS)]
+    ready: Annotated[bool, made(is_ready, CONDITIONS)]
     containers_ready_since: Annotated[Time | None, made(_ready_since, CONDITIONS)]
     """Transition of a true ``ContainersReady``; None while it is not true."""
     init_containers: Annotated[

@@ -16,7 +16,7 @@ from hook.objects.stacks import STACKS
 from hook.run import report, workloads
 from hook.run.clock import Clock
 from hook.run.loop import ReconcileLoop
-from hook.run.report import LOST_SECONDS, ProgressReporter
+from hook.run.report import ProgressReporter
 from hook.run.statusobject import StatusPhase
 from hook.run.workloads import WorkloadObserver
 
@@ -138,7 +138,7 @@ class Runner:
     def _with_cause(self, decision: Decision) -> Decision:
         """Return the decision, with the cause if the time ran out while the cache was out of sync."""
         lost = self._cache.out_of_sync
-        if decision.phase is not Phase.DEADLINE or lost is None or lost.seconds < LOST_SECONDS:
+        if decision.phase is not Phase.DEADLINE or lost is None or not lost.lasting:
             return decision
         return replace(decision, message=f"{decision.message}; {lost}", cause=Reason.API_UNREACHABLE)
 

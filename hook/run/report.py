@@ -32,8 +32,6 @@ ONE_BY_ONE: Final = 3
 """Up to this many nodes that change alike get a line each; more share one line."""
 NAMED: Final = 8
 """Nodes that a shared line names."""
-LOST_SECONDS: Final = 5.0
-"""A shorter loss of contact is not logged: watches break from time to time, and are restored at once."""
 PASSING: Final = frozenset({NodeState.RESTARTING, NodeState.VERIFYING})
 """States that last seconds. They are logged at debug level; the restart and the verified plugin at info level."""
 ROWS_WHOLE: Final = 60
@@ -85,7 +83,7 @@ class ProgressReporter:
 
     def report_sync(self, lost: OutOfSync | None) -> None:
         """Log once when the cache is out of sync, and once when it has recovered."""
-        if lost is not None and lost.seconds >= LOST_SECONDS and self._lost_since is None:
+        if lost is not None and lost.lasting and self._lost_since is None:
             self._lost_since = lost.last_synced
             log.warning("%s; nothing is restarted until it can be read again", lost)
         elif lost is None and self._lost_since is not None:
@@ -202,22 +200,17 @@ def counts(decision: Decision) -> dict[str, int]:
 
 def advice(decision: Decision, stack: Stack) -> list[Advice]:
     """Return the advice on each kind of trouble, once each."""
-    of_nodes = _advice_on_nodes(decision, stack)
+    of_nodes = advice_on(in_need(decision), stack)
     general = [reason for reason in (decision.reason, decision.cause) if reason and reason not in of_nodes]
     return [*(Advice(reason, explained(reason, stack)) for reason in general), *of_nodes.values()]
 
 
 def next_step(decision: Decision, stack: Stack) -> str:
     """Return the most important advice: on the reason why the run failed, otherwise on the worst node."""
-    of_nodes = _advice_on_nodes(decision, stack)
+    of_nodes = advice_on(in_need(decision), stack)
     if decision.phase is Phase.FAIL:
         return str(of_nodes.get(decision.reason) or advice(decision, stack)[0])
     return str(next(iter(of_nodes.values()), advice(decision, stack)[-1]))
-
-
-def _advice_on_nodes(decision: Decision, stack: Stack) -> dict[Reason, Advice]:
-    """Return the advice for each reason of the nodes that need action, the worst first."""
-    return advice_on(in_need(decision), stack)
 
 
 def advice_on(statuses: Iterable[NodeStatus], stack: Stack) -> dict[Reason, Advice]:

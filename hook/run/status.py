@@ -99,7 +99,7 @@ class Viewer:
         evaluation, memory = evaluate(snapshot, Memory(started=now), self._settings, now)
         decision, _memory = conclude(evaluation, memory, now)
         affected = workloads.evaluate(self._cache, self._settings, snapshot)
-        problem = str(lost) if lost is not None and lost.seconds >= report.LOST_SECONDS else ""
+        problem = str(lost) if lost is not None and lost.lasting else ""
         return View(now, evaluation.fleet, decision, affected, found, problem, find_rules(self._api))
 
     def wait(self) -> None:

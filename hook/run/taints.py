@@ -47,8 +47,6 @@ REMOVE_SECONDS: Final = 4.0
 """Time to list the rules at the end of a run, and to delete them after a signal, when the kubelet waits."""
 RESTART: Final = Patience(30.0, 0.0)
 """Patience with an API server that restarts at the end of a run, if there is time: nothing else deletes the rules."""
-SILENT_SECONDS: Final = 5.0
-"""A shorter time out of sync is not logged."""
 UNKNOWN: Final = "device taint rules are not known, so none is written"
 LEFT: Final = "The next run or the uninstallation deletes them"
 NOT_SERVED: Final = (
@@ -140,7 +138,7 @@ class TaintKeeper:
     def _is_readable(self, rules: TaintRules) -> bool:
         """Return whether the rules are known. Report once why they are not."""
         problem = rules.problem
-        if isinstance(problem, ApiError) or (problem is not None and problem.seconds >= SILENT_SECONDS):
+        if isinstance(problem, ApiError) or (problem is not None and problem.lasting):
             self._warn(f"{UNKNOWN}: {problem}")
         elif rules.synced and not rules.served:
             self._warn(NOT_SERVED)

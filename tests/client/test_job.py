@@ -27,10 +27,10 @@ from hook.errors import (
 )
 from hook.kube import retry
 from hook.kube.cache import Cache
-from hook.kube.informer import OutOfSync
+from hook.kube.informer import LASTING_SECONDS, OutOfSync
 from hook.objects.stacks import STACKS, StackName
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Outcome
-from hook.run.report import LOST_SECONDS, next_step
+from hook.run.report import next_step
 from hook.run.statusobject import StatusObject
 from hook.settings import Duration, OnDeadline, Settings
 from tests.client.runs import DONE, FAIL, LATE, PASSED, ended, passes, reading, runner
@@ -213,10 +213,10 @@ def test_a_run_that_is_out_of_time_still_shows_its_result(ago: float, writes: in
 @pytest.mark.parametrize(
     ("decision", "seconds", "cause"),
     [
-        pytest.param(LATE, LOST_SECONDS + 1, Reason.API_UNREACHABLE, id="time up in an outage"),
-        pytest.param(LATE, LOST_SECONDS - 1, None, id="time up while a watch is opened again"),
+        pytest.param(LATE, LASTING_SECONDS + 1, Reason.API_UNREACHABLE, id="time up in an outage"),
+        pytest.param(LATE, LASTING_SECONDS - 1, None, id="time up while a watch is opened again"),
         pytest.param(LATE, None, None, id="time up"),
-        pytest.param(FAIL, LOST_SECONDS + 1, None, id="failed before"),
+        pytest.param(FAIL, LASTING_SECONDS + 1, None, id="failed before"),
     ],
 )
 def test_a_run_names_the_outage_that_took_its_time(

@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from hook.errors import ApiError, LeaseLostError
+from hook.kube import informer
 from hook.kube.client import Api
 from hook.kube.events import ObjectReference
 from hook.kube.informer import OutOfSync
@@ -198,7 +199,7 @@ def test_a_missing_permission_stops_nothing(
     server: ApiServer, api: Api, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither to read nor to write: each is reported once, and the rules follow when it is granted."""
-    monkeypatch.setattr(taints, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(informer, "LASTING_SECONDS", 0.0)
     keeper = TaintKeeper(server.api("newcomer"), ON, JOB)
     keeper.start()
 

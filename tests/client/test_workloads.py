@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from hook.decide.workloads import Affected, AffectedPod
-from hook.kube import workloads as kube_workloads
+from hook.kube import informer
 from hook.kube.events import ObjectReference
 from hook.kube.workloads import WorkloadCache
 from hook.objects.stacks import GPU_OPERATOR, StackName
@@ -85,10 +85,10 @@ def test_a_missing_permission_is_named_once_and_may_be_added(
         cache.watch()
         assert cache.pending
         until(lambda: "permission missing" in cache.problem, "the claims cannot be listed")
-        monkeypatch.setattr(kube_workloads, "SILENT_SECONDS", 900.0)
+        monkeypatch.setattr(informer, "LASTING_SECONDS", 900.0)
         cache.watch()
         assert caplog.messages == []
-        monkeypatch.setattr(kube_workloads, "SILENT_SECONDS", 0.0)
+        monkeypatch.setattr(informer, "LASTING_SECONDS", 0.0)
         for _turn in range(3):
             cache.watch()
         assert not cache.pending
