@@ -8,7 +8,7 @@ from hook.decide import moments
 from hook.decide.fleet import comparable, other_owners, plugin_names
 from hook.decide.node import UNPUBLISHED, managed
 from hook.decide.reasons import Reason, Trait, remedy
-from hook.decide.result import NodeState
+from hook.decide.result import TERMINAL, NodeState
 from hook.format import some
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from hook.objects import DaemonSet, Deployment, Lease, ReplicaSet
     from hook.objects.policies import Policy
 
-TERMINAL: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
 LONGEST_PREFIX: Final = 58
 """Characters of the ReplicaSet's name with a hyphen that a pod's name begins with.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hook.decide.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from datetime import datetime
 
     from hook.objects import Pod
@@ -32,6 +31,10 @@ class NodeState(StrEnum):
     VERIFIED = "Verified"
     FAILED = "Failed"
     """Manual action is required."""
+
+
+TERMINAL: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
+"""States of a node that no run waits for."""
 
 
 class Patience(StrEnum):
@@ -147,12 +150,6 @@ class Decision:
         return sum(status.state in states for status in self.statuses)
 
 
-def except_verified(statuses: Iterable[NodeStatus]) -> list[NodeStatus]:
-    """Return all statuses but those of verified plugins. Most of a large fleet are, and have nothing to examine."""
-    verified = Reason.VERIFIED
-    return [status for status in statuses if status.reason is not verified]
-
-
 def headline(decision: Decision) -> str:
     """Return the line that sums up a decision."""
     return f"{decision.phase} ({decision.reason}): {decision.message}"
@@ -163,5 +160,4 @@ def in_need(decision: Decision) -> list[NodeStatus]:
     if not decision.unhappy:
         return []
     failed = [status for status in decision.statuses if status.state is NodeState.FAILED]
-    calm = (NodeState.FAILED, NodeState.VERIFIED, NodeState.EXCLUDED)
-    return failed + [status for status in decision.statuses if status.state not in calm]
+    return failed + [status for status in decision.statuses if status.state not in (NodeState.FAILED, *TERMINAL)]

@@ -15,7 +15,7 @@ from hook.decide.fleet import Fleet, context_of, views_of
 from hook.decide.node import evaluate_node, is_timed
 from hook.decide.reasons import Reason, Trait
 from hook.decide.record import Evaluation, Memory, Timers, compared
-from hook.decide.result import Decision, NodeState, NodeStatus, Patience, Phase, StalePlugin
+from hook.decide.result import TERMINAL, Decision, NodeState, NodeStatus, Patience, Phase, StalePlugin
 from hook.format import some
 from hook.settings import OnDeadline
 
@@ -84,7 +84,7 @@ def conclude(evaluation: Evaluation, memory: Memory, now: datetime) -> tuple[Dec
         eligible = any(status.state is not NodeState.EXCLUDED for status in statuses)
         return decision, replace(after, first_seen=timers.first_seen, saw_fleet=memory.saw_fleet or eligible)
     # The missing object may be replaced, or the labels may come back.
-    reloads = fleet.context.deployed and any(status.state not in end.TERMINAL for status in statuses)
+    reloads = fleet.context.deployed and any(status.state not in TERMINAL for status in statuses)
     sure = withdrawn is not None or not (memory.saw_fleet or reloads)
     over = timers.held(f"skip/{skip[0]}") >= fleet.context.settings.node_timeout
     decision = _skip(skip, statuses, fleet) if over or sure else _wait_to_skip(skip, statuses, memory, fleet, timers)
@@ -346,7 +346,7 @@ def _is_down(status: NodeStatus) -> bool:
 
 def _is_awaited(status: NodeStatus, memory: Memory, fleet: Fleet, now: datetime) -> bool:
     """Return whether a restarted plugin is not back. The status may be about the node or its driver."""
-    if _is_due(status) or status.state in end.TERMINAL:
+    if _is_due(status) or status.state in TERMINAL:
         return False
     timeout, view = fleet.context.settings.plugin_timeout, fleet.nodes[status.node]
     plugins = (ds.uid for ds in fleet.context.plugins.named if status.daemonset_uid in ("", ds.uid))
@@ -388,7 +388,7 @@ def _failure(
     failed = [status for status in statuses if status.state is NodeState.FAILED]
     if not failed:
         return None
-    others = [status for status in statuses if status.state not in (*end.TERMINAL, NodeState.FAILED)]
+    others = [status for status in statuses if status.state not in (*TERMINAL, NodeState.FAILED)]
     moving = [status for status in others if Trait.BLOCKED not in status.reason.traits]
     if all(status.reason is Reason.NODE_NOT_READY_BRIEFLY for status in moving):
         # In a large fleet some node is always NotReady for a moment. That does not restart the grace period.

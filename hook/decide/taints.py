@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Phase, except_verified
+from hook.decide.result import TERMINAL, Phase
 from hook.objects.taints import Place
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def wanted(decision: Decision, fleet: Fleet, existing: Collection[Place]) -> Map
     found: dict[Place, Reason] = {}
     if decision.phase is Phase.SKIP:
         return found
-    for status in except_verified(decision.statuses):
-        if status.state is NodeState.EXCLUDED or status.node not in fleet.nodes:
+    for status in decision.statuses:
+        if status.state in TERMINAL or status.node not in fleet.nodes:
             continue
         for place in _places(fleet.nodes[status.node], fleet.stack):
             if status.exposed is not None:
@@ -53,6 +53,6 @@ def _is_unverified(status: NodeStatus, fleet: Fleet) -> bool:
 
     A failed upgrade takes the place of a plugin that is verified.
     """
-    if status.state is NodeState.VERIFIED or status.reason is Reason.UPGRADE_FAILED:
+    if status.reason is Reason.UPGRADE_FAILED:
         return False
     return bool(status.plugin) and fleet.context.plugins.is_plugin(status.daemonset_uid)

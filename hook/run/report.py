@@ -10,9 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
-from hook.decide.end import TERMINAL
 from hook.decide.reasons import EventReason, Reason, Trait, explained
-from hook.decide.result import NodeState, Phase, except_verified, headline, in_need
+from hook.decide.result import TERMINAL, NodeState, Phase, headline, in_need
 from hook.format import aligned, as_text, printable
 
 if TYPE_CHECKING:
@@ -172,7 +171,7 @@ def _log_change(alike: list[NodeStatus]) -> None:
 def progress(decision: Decision) -> str:
     """Return how many eligible nodes are verified."""
     eligible = {status.node for status in decision.statuses if status.state is not NodeState.EXCLUDED}
-    remaining = {status.node for status in except_verified(decision.statuses) if status.state not in TERMINAL}
+    remaining = {status.node for status in decision.statuses if status.state not in TERMINAL}
     return f"{len(eligible) - len(remaining)} of {len(eligible)} nodes verified"
 
 

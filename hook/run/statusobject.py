@@ -15,9 +15,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from hook.decide.end import TERMINAL
 from hook.decide.fleet import active_policy, chart_version, sources_of
-from hook.decide.result import NodeState, Phase
+from hook.decide.result import TERMINAL, NodeState, Phase
 from hook.errors import ApiError
 from hook.format import printable, timestamp
 from hook.kube import retry

@@ -18,7 +18,7 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, except_verified
+from hook.decide.result import TERMINAL, NodeState
 from hook.errors import HookError, SettingsError
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def by_node(statuses: Iterable[NodeStatus]) -> dict[tuple[str, str], int]:
 
 def stale_since(before: Mapping[Key, datetime], statuses: Iterable[NodeStatus], now: datetime) -> dict[Key, datetime]:
     """Return since when each plugin is stale. It is stale until its successor is verified, whatever comes before."""
-    unverified = [status for status in except_verified(statuses) if status.state is not NodeState.EXCLUDED]
+    unverified = [status for status in statuses if status.state not in TERMINAL]
     pending = {(status.node, status.plugin) for status in unverified}
     # While a driver reloads, its node has one status, which names no plugin.
     since = {key: began for key, began in before.items() if key in pending or (key[0], "") in pending}

@@ -109,13 +109,23 @@ def test_since_when_a_plugin_is_stale(shown: Shown, status: NodeStatus, expected
     assert shown.value(OLDEST) == (None if expected is None else later(expected).timestamp())
 
 
-def test_a_node_that_is_gone_or_excluded_is_no_longer_stale(shown: Shown) -> None:
-    """No alert stays for a node that nothing is going to refresh."""
-    for gone in ((), (standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, plugin=""),), (waiting("gpu-2"),)):
-        shown.look(stale())
-        assert shown.value(OLDEST) is not None
-        shown.look(*gone)
-        assert shown.value(OLDEST) is None
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param((), id="node gone"),
+        pytest.param((waiting("gpu-2"),), id="another node"),
+        pytest.param((standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, plugin=""),), id="excluded"),
+        pytest.param((standing(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH),), id="no plugin wanted"),
+    ],
+)
+def test_a_plugin_that_nothing_is_going_to_refresh_is_no_longer_stale(
+    shown: Shown, after: tuple[NodeStatus, ...]
+) -> None:
+    """No alert stays for it."""
+    shown.look(stale())
+    assert shown.value(OLDEST) is not None
+    shown.look(*after)
+    assert shown.value(OLDEST) is None
 
 
 def test_restarts_by_plugin_and_result(shown: Shown) -> None:
