@@ -44,8 +44,8 @@ class Bound(str):
 
 
 def as_text(duration: timedelta) -> str:
-    """Format a duration like the flags: ``1h30m``; ``90s`` becomes ``1m30s``."""
-    minutes, seconds = divmod(int(duration.total_seconds()), 60)
+    """Format a duration like the flags: ``1h30m``; ``90s`` becomes ``1m30s``. Clocks differ, so none is negative."""
+    minutes, seconds = divmod(max(0, int(duration.total_seconds())), 60)
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"

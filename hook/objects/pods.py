@@ -114,10 +114,6 @@ def _ready_since(conditions: Conditions) -> Time | None:
     return found.last_transition_time if found.true else None
 
 
-def _is_set(value: object) -> bool:
-    return value is not None
-
-
 def _has_ended(phase: str) -> bool:
     return phase in ("Succeeded", "Failed")
 
@@ -141,7 +137,7 @@ class Pod(Identified, frozen=True):
     """Pods of one DaemonSet revision share them."""
     hash: Annotated[str, made(_hash, LABELS)]
     """Of the revision that it is made from."""
-    deleting: Annotated[bool, made(_is_set, At(("metadata", "deletionTimestamp"), Time | None, None))]
+    deleting: Annotated[bool, made(bool, At(("metadata", "deletionTimestamp"), Time | None, None))]
     ended: Annotated[bool, made(_has_ended, At(("status", "phase"), Text, ""))]
     """The DaemonSet controller will replace it."""
     ready: Annotated[bool, made(is_ready, CONDITIONS)]

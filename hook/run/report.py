@@ -6,7 +6,6 @@ import json
 import logging
 import time
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
@@ -16,6 +15,7 @@ from hook.format import aligned, as_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import timedelta
 
     from hook.decide.reasons import Explanation
     from hook.decide.result import Decision, NodeStatus
@@ -104,7 +104,7 @@ class ProgressReporter:
             self._reason = decision.reason
             log.info("waiting (%s): %s", decision.reason, decision.message)
         if not decision.final and time.monotonic() - self.last_summary >= SUMMARY_SECONDS:
-            self.summarise(decision, f", timeout in {as_text(max(left, timedelta()))}")
+            self.summarise(decision, f", timeout in {as_text(left)}")
 
     def report_changes(self, decision: Decision) -> None:
         """Log the nodes whose state or reason changed."""

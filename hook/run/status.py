@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.decide.reasons import Explanation, Reason, explained
@@ -210,5 +210,4 @@ def controller_json(found: Lookup) -> dict[str, Any] | None:
 
 
 def _ago(when: datetime | None, now: datetime) -> str:
-    """Return how long ago a moment was; never negative, because clocks differ."""
-    return f"{as_text(max(now - when, timedelta()))} ago" if when is not None else "never"
+    return f"{as_text(now - when)} ago" if when is not None else "never"

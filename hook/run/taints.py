@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -246,4 +245,4 @@ def as_json(rules: Sequence[TaintRule] | ApiError) -> list[dict[str, Any]] | Non
 
 
 def _age(rule: TaintRule, now: datetime) -> str:
-    return as_text(max(now - rule.created, timedelta())) if rule.created is not None else "?"
+    return as_text(now - rule.created) if rule.created is not None else "?"

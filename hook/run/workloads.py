@@ -101,19 +101,21 @@ def note(affected: Affected) -> str:
 
 def summary(affected: Affected) -> list[str]:
     """Return the warnings at the end of a run: the affected pods, and what cannot be read."""
-    malformed = f"affected workloads: {affected.malformed}" if affected.malformed else ""
-    return [printable(line) for line in (note(affected), malformed) if line]
+    return [printable(line) for line in (note(affected), *_unreadable(affected)) if line]
 
 
 def as_lines(affected: Affected) -> list[str]:
     """Return the table of affected pods, and what cannot be read; nothing without them."""
-    malformed = [printable(f"affected workloads: {affected.malformed}")] if affected.malformed else []
     if not affected.pods:
-        return malformed
+        return _unreadable(affected)
     rows = [(str(pod), pod.node, timestamp(pod.started), _claims(pod)) for pod in affected.pods[:MOST_ROWS]]
     more = [f"({len(affected.pods) - MOST_ROWS} more pods)"] if len(affected.pods) > MOST_ROWS else []
     title = f"affected workloads: {headline(affected)}. A restart of the plugin does not repair them: {PAGE}"
-    return [printable(line) for line in (title, *aligned([HEADINGS, *rows]), *more, *malformed)]
+    return [printable(line) for line in (title, *aligned([HEADINGS, *rows]), *more, *_unreadable(affected))]
+
+
+def _unreadable(affected: Affected) -> list[str]:
+    return [printable(f"affected workloads: {affected.malformed}")] if affected.malformed else []
 
 
 def _claims(pod: AffectedPod) -> str:

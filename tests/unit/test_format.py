@@ -29,7 +29,7 @@ def test_characters_that_are_not_printable_are_escaped(text: str, expected: str)
 
 def test_durations_times_and_lists_of_nodes() -> None:
     """Durations look like the flags, times like the API server's; a message names the first few nodes."""
-    for seconds, expected in {0: "0s", 90: "1m30s", 5400: "1h30m", 3661: "1h1m1s"}.items():
+    for seconds, expected in {-5: "0s", 0: "0s", 90: "1m30s", 5400: "1h30m", 3661: "1h1m1s"}.items():
         assert expected == as_text(timedelta(seconds=seconds))
     assert "2026-01-01T10:00:05Z" == timestamp(at(5))
     assert ("a, b, c, d, e", "a, b, c, d, e and 1 more") == (some("abcde"), some("abcdef"))
