@@ -185,6 +185,8 @@ def test_gpu_pods_that_would_not_be_evicted_are_found(
     """One of them fails its node, or has it drained."""
     found = obstacles(only(fleet(2, upgrade), Options(pods=Pods([one])))).get(Obstacle.PODS_NOT_EVICTABLE)
     assert severity == (found.severity if found else None)
+    drained = found is not None and "the node is drained instead" in found.message
+    assert drained is (severity is Severity.SLOWS)
     assert found is None or (("gpu-0",), True) == (found.nodes, "ml/train" in found.message)
 
 
