@@ -5,11 +5,9 @@ That the keys of others stay is shown by a real API server (test_real_server.py)
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 import pytest
@@ -19,9 +17,10 @@ from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.decide.workloads import Affected, AffectedPod
 from hook.run.statusobject import StatusObject, StatusPhase
 from hook.settings import Settings
-from tests.client.server import GRANTED, Said, refused, serving
+from tests.client.server import Said, refused, serving
+from tests.client.shown import Shown
 from tests.fixtures.cluster import LATER, cluster
-from tests.fixtures.schemas import DOCS, conforms, schema
+from tests.fixtures.schemas import DOCS, schema
 
 SNAPSHOT: Final = cluster("gpu-0").seen()
 STATES: Final = {
@@ -36,40 +35,38 @@ UNKNOWN: Final = Affected(unknown="no permission")
 PODS: Final = tuple(AffectedPod("team", f"train-{number}", str(number), "gpu-0", LATER, ()) for number in range(11))
 
 
-@dataclass
-class Scene:
-    """A status object, what was written to it, and a clock that stands still."""
+class Scene(Shown):
+    """An API server that keeps a status object, its writer, and a clock that stands still."""
 
-    clock: list[float]
-    written: list[dict[str, str]] = field(default_factory=list)
-    refuses: int = 0
-    """The next so many writes are refused."""
-    writer: StatusObject = field(init=False)
+    writer: StatusObject
 
-    def write(self, line: str, body: bytes) -> Said:
-        """Answer a server-side apply."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+        self.refuses = 0
+        """The next so many writes are refused."""
+        self.instead = self._refuse
+
+    def _refuse(self, line: str) -> Said | None:
         assert line == "PATCH /api/v1/namespaces/ns/configmaps/it-status?fieldManager=gpu-operator-post&force=true"
-        if self.refuses:
-            self.refuses -= 1
-            return refused(403)
-        self.written.append(conforms("status-object", json.loads(body)["data"]))
-        return GRANTED
+        self.refuses -= 1
+        return refused(403) if self.refuses >= 0 else None
 
     def show(self, decision: Decision, after: float = 0, affected: Affected = UNKNOWN) -> list[dict[str, str]]:
         """Show a decision after some seconds, and return what is written then."""
-        self.clock[0] += after
-        before = len(self.written)
+        self.now += after
+        before = len(self.statuses)
         self.writer.show(decision, affected, SNAPSHOT, Settings())
-        return self.written[before:]
+        return self.statuses[before:]
 
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """Serve one ConfigMap."""
-    scene = Scene([1000.0])
-    monkeypatch.setattr(time, "monotonic", lambda: scene.clock[0])
-    monkeypatch.setattr(time, "sleep", lambda seconds: scene.clock.__setitem__(0, scene.clock[0] + seconds))
-    with serving(GRANTED, wrote=scene.write) as server:
+    scene = Scene()
+    monkeypatch.setattr(time, "monotonic", lambda: scene.now)
+    monkeypatch.setattr(time, "sleep", lambda seconds: setattr(scene, "now", scene.now + seconds))
+    with serving(scene, scene.wrote) as server:
         scene.writer = StatusObject(server.api, "ns", "it-status")
         yield scene
 
@@ -101,7 +98,7 @@ def test_each_phase_has_its_name(phase: Phase, shown: str, scene: Scene) -> None
     (data,) = scene.show(decision(phase))
     assert (data["phase"], bool(data["driverVersion"])) == (shown, phase is not Phase.SKIP)
     scene.writer.end(decision(phase), UNKNOWN, StatusPhase.UNKNOWN)
-    assert scene.written[-1]["phase"] == "Unknown"
+    assert scene.statuses[-1]["phase"] == "Unknown"
 
 
 def test_its_schema_names_what_its_documentation_names() -> None:
@@ -128,7 +125,7 @@ def test_it_shows_no_pods_that_are_not_known(
     """It has their number and the first ten names, and neither while they cannot be read."""
     scene.show(decision(), 0, affected)
     scene.writer.end(decision(Phase.DONE), affected)
-    for data in scene.written:
+    for data in scene.statuses:
         assert (data.get("affectedPods"), data.get("firstAffectedPods")) == (count, first)
 
 
@@ -153,4 +150,4 @@ def test_a_refused_write_is_repeated(scene: Scene, caplog: pytest.LogCaptureFixt
     assert [record.levelname for record in caplog.records if "status object" in record.message] == ["WARNING"]
     scene.refuses = 2
     scene.writer.end(decision(Phase.DONE), UNKNOWN, seconds=30)
-    assert (scene.written[-1]["phase"], scene.written[-1]["driverVersion"]) == ("Succeeded", "580.126.20")
+    assert (scene.statuses[-1]["phase"], scene.statuses[-1]["driverVersion"]) == ("Succeeded", "580.126.20")
