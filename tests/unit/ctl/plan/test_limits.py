@@ -118,20 +118,6 @@ def test_available_nodes_are_counted_as_the_library_does(
     assert expected == available(**given, parallel=parallel, most=most)
 
 
-@pytest.mark.parametrize(
-    ("upgrade", "expected"),
-    [
-        ({}, 1),
-        ({"maxParallelUpgrades": 3}, 2),
-        ({"maxParallelUpgrades": 0, "maxUnavailable": 5}, 5),
-        ({"maxParallelUpgrades": 50, "maxUnavailable": "100%"}, 8),
-    ],
-)
-def test_a_fleet_of_eight(upgrade: Object, expected: int) -> None:
-    """From the objects to the number, with the kind's own defaults."""
-    assert expected == only(fleet(8, upgrade)).budget.at_once
-
-
 def test_only_nodes_with_a_driver_pod_are_managed() -> None:
     """Percentages refer to them."""
     assert only(fleet(4).drop("driver-pod", "driver-gpu-3")).budget.total == 3
