@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from devcluster.boot import certificates, components
 from devcluster.boot.controlplane import Probe
 from devcluster.boot.layout import State
 from devcluster.boot.ports import free_ports
+from devcluster.boot.processes import start
 from devcluster.build import binaries
 from hook.errors import ApiError
 from hook.kube import tls
@@ -30,64 +31,45 @@ ADMISSION: Final = "--disable-admission-plugins=ServiceAccount"
 """No controller creates ServiceAccounts here, and pods need none."""
 
 
+@dataclass(frozen=True, slots=True)
 class ApiServer:
-    """One API server, which a test may end and start again. Its objects outlive that."""
+    """One API server."""
 
-    def __init__(self, folder: Path) -> None:
-        self.state = State(folder)
-        self._programs = binaries.ensure([ETCD, SERVER])
-        self._ports = components.Ports(*free_ports(4))
-        self._tokens = certificates.new_tokens()
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-        certificates.write_private(self.state.private / "tokens.csv", certificates.token_file(self._tokens))
-        certificates.write_private(self.state.signing_key, certificates.new_signing_key())
-        certificates.write_private(self.state.private / "audit-policy.json", json.dumps(QUIET))
-        self._launch(ETCD, *components.etcd(self.state, self._ports))
-
-    def start(self) -> None:
-        """Start the API server, and return once it is ready."""
-        self._launch(SERVER, *components.api_server(self.state, self._ports), ADMISSION)
-        until(self._has_certificate, "the API server has made its certificate")
-        until(Probe(self.state, self._ports.server).ready, "the API server is ready")
-
-    def _has_certificate(self) -> bool:
-        file = self.state.certificate
-        return file.exists() and file.read_text(encoding="ascii").count("END CERTIFICATE") == 2
-
-    def end(self, *names: str) -> None:
-        """End the API server at once, as a crash does."""
-        for name in names or (SERVER,):
-            with contextlib.suppress(KeyError):
-                process = self._running.pop(name)
-                process.kill()
-                process.wait()
+    url: str
+    certificate: bytes
+    account: str
+    """The token of the administrator."""
 
     def api(self, user: str = "") -> Api:
         """Return a new client: of the administrator, or of a user without any right."""
-        token = bearer(self._tokens[certificates.ADMIN])
         headers = (("Impersonate-User", user),) if user else ()
-        trust = tls.Trust(self.state.certificate.read_bytes())
-        return Api(Connection(self._ports.server, lambda: Credential(token), trust, headers=headers))
-
-    def _launch(self, name: str, *arguments: str) -> None:
-        self.state.logs.mkdir(parents=True, exist_ok=True)
-        with self.state.log(name).open("ab") as log:
-            command = [str(self._programs[name]), *arguments]
-            environment = {**os.environ, "GOMAXPROCS": "1"}
-            self._running[name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment
-            )
+        credential = Credential(bearer(self.account))
+        return Api(Connection(self.url, lambda: credential, tls.Trust(self.certificate), headers=headers))
 
 
 @contextlib.contextmanager
 def booted(folder: Path) -> Iterator[ApiServer]:
-    """Boot an API server."""
-    server = ApiServer(folder)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.end(SERVER, ETCD)
+    """Boot an API server, and end it at once after the block."""
+    state, ports, tokens = State(folder), components.Ports(*free_ports(4)), certificates.new_tokens()
+    certificates.write_private(state.private / "tokens.csv", certificates.token_file(tokens))
+    certificates.write_private(state.signing_key, certificates.new_signing_key())
+    certificates.write_private(state.private / "audit-policy.json", json.dumps(QUIET))
+    programs = binaries.ensure([ETCD, SERVER])
+    arguments = {ETCD: components.etcd(state, ports), SERVER: [*components.api_server(state, ports), ADMISSION]}
+    environment = {**os.environ, "GOMAXPROCS": "1"}
+
+    def has_certificate() -> bool:
+        file = state.certificate
+        return file.exists() and file.read_text(encoding="ascii").count("END CERTIFICATE") == 2
+
+    with contextlib.ExitStack() as running:
+        for name in (ETCD, SERVER):
+            process = start(state, name, [str(programs[name]), *arguments[name]], environment)
+            running.callback(process.wait)
+            running.callback(process.kill)
+        until(has_certificate, "the API server has made its certificate")
+        until(Probe(state, ports.server).ready, "the API server is ready")
+        yield ApiServer(ports.server, state.certificate.read_bytes(), tokens[certificates.ADMIN])
 
 
 def create(api: Api, resource: Resource, name: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON

@@ -153,8 +153,8 @@ def test_a_server_that_takes_no_events_holds_up_no_end(said: Said, caplog: pytes
         pytest.param(refused(429, **{"retry-after": "60"}), 1, id="the server asked for time"),
     ],
 )
-def test_events_pause_after_a_failure(said: Said, at_the_end: int) -> None:
-    """The program does not retry for each node."""
+def test_events_pause_after_a_failure(said: Said, at_the_end: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The program does not retry for each node, and warns once."""
     with serving(said) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
         record(recorder, "1", "2", "3")
@@ -163,6 +163,9 @@ def test_events_pause_after_a_failure(said: Said, at_the_end: int) -> None:
         record(recorder, "end")
         recorder.flush()
         assert server.count("PATCH") == at_the_end
+    assert [record.message.partition(":")[0] for record in caplog.records if record.levelname == "WARNING"] == [
+        "cannot write Kubernetes Events, continuing without them"
+    ]
 
 
 @pytest.mark.parametrize(

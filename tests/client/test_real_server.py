@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import pytest
 
 from hook.errors import ApiError
-from hook.kube import client, retry, tls
+from hook.kube import client, retry
 from hook.kube.client import Api, delete_options
-from hook.kube.connection import Connection
-from hook.kube.credentials import Credential
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import Informer, ListWatch
@@ -22,7 +21,7 @@ from hook.objects import decoding, deleted_at, names, read_node, read_pod
 from hook.objects.stacks import GPU_OPERATOR
 from hook.objects.views import reader
 from tests.client.apiserver import ApiServer, booted, create
-from tests.client.server import JOB, PATIENCE, until
+from tests.client.server import JOB, ONE, PATIENCE, until
 
 CRDS: Final = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")
 STATE: Final = "nvidia.com/gpu-driver-upgrade-state"
@@ -87,16 +86,6 @@ def test_a_list_of_many_pages_and_its_watch_have_the_same_selector(api: Api, mon
         assert states(informer) == {**expected, "paged-a": "drain-required"}
 
 
-def test_the_past_of_a_watch_is_gone(server: ApiServer, api: Api) -> None:
-    """A version that is too old is a 410. What an informer makes of that is in test_informer.py."""
-    nodes(api, "past", "a")
-    server.end()
-    server.start()  # It remembers no events of before.
-    with pytest.raises(ApiError) as caught, api.watch(NODES, "1", 5) as events:
-        list(events)
-    assert caught.value.status == 410
-
-
 def definition() -> dict[str, Any]:
     """Return the CRD of ClusterPolicies, without their schema."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -109,7 +98,10 @@ def definition() -> dict[str, Any]:
 
 
 def test_a_kind_whose_crd_comes_later(api: Api) -> None:
-    """Until then it is absent, which is not the same as empty. Afterwards it is followed, and it may go again."""
+    """Until then it is absent, which is not the same as empty. Afterwards it is followed, and it may go again.
+
+    A version that is too old for a watch is a 410.
+    """
     name = f"{POLICIES.plural}.{POLICIES.group}"
     with following(api, POLICIES, reader(GPU_OPERATOR.policy)) as informer:
         until(lambda: informer.synced, "it is listed")
@@ -119,6 +111,10 @@ def test_a_kind_whose_crd_comes_later(api: Api) -> None:
         create(api, POLICIES, "cluster-policy", spec={})
         until(lambda: [view.name for view in informer.views()] == ["cluster-policy"], "it is followed")
         assert not informer.absent
+        # What the server remembers of it begins now. What an informer makes of that is in test_informer.py.
+        with pytest.raises(ApiError) as caught, api.watch(POLICIES, "1", 5) as events:
+            list(events)
+        assert caught.value.status == 410
         api.send("delete", CRDS, name, {})
         until(lambda: informer.absent, "it is gone")
         assert (informer.views(), informer.problem) == ((), None)
@@ -126,10 +122,8 @@ def test_a_kind_whose_crd_comes_later(api: Api) -> None:
 
 def test_a_token_that_the_server_does_not_know(server: ApiServer) -> None:
     """It is a 401, which is no missing permission."""
-    trust = tls.Trust(server.state.certificate.read_bytes())
-    stranger = Api(Connection(server.api().host, lambda: Credential("Bearer stranger"), trust))
     with pytest.raises(ApiError) as caught:
-        stranger.send("get", NODES, "a")
+        replace(server, account="stranger").api().send(*ONE)
     assert (caught.value.status, type(caught.value)) == (401, ApiError)
 
 
