@@ -56,17 +56,17 @@ node-binaries: $(READY) ## Build the programs of a real node (once; minutes) or 
 ##@ Try and measure
 # Programs are built while Python packages are installed. What is installed on the machine and fits is not built.
 demo: ## Watch a driver upgrade on a real control plane; KUBECONFIG=file: on that cluster, which gets simulated nodes for a while; MODE=compute-domains: without GPUs; REAL=1: with NVIDIA's plugin on a real node (root; make image-tools)
-	@$(if $(REAL),$(MAKE) --silent --no-print-directory $(READY) && $(PY) -m devcluster.demo.real --check)
+	@$(if $(REAL),$(MAKE) --silent --no-print-directory $(READY) && $(PY) -m devcluster.demo --real --check)
 	@$(MAKE) --silent --no-print-directory -j2 $(READY) demo-programs
-	@$(PY) -m devcluster.demo$(if $(REAL),.real,$(if $(THEIRS),.guest --kubeconfig $(THEIRS)) $(if $(MODE),--mode=$(MODE)))
+	@$(PY) -m devcluster.demo $(if $(REAL),--real,$(if $(THEIRS),--kubeconfig $(THEIRS)) $(if $(MODE),--mode=$(MODE)))
 
 demo-programs:
 	@$(PYTHON) -m devcluster.build $(if $(THEIRS),kwok kubectl upgrade helm4)
 
 try: $(READY) ## Watch it on a kind cluster of its own, with the image (needs Docker and kind); the cluster is deleted
-	@$(PY) -m devcluster.demo.kind --check --image $(IMAGE)
+	@$(PY) -m devcluster.demo --kind $(IMAGE) --check
 	@$(MAKE) --no-print-directory image
-	@$(PY) -m devcluster.demo.kind --image $(IMAGE)
+	@$(PY) -m devcluster.demo --kind $(IMAGE)
 
 bench: binaries ## Measure what docs/performance.md shows into build/bench (half an hour); BENCH=no-op-15000: one measurement
 	@$(call install,requirements/bench.txt)

@@ -1,48 +1,31 @@
-"""``python -m devcluster.demo.guest --kubeconfig FILE``: the demo on a cluster that is there, such as kind or minikube.
+"""The demo on a cluster that is there, such as kind or minikube, which is afterwards as it was before.
 
-Simulated GPU nodes join the cluster, and the pods of the demo run as processes of this machine, on a node that nothing
-else tolerates. So the cluster pulls no image. At the end, everything that the demo installed is deleted.
+Simulated GPU nodes join the cluster. Without an image that its nodes have, the pods of our chart run as processes of
+this machine, on a node that nothing else tolerates.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
-import tempfile
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster import commands
 from devcluster.boot import machines
 from devcluster.boot.layout import SYSTEM_NODE, State
-from devcluster.demo.simulated import (
-    FAILURES,
-    MODES,
-    OPERATOR,
-    OUR_NAMESPACE,
-    PLUGIN_RELEASE,
-    POST_RELEASE,
-    THEIR_NAMESPACE,
-    finish,
-    run,
-)
-from devcluster.demo.view import Show
-from devcluster.demo.visit import NAMESPACE, ON_OURS, Visit, Visiting
+from devcluster.demo.simulated import THEIR_PLUGIN, Demo, DemoError
+from devcluster.demo.visit import ON_OURS, PLACEMENT, Visit
+from devcluster.fleet.settings import NAMESPACE
+from devcluster.releases import OPERATOR, PLUGIN, POST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-OPERATOR_NAMESPACE: Final = "gpu-operator"
-RELEASES: Final = (
-    (POST_RELEASE, OPERATOR_NAMESPACE),
-    (PLUGIN_RELEASE, OUR_NAMESPACE),
-    (PLUGIN_RELEASE, THEIR_NAMESPACE),
-    ("gpu-operator", OPERATOR_NAMESPACE),
-)
-NAMESPACES: Final = (OPERATOR_NAMESPACE, OUR_NAMESPACE, THEIR_NAMESPACE)
-DEFINITIONS: Final = f"{OPERATOR}/crds"
+    from devcluster.demo.view import Show
+
+RELEASES: Final = (POST, PLUGIN, THEIR_PLUGIN, OPERATOR)
+NAMESPACES: Final = {release.namespace for release in RELEASES}
+DEFINITIONS: Final = f"{OPERATOR.chart}/crds"
 OPERATORS: Final = (".nvidia.com", ".mellanox.com")
 """Groups of the kinds that NVIDIA's operators bring."""
 GPU_LABELS: Final = {"nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present"}
@@ -50,31 +33,48 @@ NEEDED: Final = "resource.k8s.io/v1"
 """Dynamic resource allocation: Kubernetes 1.34 and later."""
 
 
-class Guest(Visit):
-    """The fleet in a cluster that stays."""
+def run(kubeconfig: Path, folder: Path, show: Show, nodes: int, mode: str, image: str = "") -> str:  # noqa: PLR0913, PLR0917 - whose cluster, and what is shown on it
+    """Run the demo with an image that the cluster's nodes have or with processes of this machine."""
+    with Visit(folder / "fleet") as fleet:
+        show.say(f"bringing {nodes} simulated GPU nodes to the cluster")
+        fleet.attach(kubeconfig, nodes)
+        try:
+            return Demo(fleet, show, nodes, mode, operator=PLACEMENT, post=_pulled(image) if image else ON_OURS).run()
+        finally:
+            _uninstall(fleet)
 
-    def down(self) -> None:
-        """Take everything out of the cluster that the demo has installed, then the fleet."""
-        if self.kubeconfig.exists():
-            for release, namespace in RELEASES:
-                gone = ("--ignore-not-found", "--no-hooks", f"--namespace={namespace}")
-                self.helm("uninstall", release, *gone, check=False)
-            for words in (("namespace", *NAMESPACES), ("--filename", DEFINITIONS)):
-                self.kubectl("delete", *words, "--ignore-not-found", "--wait=false", check=False)
-        super().down()
+
+def _pulled(image: str) -> dict[str, Any]:
+    """Return the values of our chart that name an image."""
+    folder, slash, name = image.rpartition("/")
+    name, _, tag = name.partition(":")
+    return {"image.repository": f"{folder}{slash}{name}", **({"image.tag": tag} if tag else {})}
+
+
+def _uninstall(fleet: Visit) -> None:
+    """Take out of the cluster what the demo has installed."""
+    for release in RELEASES:
+        where = f"--namespace={release.namespace}"
+        fleet.helm("uninstall", release.name, where, "--ignore-not-found", "--no-hooks", check=False)
+    for words in (("namespace", *NAMESPACES), ("--filename", DEFINITIONS)):
+        fleet.kubectl("delete", *words, "--ignore-not-found", "--wait=false", check=False)
+
+
+def check(kubeconfig: Path, folder: Path, nodes: int) -> None:
+    """Refuse a cluster that the demo must not touch; the folder keeps what kubectl remembers."""
+    cluster = Theirs(kubeconfig, State(folder / "look"))
+    if reason := next(cluster.obstacles(nodes), ""):
+        raise DemoError(f"the cluster of {kubeconfig} is not touched, because {reason}")
 
 
 class Theirs:
-    """The cluster before anything is done to it; a folder keeps what kubectl remembers."""
+    """The cluster before anything is done to it."""
 
-    def __init__(self, kubeconfig: Path, folder: Path) -> None:
-        self._kubeconfig, self._state = kubeconfig, State(folder)
+    def __init__(self, kubeconfig: Path, state: State) -> None:
+        self._kubeconfig, self._state = kubeconfig, state
 
-    def why_not(self, nodes: int) -> str:
-        """Return why the demo must not touch it; empty if it may."""
-        return next(self._obstacles(nodes), "")
-
-    def _obstacles(self, nodes: int) -> Iterator[str]:
+    def obstacles(self, nodes: int) -> Iterator[str]:
+        """Yield why the demo must not touch it."""
         if NEEDED not in self._kubectl("api-versions").split():
             yield f"it does not serve {NEEDED}: the demo needs Kubernetes 1.34 or later"
         for kind in self._names("customresourcedefinitions"):
@@ -100,34 +100,3 @@ class Theirs:
 
     def _kubectl(self, *words: str) -> str:
         return commands.run(self._state, ["kubectl", f"--kubeconfig={self._kubeconfig}", *words]).stdout
-
-
-class GuestDemo(Visiting):
-    """The demo, whose hook runs as a process, too."""
-
-    post_flags = ON_OURS
-
-
-def main() -> None:
-    """Look at the cluster, then show; the last line is for machines."""
-    parser = argparse.ArgumentParser(prog="python -m devcluster.demo.guest", description="The demo on your cluster.")
-    parser.add_argument("--kubeconfig", type=Path, required=True, help="names the cluster by its current context")
-    parser.add_argument("--nodes", type=int, default=8)
-    parser.add_argument("--mode", choices=MODES, default="")
-    options = parser.parse_args()
-    kubeconfig = options.kubeconfig.resolve()
-    with tempfile.TemporaryDirectory(prefix="gpu-operator-post-demo-") as folder:
-        try:
-            reason = Theirs(kubeconfig, Path(folder) / "look").why_not(options.nodes)
-        except FAILURES as error:
-            sys.exit(f"make demo: {error}")
-        if reason:
-            sys.exit(f"make demo: the cluster of {options.kubeconfig} is not touched, because {reason}")
-        with Show(time.time()) as show:
-            fleet = Guest(Path(folder) / "fleet")
-            verdict = run(GuestDemo(fleet, options.nodes, show, kubeconfig, mode=options.mode))
-    finish(verdict)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,40 +6,57 @@ NVIDIA's programs. The driver, the kernel module and the GPUs are mocks (`devclu
 
 from __future__ import annotations
 
-import argparse
-import json
-import tempfile
-import time
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 
 from devcluster import patience
 from devcluster.boot.cluster import Cluster
 from devcluster.build import binaries
 from devcluster.build.programs import DRA_DRIVER
-from devcluster.demo.simulated import FAILURES, HOOK_TIMEOUT, IMAGE, NEW, OLD, OPERATOR, POST, DemoError, finish
-from devcluster.demo.view import Show
+from devcluster.demo.simulated import HOOK_TIMEOUT, NEW, OLD, DemoError
 from devcluster.fleet.slices import semantic
 from devcluster.gpunode.images import CHART, lacking, write_images
 from devcluster.gpunode.node import DRIVER_ROOT, GPUS, GPUS_ALONE, PLUGIN_NAMESPACE, SOON, GpuNode, label_states
-from devcluster.kubelet.node import RealNode, why_not
+from devcluster.kubelet import node
+from devcluster.releases import IMAGE, OPERATOR, PLUGIN, POST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from devcluster.demo.view import Show
 
 PATIENCE: Final = 180.0
 """Seconds for what a kubelet, a container runtime and NVIDIA's programs do on a busy machine."""
 LIBRARY: Final = "libnvidia-ml.so."
 GREETING: Final = "Driver Version: "
+UPGRADE_POLICY: Final = {"autoUpgrade": True, "maxParallelUpgrades": 0, "maxUnavailable": "100%"}
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+def why_not() -> str:
+    """Return why there can be no real node on this machine; empty if there can."""
+    reason = node.why_not() or lacking()
+    return f"REAL=1 needs a real node: {reason}" if reason else ""
+
+
+def run(folder: Path, show: Show) -> str:
+    """Run the whole demo, and return the line for machines."""
+    show.say("building or finding the programs: the control plane, containerd, runc and NVIDIA's plugin")
+    programs = binaries.ensure([program.name for program in DRA_DRIVER])
+    images = write_images(folder / "images", programs, (OLD, NEW))
+    with Cluster(folder / "c") as cluster:
+        show.say("booting a control plane and a real node with mock GPUs")
+        cluster.up(nodes=0, real_node=node.RealNode(images, gpus=True))
+        demo = RealDemo(cluster, programs["gpu-kubelet-plugin"].parent / CHART, show)
+        demo.prepare()
+        demo.upgrade()
+        demo.refresh()
+        return demo.conclude()
+
+
+class Seen(NamedTuple):
     """What a pod with a claim came to."""
 
     when: str
@@ -55,7 +72,8 @@ class RealDemo(GpuNode):
     """One upgrade on one node."""
 
     def __init__(self, cluster: Cluster, chart: Path, show: Show) -> None:
-        self.cluster, self._chart, self._show = cluster, chart, show
+        self.cluster, self._show = cluster, show
+        self._plugin = PLUGIN._replace(chart=str(chart))
         self._between = ""
         """What came of the pod whose claim was prepared while the plugin was stale."""
 
@@ -64,12 +82,11 @@ class RealDemo(GpuNode):
         self.offer_claims()
         self._show.say(f"helm install: GPU operator with driver {OLD}; NVIDIA's DRA driver chart")
         self._drive(OLD)
-        self._helm("dra-driver", str(self._chart), PLUGIN_NAMESPACE, nvidiaDriverRoot=DRIVER_ROOT, **GPUS_ALONE)
+        self.cluster.helm(*self._plugin.install({"nvidiaDriverRoot": DRIVER_ROOT, **GPUS_ALONE}))
         self._until(lambda: self.devices(GPUS) != [], "the plugin publishes its devices")
         self._show.say(f"the ResourceSlice names driver {', '.join(self.published())}")
         self._post()
-        self.claim("before")
-        self._until(lambda: self.is_running("before"), "a pod with a claim runs")
+        self._run("before")
 
     def upgrade(self) -> None:
         """Upgrade the driver without a restart of the plugin, and claim a GPU."""
@@ -77,8 +94,8 @@ class RealDemo(GpuNode):
         self._drive(NEW)
         self._show.say(f"driver {NEW} is loaded; the ResourceSlice still names {', '.join(self.published())}")
         self.claim("between")
-        self._until(lambda: self._why_not("between") != "", "a pod with a new claim runs, or an Event says why not")
-        self._between = self._why_not("between")
+        self._until(lambda: self._outcome("between") != "", "a pod with a new claim runs, or an Event says why not")
+        self._between = self._outcome("between")
         self._show.say(f"a pod with a new claim: {self._between}")
 
     def refresh(self) -> None:
@@ -90,8 +107,7 @@ class RealDemo(GpuNode):
             raise DemoError("the stale plugin was not restarted")
         self._until(lambda: self.published() == {semantic(NEW)}, "the plugin publishes the new driver")
         self._show.say(f"the plugin was restarted; the ResourceSlice names {', '.join(self.published())}")
-        self.claim("after")
-        self._until(lambda: self.is_running("after"), "a pod with a new claim runs")
+        self._run("after")
 
     def conclude(self) -> str:
         """Show what each pod has, and return the line for machines."""
@@ -105,18 +121,21 @@ class RealDemo(GpuNode):
             table.add_column(heading)
         for each in seen:
             table.add_row(each.when, "yes" if each.running else "no", ", ".join(each.libraries) or "none", each.says)
-        self._show.settle()
-        Console().print(table)
+        self._show.console.print(table)
         after = seen[-1]
         if after.libraries != (NEW,) or after.says != f"{GREETING}{NEW}":
             raise DemoError(f"the pod after the restart has {after.libraries or 'no library'}: {after.says}")
-        restarts = sum(
+        running = sum(each.running for each in seen)
+        return f"demo: ok real=1 driver={NEW} restarts={self._restarts()} pods={running}"
+
+    def _restarts(self) -> int:
+        """Count the plugin's pods that were deleted, by the audit log."""
+        return sum(
             (each["verb"], each["objectRef"]["resource"], each["objectRef"].get("namespace"))
             == ("delete", "pods", PLUGIN_NAMESPACE)
             and each["responseStatus"]["code"] == HTTPStatus.OK
             for each in self.cluster.audit()
         )
-        return f"demo: ok real=1 driver={NEW} restarts={restarts} pods={sum(each.running for each in seen)}"
 
     def _see(self, pod: str, when: str) -> Seen:
         running = self.is_running(pod)
@@ -127,8 +146,8 @@ class RealDemo(GpuNode):
         said = self.inside(pod, "nvidia-smi").splitlines()
         return Seen(when, running, tuple(libraries), said[0] if said else "nothing")
 
-    def _why_not(self, pod: str) -> str:
-        """Return that a pod runs, or the cause in the first warning that names one."""
+    def _outcome(self, pod: str) -> str:
+        """Return that a pod runs, or the cause in the first warning that names one; empty while neither is so."""
         if self.is_running(pod):
             return "it runs"
         causes = (
@@ -136,58 +155,20 @@ class RealDemo(GpuNode):
         )
         return next((f"failed to {cause}" for cause in causes), "")
 
+    def _run(self, pod: str) -> None:
+        self.claim(pod)
+        self._until(lambda: self.is_running(pod), "a pod with a claim runs")
+
     def _drive(self, version: str) -> None:
         """Ask for a driver, and wait until its pod is Ready and the node's upgrade is done."""
-        policy = {"autoUpgrade": True, "maxParallelUpgrades": 0, "maxUnavailable": "100%"}
-        values = {"driver__version": version, "driver__upgradePolicy": policy, **SOON}
-        self._helm("gpu-operator", OPERATOR, "gpu-operator", **values)
+        values = {"driver.version": version, "driver.upgradePolicy": UPGRADE_POLICY, **SOON}
+        self.cluster.helm(*OPERATOR.install(values))
         self._until(lambda: self.driver_ready(version), f"the pod of driver {version} is Ready")
         self._until(lambda: label_states(self.cluster) == {"upgrade-done"}, "the node's upgrade is done")
 
     def _post(self) -> None:
-        values = {"image__repository": IMAGE, "plugin__namespace": PLUGIN_NAMESPACE, "timeout": HOOK_TIMEOUT}
-        self._helm("gpu-operator-post", POST, "gpu-operator", **values)
-
-    def _helm(self, release: str, chart: str, namespace: str, **values: object) -> None:
-        sets = [f"--set-json={name.replace('__', '.')}={json.dumps(value)}" for name, value in values.items()]
-        place = ("-n", namespace, "--create-namespace", "--reset-values")
-        self.cluster.helm("upgrade", "--install", release, chart, *place, *sets)
+        values = {"image.repository": IMAGE, "plugin.namespace": PLUGIN_NAMESPACE, "timeout": HOOK_TIMEOUT}
+        self.cluster.helm(*POST.install(values))
 
     def _until(self, holds: Callable[[], bool], what: str) -> None:
         patience.until(holds, what, PATIENCE)
-
-
-def main() -> None:
-    """Run the demo; the last line is for machines."""
-    parser = argparse.ArgumentParser(prog="python -m devcluster.demo.real", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only find out whether this machine can")
-    options = parser.parse_args()
-    if reason := why_not() or lacking():
-        finish(f"demo: failed REAL=1 needs a real node: {reason}")
-    if options.check:
-        return
-    with tempfile.TemporaryDirectory(prefix="gpu-operator-post-demo-") as folder, Show(time.time()) as show:
-        verdict = run(Path(folder), show)
-    finish(verdict)
-
-
-def run(folder: Path, show: Show) -> str:
-    """Run the whole story, take the cluster down, and return the line for machines."""
-    try:
-        show.say("building or finding the programs: the control plane, containerd, runc and NVIDIA's plugin")
-        programs = binaries.ensure([program.name for program in DRA_DRIVER])
-        images = write_images(folder / "images", programs, (OLD, NEW))
-        with Cluster(folder / "c") as cluster:
-            show.say("booting a control plane and a real node with mock GPUs")
-            cluster.up(nodes=0, real_node=RealNode(images, gpus=True))
-            demo = RealDemo(cluster, programs["gpu-kubelet-plugin"].parent / CHART, show)
-            demo.prepare()
-            demo.upgrade()
-            demo.refresh()
-            return demo.conclude()
-    except FAILURES as error:
-        return f"demo: failed {error}"
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""``python -m devcluster.demo``: a driver upgrade, once with our hook and once with the usual script.
+"""A driver upgrade, once with our hook and once with the usual script.
 
 Both plugins live on the same nodes and see the same driver reloads. Every figure comes from the
 simulator's ground truth; what the hook and the script believe is not asked.
@@ -8,42 +8,35 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from devcluster import patience
 from devcluster.access import ApiError
-from devcluster.boot.cluster import Cluster, ClusterError
-from devcluster.boot.layout import CHECKOUT
+from devcluster.boot.cluster import ClusterError
 from devcluster.boot.processes import ProcessError
 from devcluster.build.gobuild import BuildError
 from devcluster.build.gotoolchain import ToolchainError
-from devcluster.client import path
 from devcluster.commands import CommandError
-from devcluster.demo.timeline import Mark, Panel, draw
+from devcluster.demo.timeline import Panel, draw
 from devcluster.demo.view import Show, Side, proof, rows
+from devcluster.fleet.settings import KEY, URL
 from devcluster.patience import TooSlowError
+from devcluster.releases import DAEMONSET, IMAGE, OPERATOR, PLUGIN, POST
 from devcluster.truth import Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from devcluster.boot.cluster import Cluster
 
 OLD, NEW = "580.105.08", "580.126.20"
 
-OUR_NAMESPACE, THEIR_NAMESPACE = "nvidia-dra-driver-gpu", "restarted-by-script"
-DAEMONSET = "dra-driver-nvidia-gpu-kubelet-plugin"
-OURS, THEIRS = f"{OUR_NAMESPACE}/{DAEMONSET}", f"{THEIR_NAMESPACE}/{DAEMONSET}"
-
-OPERATOR, PLUGIN, POST = (
-    str(CHECKOUT / folder)
-    for folder in ("devcluster/charts/gpu-operator", "devcluster/charts/dra-driver", "charts/gpu-operator-post")
-)
-
-POST_RELEASE, PLUGIN_RELEASE = "gpu-operator-post", "dra-driver"
-
-IMAGE = "registry.example/gpu-operator-post"
-"""Never pulled: by its last part, `devcluster.pods` knows that the program here stands for it."""
+THEIR_PLUGIN: Final = PLUGIN._replace(namespace="restarted-by-script")
+OURS, THEIRS = (f"{plugin.namespace}/{DAEMONSET}" for plugin in (PLUGIN, THEIR_PLUGIN))
 
 SETTINGS = {"driver_unload_seconds": 1.0, "driver_install_seconds": 3.0, "driver_ready_gap_seconds": 2.0}
 """Slow enough to watch, and for the whole to stay under three minutes."""
@@ -55,7 +48,7 @@ is ready long before."""
 SERVED_WITHIN_SECONDS = 90
 """The fleet comes up; a quarter of that is usual."""
 
-MODES = {"": (), "compute-domains": (("resources.gpus.enabled", "false"),)}
+MODES: Final[dict[str, dict[str, Any]]] = {"": {}, "compute-domains": {"resources.gpus.enabled": False}}
 """The values of the DRA driver, by mode. Without GPUs it publishes no driver version."""
 
 PICTURE = (
@@ -69,7 +62,7 @@ HOOK_TIMEOUT = "4m"
 
 
 class DemoError(Exception):
-    """The demo did not show what it promises."""
+    """The demo cannot begin, or did not show what it promises."""
 
 
 FAILURES = (
@@ -80,90 +73,131 @@ FAILURES = (
 
 
 @dataclass(slots=True)
-class Command:
-    """Something that runs next to the fleet: when it began and ended, and how."""
+class Approach:
+    """An approach to the same upgrade: whose plugin it restarts how, and how its command went."""
 
-    name: str
+    command: str
+    title: str
+    how: str
+    daemonset: str
     began: float = 0.0
     ended: float = 0.0
-    exit_code: int | None = None
+    exit_code: int = -1
     output: str = ""
-
-    @property
-    def mark(self) -> Mark:
-        """Its end, for the picture."""
-        return Mark(self.ended, f"{self.name} ends: exit code {self.exit_code}")
 
 
 class Demo:
-    """One run on one cluster."""
+    """One run on one cluster, whose nodes are there."""
 
-    operator_flags: tuple[str, ...] = ()
-    """Further flags of Helm for the simulated operator."""
-    post_flags: tuple[str, ...] = ()
-    """Further flags of Helm for our chart."""
-
-    def __init__(self, cluster: Cluster, nodes: int, show: Show, image: str = IMAGE, mode: str = "") -> None:
-        self.cluster = cluster
-        self.mode = mode
-        self.image = image
-        self.nodes = nodes
-        self.show = show
-        self.hook = Command("hook")
-        self.script = Command("script")
-        self.migrated_at = 0.0
+    def __init__(  # noqa: PLR0913 - what the cluster of another owner needs in addition
+        self,
+        cluster: Cluster,
+        show: Show,
+        nodes: int,
+        mode: str,
+        *,
+        operator: Mapping[str, Any] | None = None,
+        post: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.cluster, self._show, self._nodes, self._mode = cluster, show, nodes, mode
+        self._operator_values = operator or {}
+        self._post_values = post or {}
+        self._hook = Approach(
+            "hook", "gpu-operator-post", "restarts each node's plugin when the node's driver is ready", OURS
+        )
+        self._script = Approach("script", "the usual script", "kubectl wait, rollout restart, rollout status", THEIRS)
+        self._migrated_at = 0.0
 
     @property
     def truth(self) -> Truth:
         """The journal so far."""
         return Truth.read(self.cluster.state)
 
-    def prepare(self) -> None:
+    def run(self) -> str:
+        """Run the whole demo, and return the line for machines."""
+        self._prepare()
+        self._migrate()
+        return self._conclude()
+
+    def _prepare(self) -> None:
         """Bring up the fleet on the old driver, with two plugins a node, and our chart."""
-        self.boot()
-        self._set_settings()
-        self.show.say(f"helm install: GPU operator with driver {OLD}, DRA plugin (twice)")
-        self._upgrade_operator(OLD)
-        domains = MODES[self.mode]
-        self._helm(PLUGIN_RELEASE, PLUGIN, OUR_NAMESPACE, *domains)
-        self._helm(PLUGIN_RELEASE, PLUGIN, THEIR_NAMESPACE, ("driverName", "restarted-by-script.example.com"), *domains)
-        self._await_fleet()
-        self.show.say("helm install: gpu-operator-post (nothing is stale: its hook has nothing to do)")
-        self._finish(self.hook, self._post())
-        if self.hook.exit_code != 0:
-            raise DemoError(f"the first install failed: {self.hook.output}")
+        self.cluster.patch(URL, {"data": {KEY: json.dumps(SETTINGS)}})
+        self._show.say(f"helm install: GPU operator with driver {OLD}, DRA plugin (twice)")
+        self._operator(OLD)
+        domains = MODES[self._mode]
+        self.cluster.helm(*PLUGIN.install(domains))
+        self.cluster.helm(*THEIR_PLUGIN.install({"driverName": "restarted-by-script.example.com", **domains}))
+        patience.until(self._all_ready, "both plugins are up on every node", SERVED_WITHIN_SECONDS)
+        self._show.say("helm install: gpu-operator-post (nothing is stale: its hook has nothing to do)")
+        self._post()
+        if self._hook.exit_code != 0:
+            raise DemoError(f"the first install failed: {self._hook.output}")
 
-    def boot(self) -> None:
-        """Bring up the cluster and its simulated nodes."""
-        self.show.say(f"booting a control plane with {self.nodes} GPU nodes")
-        self.cluster.up(nodes=self.nodes, fleet=True)
+    def _all_ready(self) -> bool:
+        return sum(each.event == "plugin-ready" for each in self.truth.entries) >= 2 * self._nodes
 
-    def migrate(self) -> None:
+    def _migrate(self) -> None:
         """Upgrade the operator, and let the hook and the script run side by side."""
-        self.show.say(f"helm upgrade: GPU operator with driver {NEW}, two nodes at a time")
-        self._upgrade_operator(NEW)
-        self.migrated_at = time.time()
-        self.show.say("helm has returned, no driver was reloaded yet: starting the script, and helm upgrade of ours")
-        script = threading.Thread(target=self._run_script, daemon=True)
-        script.start()
-        post = threading.Thread(target=lambda: self._finish(self.hook, self._post()), daemon=True)
-        post.start()
-        while script.is_alive() or post.is_alive():
+        self._show.say(f"helm upgrade: GPU operator with driver {NEW}, two nodes at a time")
+        self._operator(NEW)
+        self._migrated_at = time.time()
+        self._show.say("helm has returned, no driver was reloaded yet: starting the script, and helm upgrade of ours")
+        running = [threading.Thread(target=each, daemon=True) for each in (self._restart_by_script, self._post)]
+        for each in running:
+            each.start()
+        while any(each.is_alive() for each in running):
             self._look()
             time.sleep(0.25)
         self._look()
 
-    def conclude(self) -> str:
+    def _look(self) -> None:
+        self._show.update(rows(self.truth, OURS, THEIRS, NEW))
+
+    def _operator(self, version: str) -> None:
+        """Install or upgrade the operator; Helm returns long before a driver is reloaded."""
+        values = {
+            "driver.version": version,
+            "driver.upgradePolicy.maxParallelUpgrades": 2,
+            "simulate.requeueSeconds": REQUEUE_SECONDS,
+        }
+        self.cluster.helm(*OPERATOR.install({**values, **self._operator_values}))
+
+    def _post(self) -> None:
+        """Install or upgrade our chart, and wait for its hook; the namespace keeps it off the script's plugin."""
+        values = {"image.repository": IMAGE, "plugin.namespace": PLUGIN.namespace, "timeout": HOOK_TIMEOUT}
+        self._hook.began = time.time()
+        process = self.cluster.start_helm(*POST.install({**values, **self._post_values}, "--timeout", HOOK_TIMEOUT))
+        self._hook.output, _ = process.communicate()
+        self._hook.ended = time.time()
+        self._hook.exit_code = process.returncode
+        self._show.say(f"helm upgrade of gpu-operator-post has ended with {self._hook.exit_code}")
+
+    def _restart_by_script(self) -> None:
+        """Run what people run, as soon as Helm returns, with the real kubectl."""
+        self._script.began = time.time()
+        daemonset = ("daemonset", DAEMONSET, "-n", THEIR_PLUGIN.namespace)
+        for step in (
+            ("wait", "--for=jsonpath={.status.state}=ready", "clusterpolicy/cluster-policy", "--timeout=10m"),
+            ("rollout", "restart", *daemonset),
+            ("rollout", "status", *daemonset, "--timeout=10m"),
+        ):
+            self._script.exit_code = self.cluster.kubectl(*step, check=False).returncode
+            if self._script.exit_code != 0:
+                break
+        self._script.ended = time.time()
+        self._show.say(f"the script has ended with {self._script.exit_code}")
+
+    def _conclude(self) -> str:
         """Compare, draw, and return the line for machines."""
         now = time.time()
-        self.show.settle()
-        ours, theirs = self._side(self.hook, OURS, now), self._side(self.script, THEIRS, now)
-        self.show.console.print(proof([ours, theirs]))
+        self._show.settle()
+        ours, theirs = self._side(self._hook, now), self._side(self._script, now)
+        self._show.console.print(proof([ours, theirs]))
         Path("demo-timeline.svg").write_text(self._picture(now), encoding="utf-8")
-        self.show.say("the picture: demo-timeline.svg")
+        self._show.say("the picture: demo-timeline.svg")
         self._check(ours)
         return (
-            f"demo: ok nodes={self.nodes} stale_after={len(ours.stale_after)} early_restarts={ours.early} "
+            f"demo: ok nodes={self._nodes} stale_after={len(ours.stale_after)} early_restarts={ours.early} "
             f"needless_restarts={ours.needless} restarts={ours.restarts} shell_stale_after={len(theirs.stale_after)} "
             f"exposed_seconds={ours.exposed:.0f} shell_exposed_seconds={theirs.exposed:.0f}"
         )
@@ -175,19 +209,19 @@ class Demo:
             f"stale plugins on {', '.join(ours.stale_after)}": bool(ours.stale_after),
             f"{ours.early} early restarts": ours.early > 0,
             f"{ours.needless} needless restarts": ours.needless > 0,
-            f"{ours.restarts} restarts on {self.nodes} nodes": ours.restarts != self.nodes,
+            f"{ours.restarts} restarts on {self._nodes} nodes": ours.restarts != self._nodes,
             "not every node has the new driver": set(self.truth.loaded_now().values()) != {NEW},
         }
         reasons = [text for text, holds in wrong.items() if holds]
         if reasons:
             raise DemoError("; ".join(reasons))
 
-    def _side(self, command: Command, daemonset: str, now: float) -> Side:
-        truth, since = self.truth, self.migrated_at
+    def _side(self, approach: Approach, now: float) -> Side:
+        truth, since, daemonset = self.truth, self._migrated_at, approach.daemonset
         return Side(
-            name="gpu-operator-post" if command is self.hook else "the usual script",
-            exit_code=-1 if command.exit_code is None else command.exit_code,
-            seconds=command.ended - command.began,
+            name=approach.title,
+            exit_code=approach.exit_code,
+            seconds=approach.ended - approach.began,
             restarts=len(truth.restarts(daemonset, since)),
             early=len(truth.early_restarts(daemonset, since)),
             needless=len(truth.needless_restarts(daemonset, since)),
@@ -199,99 +233,12 @@ class Demo:
     def _picture(self, now: float) -> str:
         truth = self.truth
         panels = [
-            Panel(title, [truth.lane(node, daemonset) for node in truth.nodes], [command.mark])
-            for title, daemonset, command in (
-                ("gpu-operator-post: restarts each node's plugin when the node's driver is ready", OURS, self.hook),
-                ("the usual script: kubectl wait, rollout restart, rollout status", THEIRS, self.script),
+            Panel(
+                f"{each.title}: {each.how}",
+                [truth.lane(node, each.daemonset) for node in truth.nodes],
+                each.ended,
+                f"{each.command} ends: exit code {each.exit_code}",
             )
+            for each in (self._hook, self._script)
         ]
-        return draw(panels, self.migrated_at, now + 1, *PICTURE)
-
-    def _look(self) -> None:
-        self.show.update(rows(self.truth, OURS, THEIRS, NEW))
-
-    def _run_script(self) -> None:
-        """Run what people run, as soon as Helm returns, with the real kubectl."""
-        self.script.began = time.time()
-        daemonset = ("daemonset", DAEMONSET, "-n", THEIR_NAMESPACE, "--timeout=10m")
-        steps = (
-            ("wait", "--for=jsonpath={.status.state}=ready", "clusterpolicy/cluster-policy", "--timeout=10m"),
-            ("rollout", "restart", *daemonset[:-1]),
-            ("rollout", "status", *daemonset),
-        )
-        for step in steps:
-            result = self.cluster.kubectl(*step, check=False)
-            self.script.exit_code = result.returncode
-            self.script.output += result.stdout + result.stderr
-            if result.returncode != 0:
-                break
-        self.script.ended = time.time()
-        self.show.say(f"the script has ended with {self.script.exit_code}")
-
-    def _finish(self, command: Command, arguments: list[str]) -> None:
-        """Run Helm to its end."""
-        command.began = time.time()
-        process = self.cluster.start_helm(*arguments)
-        command.output, _ = process.communicate()
-        command.ended = time.time()
-        command.exit_code = process.returncode
-        self.show.say(f"helm upgrade of gpu-operator-post has ended with {command.exit_code}")
-
-    def _post(self) -> list[str]:
-        """Spell the installation of our chart; the namespace keeps it off the script's plugin."""
-        folder, slash, name = self.image.rpartition("/")
-        name, _, tag = name.partition(":")
-        sets = [f"--set=image.repository={folder}{slash}{name}", f"--set=plugin.namespace={OUR_NAMESPACE}"]
-        sets += [f"--set-string=image.tag={tag}"] if tag else []
-        sets.append(f"--set=timeout={HOOK_TIMEOUT}")
-        release = [POST_RELEASE, POST, "-n", "gpu-operator"]
-        return ["upgrade", "--install", *release, "--reset-values", "--timeout", HOOK_TIMEOUT, *sets, *self.post_flags]
-
-    def _upgrade_operator(self, version: str) -> None:
-        self._helm(
-            "gpu-operator",
-            OPERATOR,
-            "gpu-operator",
-            ("driver.version", version),
-            ("driver.upgradePolicy.maxParallelUpgrades", "2"),
-            ("simulate.requeueSeconds", str(REQUEUE_SECONDS)),
-            flags=self.operator_flags,
-        )
-
-    def _helm(
-        self, release: str, chart: str, namespace: str, *values: tuple[str, str], flags: tuple[str, ...] = ()
-    ) -> None:
-        sets = [*(f"--set={key}={value}" for key, value in values), *flags]
-        place = ["-n", namespace, "--create-namespace"]
-        self.cluster.helm("upgrade", "--install", release, chart, *place, "--reset-values", *sets)
-
-    def _set_settings(self) -> None:
-        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fleet"}}
-        body = config_map | {"data": {"settings": json.dumps(SETTINGS)}}
-        url_path = path("v1", "configmaps", namespace="devcluster", name="fleet")
-        self.cluster.run(lambda api: api.apply(url_path, body, "demo"))
-
-    def _await_fleet(self) -> None:
-        """Wait until both plugins are up on every node."""
-
-        def all_ready() -> bool:
-            return sum(each.event == "plugin-ready" for each in self.truth.entries) >= 2 * self.nodes
-
-        patience.until(all_ready, "both plugins are up on every node", SERVED_WITHIN_SECONDS)
-
-
-def run(demo: Demo) -> str:
-    """Run the whole story, take the cluster down, and return the line for machines."""
-    try:
-        with demo.cluster:
-            demo.prepare()
-            demo.migrate()
-            return demo.conclude()
-    except FAILURES as error:
-        return f"demo: failed {error}"
-
-
-def finish(verdict: str) -> NoReturn:
-    """Print the line for machines and end with its result."""
-    print(verdict.replace("\n", " "))  # noqa: T201 - this line is the command's result
-    sys.exit(0 if verdict.startswith("demo: ok") else 1)
+        return draw(panels, self._migrated_at, now + 1, *PICTURE)

@@ -38,20 +38,15 @@ LEGEND = (
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A moment with a label, such as the end of a command."""
-
-    t: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Panel:
     """One approach on all nodes."""
 
     title: str
     lanes: list[Lane]
-    marks: list[Mark]
+    ended: float
+    """When its command ended."""
+    end: str
+    """How."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +86,17 @@ def _height(panel: Panel) -> int:
 
 
 def _panel(panel: Panel, scale: _Scale, top: int) -> Iterator[str]:
-    """Draw a title, the marks and the lanes."""
+    """Draw a title, the lanes, and the end of the command."""
     yield text(8, top + 16, panel.title, weight="bold")
     lanes_top = top + TITLE_HEIGHT + MARK_HEIGHT
     bottom = lanes_top + LANE_HEIGHT * len(panel.lanes)
     for number, lane in enumerate(panel.lanes):
         yield from _lane(lane, scale, lanes_top + number * LANE_HEIGHT, striped=number % 2 == 0)
-    for mark in panel.marks:
-        x = scale.x(mark.t)
-        dash = f'stroke="{INK}" stroke-dasharray="3 2"'
-        yield f'<line x1="{x:.1f}" y1="{lanes_top - 4}" x2="{x:.1f}" y2="{bottom}" {dash}/>'
-        near_the_end = x > WIDTH * 0.7
-        yield text(x, lanes_top - 7, mark.text, anchor="end" if near_the_end else "start")
+    x = scale.x(panel.ended)
+    dash = f'stroke="{INK}" stroke-dasharray="3 2"'
+    yield f'<line x1="{x:.1f}" y1="{lanes_top - 4}" x2="{x:.1f}" y2="{bottom}" {dash}/>'
+    near_the_edge = x > WIDTH * 0.7
+    yield text(x, lanes_top - 7, panel.end, anchor="end" if near_the_edge else "start")
 
 
 def _lane(lane: Lane, scale: _Scale, top: float, *, striped: bool) -> Iterator[str]:

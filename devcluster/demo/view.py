@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from devcluster.replay import Standing
-
 if TYPE_CHECKING:
-    from types import TracebackType
-
+    from devcluster.replay import Standing
     from devcluster.truth import Truth
 
 COLUMNS = {"node": 6, "driver": 12, "plugin": 16, "script's plugin": 16, "state": 17}
 """Headings, and widths that hold everything that comes below them, so that the table does not jump."""
-
-MOST_NODES = 16
-"""So many nodes fit below the summary on a screen."""
-
-NOTHING_YET = Standing("", False, None, False)
 
 Row = tuple[str, str, str, str, str]
 """Node, driver, our plugin, the script's plugin, state."""
@@ -60,7 +51,7 @@ def rows(truth: Truth, ours: str, theirs: str, new_version: str) -> list[Row]:
             node,
             _driver(our_view[node]),
             _plugin(our_view[node]),
-            _plugin(their_view.get(node, NOTHING_YET)),
+            _plugin(their_view[node]),
             _state(our_view[node], new_version),
         )
         for node in truth.nodes
@@ -95,32 +86,20 @@ def _state(standing: Standing, new_version: str) -> str:
 class Show:
     """A table that redraws itself on a terminal; elsewhere one line for each change of a node."""
 
-    def __init__(self, began: float) -> None:
-        self.began = began
+    def __init__(self) -> None:
         self.console = Console()
-        self._live: Live | None = None
+        self._began = time.time()
+        self._live = Live(console=self.console, refresh_per_second=4)
         self._said: dict[str, Row] = {}
-
-    def __enter__(self) -> Self:
-        if self.console.is_terminal and not self.console.is_dumb_terminal:
-            self._live = Live(console=self.console, refresh_per_second=4)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.settle()
 
     def settle(self) -> None:
         """Leave the table as it is; what comes now is below it."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        self._live.stop()
 
     def update(self, fleet: list[Row]) -> None:
         """Show the fleet as it is now."""
-        if self._live is not None:
+        if self.console.is_terminal and not self.console.is_dumb_terminal:
+            self._live.start()
             self._live.update(self._table(fleet))
             return
         for row in fleet:
@@ -131,11 +110,12 @@ class Show:
 
     def say(self, text: str) -> None:
         """Print a line, with the seconds since the demo's beginning."""
-        self.console.print(f"[{time.time() - self.began:5.1f} s] {text}", markup=False, highlight=False, soft_wrap=True)
-        sys.stdout.flush()
+        self.console.print(
+            f"[{time.time() - self._began:5.1f} s] {text}", markup=False, highlight=False, soft_wrap=True
+        )
 
     def _table(self, fleet: list[Row]) -> Table:
-        table = Table(title=f"{time.time() - self.began:.0f} s", title_justify="left")
+        table = Table(title=f"{time.time() - self._began:.0f} s", title_justify="left")
         for heading, width in COLUMNS.items():
             table.add_column(heading, min_width=width)
         for node, driver, ours, theirs, state in fleet:
@@ -172,7 +152,7 @@ def proof(sides: list[Side]) -> Table:
         table.add_row(name, *values)
     table.add_section()
     nodes = sorted(sides[0].stale_seconds, key=lambda name: (len(name), name))
-    for node in nodes[:MOST_NODES]:
+    for node in nodes:
         table.add_row(f"{node} was stale for", *(_spell(side, node) for side in sides))
     return table
 

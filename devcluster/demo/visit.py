@@ -15,14 +15,11 @@ from devcluster.boot.layout import SYSTEM_NODE
 from devcluster.boot.ports import free_ports
 from devcluster.boot.processes import start
 from devcluster.build import binaries
-from devcluster.demo.simulated import IMAGE, Demo
+from devcluster.fleet.settings import NAMESPACE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from devcluster.demo.view import Show
-
-NAMESPACE: Final = "devcluster"
 ACCOUNT: Final = "simulator"
 BINDING: Final = "devcluster-simulator"
 LIFE: Final = "24h"
@@ -42,11 +39,8 @@ PLACEMENT: Final[dict[str, Any]] = {
     "operator__tolerations": TOLERATIONS,
 }
 """Values of the simulated operator's chart that bring it to the system node."""
-ON_OURS: Final = (
-    f"--set-json=nodeSelector={json.dumps({SYSTEM: 'true'})}",
-    f"--set-json=tolerations={json.dumps(TOLERATIONS)}",
-)
-"""Flags of Helm that bring the hook there."""
+ON_OURS: Final[dict[str, Any]] = {"nodeSelector": {SYSTEM: "true"}, "tolerations": TOLERATIONS}
+"""Values of our chart that bring the hook there."""
 
 
 class Visit(Cluster):
@@ -68,6 +62,7 @@ class Visit(Cluster):
             self._nodes, self._theirs = nodes, kubeconfig
             self._start_watchdog()
             self._create_account(kubeconfig, server, authority)
+            self.run(machines.prepare)
             (port,) = free_ports(1)
             stages = (self._node_stages(), components.POD_STAGES)
             options = components.kwok(self.files, port, components.lease_seconds(nodes), *stages)
@@ -122,26 +117,6 @@ class Visit(Cluster):
         text = certificates.kubeconfig(server, authority, certificates.User(ACCOUNT), token.strip())
         for file in (*map(self.files.component_kubeconfig, ("kwok", "pods")), self.files.kubeconfig):
             certificates.write_private(file, text)
-
-
-class Visiting(Demo):
-    """The demo with a visiting fleet."""
-
-    operator_flags = tuple(
-        f"--set-json={name.replace('__', '.')}={json.dumps(value)}" for name, value in PLACEMENT.items()
-    )
-
-    def __init__(  # noqa: PLR0913 - as its base, and whose cluster it is
-        self, cluster: Visit, nodes: int, show: Show, kubeconfig: Path, *, image: str = IMAGE, mode: str = ""
-    ) -> None:
-        super().__init__(cluster, nodes, show, image, mode)
-        self._visit = cluster
-        self._kubeconfig = kubeconfig
-
-    def boot(self) -> None:
-        """Bring the fleet to the cluster."""
-        self.show.say(f"bringing {self.nodes} simulated GPU nodes to the cluster")
-        self._visit.attach(self._kubeconfig, self.nodes)
 
 
 def _account() -> dict[str, Any]:

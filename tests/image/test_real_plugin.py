@@ -188,7 +188,7 @@ def test_compute_domains_alone(gpu_node: GpuNodeLab) -> None:
 def test_the_demo_shows_it(tmp_path: Path) -> None:
     """`make demo REAL=1`: the same upgrade, seen from three pods."""
     need_real_node()
-    told = module("devcluster.demo.real", cwd=tmp_path, timeout=1200)
+    told = module("devcluster.demo", "--real", cwd=tmp_path, timeout=1200)
     assert told.returncode == 0, told.stdout
     assert told.stdout.splitlines()[-1].startswith(f"demo: ok real=1 driver={NEW} restarts=1 "), told.stdout
     assert f"the ResourceSlice still names {semantic(OLD)}" in told.stdout

@@ -12,7 +12,8 @@ from devcluster import patience
 from devcluster.boot.cluster import Cluster
 from devcluster.boot.layout import SYSTEM_NODE
 from devcluster.boot.machines import gpu_node
-from devcluster.demo.guest import DEFINITIONS, Theirs
+from devcluster.demo.guest import DEFINITIONS, check
+from devcluster.demo.simulated import DemoError
 from tests.simulator.test_bench import module
 
 pytestmark = pytest.mark.e2e
@@ -41,23 +42,29 @@ def _objects(cluster: Cluster) -> list[str]:
 
 def test_a_cluster_with_gpus_or_an_operator_is_refused(theirs: Cluster, tmp_path: Path) -> None:
     """Each obstacle is one sentence; without one, nothing keeps the demo off."""
-    found = Theirs(theirs.kubeconfig, tmp_path / "look")
-    assert found.why_not(2) == ""
-    theirs.create("/api/v1/nodes", gpu_node("worker"))
-    assert found.why_not(2) == "its node worker has a GPU"
-    theirs.kubectl("delete", "node", "worker")
-    theirs.create("/api/v1/nodes", {"metadata": {"name": SYSTEM_NODE}})
-    assert f"it has the node {SYSTEM_NODE}" in found.why_not(2)
-    theirs.kubectl("delete", "node", SYSTEM_NODE)
+
+    def look() -> None:
+        check(theirs.kubeconfig, tmp_path, 2)
+
+    look()
+    for node, reason in (
+        (gpu_node("worker"), "its node worker has a GPU"),
+        ({"metadata": {"name": SYSTEM_NODE}}, f"it has the node {SYSTEM_NODE}"),
+    ):
+        theirs.create("/api/v1/nodes", node)
+        with pytest.raises(DemoError, match=reason):
+            look()
+        theirs.kubectl("delete", "node", node["metadata"]["name"])
     theirs.kubectl("create", "namespace", "gpu-operator")
-    assert "it has the namespace gpu-operator" in found.why_not(2)
+    with pytest.raises(DemoError, match="it has the namespace gpu-operator"):
+        look()
     theirs.kubectl("delete", "namespace", "gpu-operator")
 
     theirs.kubectl("create", "--filename", DEFINITIONS)
     before = _objects(theirs)
-    refused = module("devcluster.demo.guest", f"--kubeconfig={theirs.kubeconfig}", cwd=tmp_path)
+    refused = module("devcluster.demo", f"--kubeconfig={theirs.kubeconfig}", cwd=tmp_path)
     assert refused.returncode == 1
-    assert "is not touched, because it has the kind clusterpolicies.nvidia.com" in refused.stderr
+    assert "is not touched, because it has the kind clusterpolicies.nvidia.com" in refused.stdout
     assert _objects(theirs) == before
     theirs.kubectl("delete", "--filename", DEFINITIONS)
 
@@ -65,7 +72,7 @@ def test_a_cluster_with_gpus_or_an_operator_is_refused(theirs: Cluster, tmp_path
 def test_the_demo_leaves_nothing(theirs: Cluster, tmp_path: Path) -> None:
     """It proves its point there, too, and the cluster is as it was before."""
     before = _objects(theirs)
-    done = module("devcluster.demo.guest", f"--kubeconfig={theirs.kubeconfig}", "--nodes=2", cwd=tmp_path)
+    done = module("devcluster.demo", f"--kubeconfig={theirs.kubeconfig}", "--nodes=2", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.splitlines()[-1]
     assert last.startswith("demo: ok nodes=2 stale_after=0 early_restarts=0 needless_restarts=0 restarts=2 "), last
