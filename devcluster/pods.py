@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from devcluster.client import Object
-    from devcluster.watching import Event
 
 log = logging.getLogger(__name__)
 
@@ -253,33 +252,24 @@ def _value(entry: Object, pod: Object) -> str:
     return str(found)
 
 
-class Runner:
-    """Runs the pods of the system node."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._pods: dict[str, Pod] = {}
-
-    async def run(self) -> None:
-        """Follow the pods until cancelled."""
-        try:
-            async for event in follow(self._host.api, path("v1", "pods"), fieldSelector=f"spec.nodeName={SYSTEM_NODE}"):
-                if event.kind != "SYNCED":
-                    self._handle(event)
-        finally:
-            for pod in self._pods.values():
-                pod.vanish()
-
-    def _handle(self, event: Event) -> None:
-        uid = event.object["metadata"]["uid"]
-        if event.kind == "DELETED":
-            if pod := self._pods.pop(uid, None):
-                pod.vanish()
-            return
-        if uid not in self._pods:
-            self._pods[uid] = Pod(self._host, event.object)
-            _in_background(self._pods[uid].live())
-        self._pods[uid].see(event.object)
+async def run(host: Host) -> None:
+    """Run the pods of the system node until cancelled."""
+    pods: dict[str, Pod] = {}
+    try:
+        async for event in follow(host.api, path("v1", "pods"), fieldSelector=f"spec.nodeName={SYSTEM_NODE}"):
+            if event.kind == "SYNCED":
+                continue
+            uid = event.object["metadata"]["uid"]
+            if event.kind == "DELETED":
+                pods.pop(uid).vanish()
+                continue
+            if uid not in pods:
+                pods[uid] = Pod(host, event.object)
+                _in_background(pods[uid].live())
+            pods[uid].see(event.object)
+    finally:
+        for pod in pods.values():
+            pod.vanish()
 
 
 _tasks: Final[set[asyncio.Task[None]]] = set()
@@ -308,7 +298,7 @@ async def serve(state: State) -> None:
             # A part of the simulated operators' images.
             "DEVCLUSTER_UPGRADE_PROGRAM": str(binaries.ensure(["upgrade"])["upgrade"]),
         }
-        running = asyncio.create_task(Runner(Host(api, state, variables)).run())
+        running = asyncio.create_task(run(Host(api, state, variables)))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
         async with served(api, state):
             with contextlib.suppress(asyncio.CancelledError):
