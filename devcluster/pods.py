@@ -111,14 +111,14 @@ class Pod:
 
     async def live(self) -> None:
         """Run the program to its end, and confirm the pod's deletion."""
-        if self._manifest.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
+        image = self._container["image"]
+        program = PROGRAMS.get(_repository(image))
+        if program is None:
+            log.error('%s stays Pending: no program stands for "%s"', self.name, image)
+        elif self._manifest.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
             self._status.begin()
             await self._report()
-            if program := PROGRAMS.get(_repository(self._container["image"])):
-                await self._run(program)
-            else:
-                self._status.mains[0].wait("ErrImagePull", f'no program stands for "{self._container["image"]}"')
-                await self._report()
+            await self._run(program)
         await self._deleted.wait()
         uid = {"uid": self._manifest["metadata"]["uid"]}
         await self._write("DELETE", self._path, {"gracePeriodSeconds": 0, "preconditions": uid})

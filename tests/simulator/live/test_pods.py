@@ -36,14 +36,3 @@ def test_a_program_that_is_killed_is_started_again(pool: Pool) -> None:
     lab.cluster.delete(f"{PODS}/{name}")
     lab.until(lambda: ready(1) == [] != ready(0), "another one runs")
     assert "143" in (lab.cluster.state / "logs/pods.log").read_text()
-
-
-def test_a_pod_of_another_image_does_not_start(pool: Pool) -> None:
-    """Its status names the cause, and it can be deleted."""
-    lab = Lab(pool.take(0))
-    url = "/api/v1/namespaces/default/pods"
-    spec = {"containers": [{"name": "main", "image": "registry.example/unknown"}]}
-    lab.cluster.create(url, {"metadata": {"name": "other"}, "spec": spec})
-    lab.until(lambda: "ErrImagePull" in str(lab.cluster.get(f"{url}/other")["status"]), "it is refused")
-    lab.cluster.delete(f"{url}/other")
-    lab.until(lambda: lab.cluster.list(url) == [], "it is gone")
