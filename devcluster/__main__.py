@@ -10,19 +10,12 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from devcluster.boot.cluster import Cluster, ClusterError
+from devcluster.boot.cluster import FAILURES, Cluster, ClusterError
 from devcluster.boot.layout import CHECKOUT
-from devcluster.boot.processes import ProcessError
 from devcluster.build import binaries as programs
-from devcluster.build.gobuild import BuildError
-from devcluster.build.gotoolchain import ToolchainError
 from devcluster.build.programs import DRA_DRIVER
 from devcluster.gpunode.images import CHART, write_images
 from devcluster.kubelet.node import RealNode, why_not
-from devcluster.patience import TooSlowError
-
-EXPECTED = (ClusterError, BuildError, ToolchainError, ProcessError, TooSlowError)
-"""Failures whose message is for people; anything else is a bug and keeps its traceback."""
 
 DRIVER_VERSIONS = ("580.105.08", "580.126.20")
 """Of the mock drivers: the simulated operator installs the first unless its chart's values name another."""
@@ -106,6 +99,6 @@ def tool(name: str, arguments: tuple[str, ...]) -> None:
 if __name__ == "__main__":
     try:
         main()
-    except EXPECTED as error:
+    except FAILURES as error:
         click.echo(f"devcluster: {error}", err=True)
         sys.exit(1)

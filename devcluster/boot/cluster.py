@@ -17,12 +17,15 @@ from devcluster import commands
 from devcluster.boot import controlplane, machines
 from devcluster.boot.controlplane import Shape
 from devcluster.boot.layout import SYSTEM_NODE, State
-from devcluster.boot.processes import Record, end, records, start
+from devcluster.boot.processes import ProcessError, Record, end, records, start
 from devcluster.build import binaries
+from devcluster.build.gobuild import BuildError
+from devcluster.build.gotoolchain import ToolchainError
 from devcluster.build.programs import ON_DEMAND
 from devcluster.client import MERGE_PATCH, Connection
 from devcluster.kubelet import node as kubelets
 from devcluster.kubelet.names import REAL_NODE
+from devcluster.patience import TooSlowError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -46,6 +49,10 @@ EVIDENCE = ("logs", "pods", "audit.jsonl", "truth.jsonl")
 
 class ClusterError(Exception):
     """The cluster cannot do what was asked; the message says why."""
+
+
+FAILURES = (ClusterError, BuildError, ToolchainError, ProcessError, TooSlowError)
+"""What keeps a cluster from coming up, with a message for people; anything else is a bug and keeps its traceback."""
 
 
 class Cluster:

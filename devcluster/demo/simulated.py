@@ -16,15 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster import patience
 from devcluster.access import ApiError
-from devcluster.boot.cluster import ClusterError
-from devcluster.boot.processes import ProcessError
-from devcluster.build.gobuild import BuildError
-from devcluster.build.gotoolchain import ToolchainError
+from devcluster.boot.cluster import FAILURES as CLUSTER_FAILURES
 from devcluster.commands import CommandError
 from devcluster.demo.timeline import Panel, draw
 from devcluster.demo.view import Show, Side, proof, rows
 from devcluster.fleet.settings import KEY, URL
-from devcluster.patience import TooSlowError
 from devcluster.releases import DAEMONSET, IMAGE, OPERATOR, PLUGIN, POST
 from devcluster.truth import Truth
 
@@ -65,10 +61,7 @@ class DemoError(Exception):
     """The demo cannot begin, or did not show what it promises."""
 
 
-FAILURES = (
-    *(DemoError, CommandError, ClusterError, ProcessError, TooSlowError, BuildError, ToolchainError, ApiError),
-    subprocess.CalledProcessError,
-)
+FAILURES = (DemoError, CommandError, ApiError, subprocess.CalledProcessError, *CLUSTER_FAILURES)
 """What ends a demo with one line instead of a traceback."""
 
 
