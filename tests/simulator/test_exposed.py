@@ -12,7 +12,6 @@ from devcluster.truth import Truth
 from tests.simulator.test_truth import OTHER, OURS, STALE, UNLOADED, at, loaded, started
 
 GPU: Final = "gpu.nvidia.com"
-PLUGIN: Final = {**OURS, "driver": GPU}
 
 
 def node(t: float, *, ready: bool = True, cordoned: bool = False) -> str:
@@ -32,9 +31,9 @@ def deleted(t: float, uid: str = "r") -> str:
 
 def refreshed(*lines: str) -> Truth:
     """Return a journal with more lines, of a plugin that is stale from 30 to 37."""
-    gone = at(36, "plugin-gone", uid="a", **PLUGIN)
-    reload = [*loaded(10, 1), *started(12, "a", 1, PLUGIN), *UNLOADED, *loaded(30, 2), gone]
-    return Truth.of(sorted([*reload, *started(37, "b", 2, PLUGIN), *lines], key=lambda line: Entry.parse(line).t))
+    gone = at(36, "plugin-gone", uid="a", **OURS)
+    reload = [*loaded(10, 1), *started(12, "a", 1, driver=GPU), *UNLOADED, *loaded(30, 2), gone]
+    return Truth.of(sorted([*reload, *started(37, "b", 2, driver=GPU), *lines], key=lambda line: Entry.parse(line).t))
 
 
 NODE: Final = {

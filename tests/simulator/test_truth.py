@@ -29,11 +29,13 @@ def loaded(t: float, load: int, version: str = "580.1.2", node: str = "gpu-0") -
     ]
 
 
-def started(t: float, uid: str, load: int, owner: dict[str, str] | None = None, node: str = "gpu-0") -> list[str]:
-    """Return the lines of a plugin that starts."""
+def started(  # noqa: PLR0913 - what differs between plugins
+    t: float, uid: str, load: int, owner: dict[str, str] | None = None, node: str = "gpu-0", *, driver: str = ""
+) -> list[str]:
+    """Return the lines of a plugin that starts, and registers a DRA driver."""
     who = owner or OURS
     return [
-        at(t, "plugin-started", node, uid=uid, load=load, version="580.1.2", **who),
+        at(t, "plugin-started", node, uid=uid, load=load, version="580.1.2", driver=driver, **who),
         at(t + 1, "plugin-ready", node, uid=uid, load=load, version="580.1.2", **who),
     ]
 
