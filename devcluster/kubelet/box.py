@@ -1,13 +1,9 @@
-"""The first process of the box: prepares it, runs containerd, gateway and kubelet, and reaps what is left behind.
-
-SIGHUP restarts the kubelet, as a node's upgrade does: containers live on.
-"""
+"""The first process of the box: prepares it, runs containerd, gateway and kubelet, and reaps what is left behind."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -21,8 +17,6 @@ from devcluster.kubelet import cgroups, files
 from devcluster.kubelet.names import MARK, NODE_ADDRESS, REAL_NODE, SERVICE_ADDRESS, Files
 
 RUN = Path("/run")
-PAUSE_SECONDS = 0.5
-"""Before a kubelet is started again: one that cannot live with its configuration must not take a whole core."""
 READY_SECONDS = 60.0
 """containerd answers within a second on an idle machine."""
 
@@ -65,13 +59,10 @@ class Box:
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
-        self._commands: dict[str, list[str]] = {}
         self._running: dict[int, str] = {}
-        signal.signal(signal.SIGHUP, lambda *_: self._restart())
 
     def start(self, name: str, command: list[str], descriptors: tuple[int, ...] = ()) -> None:
         """Start a process, with a log next to the control plane's."""
-        self._commands[name] = command
         with (self._logs / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, pass_fds=descriptors
@@ -79,23 +70,11 @@ class Box:
         self._running[process.pid] = name
 
     def reap(self) -> None:
-        """Collect orphans without an end; a kubelet that ends is started again, anything else ends the box."""
+        """Collect orphans without an end; the end of a process of ours ends the box."""
         while True:
-            try:
-                ended, status = os.wait()
-            except InterruptedError:
-                continue
-            name = self._running.pop(ended, "")
-            if name == "kubelet":
-                time.sleep(PAUSE_SECONDS)
-                self.start(name, self._commands[name])
-            elif name:
+            ended, status = os.wait()
+            if name := self._running.get(ended):
                 sys.exit(f"{name} ended with {os.waitstatus_to_exitcode(status)}")
-
-    def _restart(self) -> None:
-        for pid, name in self._running.items():
-            if name == "kubelet":
-                os.kill(pid, signal.SIGTERM)
 
 
 def _prepare_network() -> None:
@@ -115,8 +94,10 @@ def _prepare_mounts(own: Files) -> None:
         folder.mkdir(exist_ok=True)
         _run("mount", "-t", kind, "-o", options, kind, str(folder))
     _run("mount", "-t", "tmpfs", "tmpfs", str(RUN))
-    kept = {"/var/lib/containerd": own.containerd, "/var/lib/kubelet": own.kubelet, "/var/log": own.varlog}
-    for target, source in kept.items():
+    # Images and containers, volumes of pods, and logs of containers.
+    kept = {"/var/lib/containerd": "containerd", "/var/lib/kubelet": "kubelet", "/var/log": "varlog"}
+    for target, name in kept.items():
+        source = own.root / name
         for folder in (source, Path(target)):
             folder.mkdir(parents=True, exist_ok=True)
         _run("mount", "--bind", str(source), target)
@@ -136,8 +117,8 @@ def _write_configuration(own: Files, taint: dict[str, str]) -> None:
     network = Path(files.CNI_CONFIGURATION) / "10-devcluster.conflist"
     network.parent.mkdir(parents=True)
     network.write_text(files.pod_network())
-    (RUN / "containerd.toml").write_text(files.containerd(_snapshotter(own.containerd)))
-    Path(files.KUBELET_CONFIGURATION).write_text(files.kubelet({"registerWithTaints": [taint]}))
+    (RUN / "containerd.toml").write_text(files.containerd(_snapshotter(own.root)))
+    Path(files.KUBELET_CONFIGURATION).write_text(files.kubelet(taint))
     (RUN / "resolv.conf").write_text("nameserver 127.0.0.1\n")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from devcluster.kubelet.names import KUBELET_PORT, PAUSE_IMAGE, POD_NETWORK
 
@@ -87,11 +87,12 @@ state = "/run/containerd"
 """
 
 
-def kubelet(changes: Mapping[str, object] | None = None) -> str:
-    """Spell the kubelet's configuration, with changes to some of its settings; JSON is YAML."""
-    configuration: dict[str, Any] = {
+def kubelet(taint: Mapping[str, str]) -> str:
+    """Spell the kubelet's configuration, with a taint for its node; JSON is YAML."""
+    configuration = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
+        "registerWithTaints": [taint],
         "failCgroupV1": False,
         "cgroupDriver": "cgroupfs",
         "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
@@ -108,13 +109,12 @@ def kubelet(changes: Mapping[str, object] | None = None) -> str:
         "makeIPTablesUtilChains": False,
         "resolvConf": "/run/resolv.conf",
         "clusterDNS": ["10.96.0.10"],  # nothing answers there; without it every pod gets a warning
-        # Another's full disk or memory is no reason to evict; tests say when the node is in need.
+        # Another's full disk or memory is no reason to evict.
         "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1Mi", "imagefs.available": "1Mi"},
-        "evictionPressureTransitionPeriod": "5s",  # not five minutes until a need is over
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
     }
-    return json.dumps(configuration | dict(changes or {}), indent=1)
+    return json.dumps(configuration, indent=1)
 
 
 def egress(socket: Path) -> str:

@@ -60,18 +60,3 @@ class Files:
     def pause(self) -> Path:
         """The archive of the pause image."""
         return self.root / "pause.tar"
-
-    @property
-    def containerd(self) -> Path:
-        """What containerd keeps: images and containers."""
-        return self.root / "containerd"
-
-    @property
-    def kubelet(self) -> Path:
-        """What the kubelet keeps: volumes of pods."""
-        return self.root / "kubelet"
-
-    @property
-    def varlog(self) -> Path:
-        """The box's /var/log, with the logs of its containers."""
-        return self.root / "varlog"

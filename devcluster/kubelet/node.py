@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,8 @@ def why_not() -> str:
         return "a real node needs Linux and root"
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     missing += [] if files.cni_plugins() else ["the CNI plugins"]
-    missing += [] if _has_seccomp() else ["libseccomp's headers"]
+    if not missing and not _has_seccomp():
+        missing = ["libseccomp's headers"]
     if missing:
         return f"{', '.join(missing)} not installed (Debian: {PACKAGES})"
     return cgroups.why_not() or _cannot_unshare()
@@ -60,14 +62,18 @@ def why_not() -> str:
 
 def _has_seccomp() -> bool:
     """Return whether runc can be built with the filters that restricted pods ask for."""
-    return os.spawnvp(os.P_WAIT, "sh", ["sh", "-c", "pkg-config --exists libseccomp 2>/dev/null"]) == 0  # noqa: S606
+    return _works("pkg-config", "--exists", "libseccomp")
 
 
 def _cannot_unshare() -> str:
     """Try what the box does first: containers in containers are often not allowed to."""
-    command = "unshare --mount --pid --fork --net --uts --ipc --cgroup --mount-proc mount -t tmpfs tmpfs /run"
-    code = os.spawnvp(os.P_WAIT, "sh", ["sh", "-c", f"{command} >/dev/null 2>&1"])  # noqa: S606
-    return "" if code == 0 else "namespaces cannot be made or mounted in here"
+    namespaces = ("--mount", "--pid", "--fork", "--net", "--uts", "--ipc", "--cgroup", "--mount-proc")
+    works = _works("unshare", *namespaces, "mount", "-t", "tmpfs", "tmpfs", "/run")
+    return "" if works else "namespaces cannot be made or mounted in here"
+
+
+def _works(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def prepare(state: State, sandbox: Path) -> None:
