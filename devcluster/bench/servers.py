@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.bench.usage import Usage
 from devcluster.boot.components import Ports, api_server
-from devcluster.boot.controlplane import Probe
+from devcluster.boot.controlplane import is_ready
 from devcluster.boot.ports import free_ports
 from devcluster.build import binaries
 
@@ -40,7 +40,7 @@ class OwnServer:
         own = [f"--audit-log-path={self._audit}"]
         binary = str(binaries.ensure(["kube-apiserver"])["kube-apiserver"])
         self._cluster.launch(self._name, [binary, *arguments, *own])
-        self._cluster.wait_until(f"{self._name} is ready", Probe(files, self.url).ready)
+        self._cluster.wait_until(f"{self._name} is ready", lambda: is_ready(files, self.url))
 
     @property
     def url(self) -> str:

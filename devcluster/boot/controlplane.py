@@ -94,7 +94,7 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     launch("kube-apiserver", *components.api_server(state, ports, real_node=shape.real_node is not None))
     wait_until(state, running, "the API server has made its certificate", lambda: _whole(state.certificate))
     _write_kubeconfigs(state, ports.server, tokens)
-    wait_until(state, running, "the API server is ready", Probe(state, ports.server).ready)
+    wait_until(state, running, "the API server is ready", lambda: is_ready(state, ports.server))
     # Only now: each of these gives up after seconds where the API server does not answer, or refuses them because
     # it has not written its own RBAC rules yet.
     launch("kube-controller-manager", *components.controller_manager(state, lease, at_rest=shape.at_rest))
@@ -141,20 +141,14 @@ def _write_kubeconfigs(state: State, server: str, tokens: Mapping[certificates.U
         certificates.write_private(file, text)
 
 
-class Probe:
-    """Asks the API server whether it is ready."""
-
-    def __init__(self, state: State, server: str) -> None:
-        self._url = f"{server}/readyz"
-        self._tls = ssl.create_default_context(cafile=str(state.certificate))
-
-    def ready(self) -> bool:
-        """Whether all of the API server's own checks pass."""
-        try:
-            with urllib.request.urlopen(self._url, timeout=2, context=self._tls):  # noqa: S310 - https, ours
-                return True
-        except OSError:  # refused, or 500 while a check fails
-            return False
+def is_ready(state: State, server: str) -> bool:
+    """Return whether all of the API server's own checks pass."""
+    tls = ssl.create_default_context(cafile=str(state.certificate))
+    try:
+        with urllib.request.urlopen(f"{server}/readyz", timeout=2, context=tls):  # noqa: S310 - https, ours
+            return True
+    except OSError:  # refused, or 500 while a check fails
+        return False
 
 
 def wait_until(  # noqa: PLR0913, PLR0917 - who must live, what is waited for, and how

@@ -66,14 +66,8 @@ def _encoded(data: bytes) -> str:
 
 
 def _post(url: str, body: dict[str, Any]) -> None:
-    """Put objects, all or none."""
-    if not _ask(url, body).get("succeeded"):
-        raise OSError(f"etcd did not take {len(body['success'])} objects")
-
-
-def _ask(url: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Ask etcd's JSON gateway."""
+    """Put objects by etcd's JSON gateway, all or none."""
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310
     with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - loopback, ours
-        found: dict[str, Any] = json.load(answer)
-        return found
+        if not json.load(answer).get("succeeded"):
+            raise OSError(f"etcd did not take {len(body['success'])} objects")

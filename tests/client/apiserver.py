@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from devcluster.boot import certificates, components
-from devcluster.boot.controlplane import Probe
+from devcluster.boot.controlplane import is_ready
 from devcluster.boot.layout import State
 from devcluster.boot.ports import free_ports
 from devcluster.boot.processes import start
@@ -68,7 +68,7 @@ def booted(folder: Path) -> Iterator[ApiServer]:
             running.callback(process.wait)
             running.callback(process.kill)
         until(has_certificate, "the API server has made its certificate")
-        until(Probe(state, ports.server).ready, "the API server is ready")
+        until(lambda: is_ready(state, ports.server), "the API server is ready")
         yield ApiServer(ports.server, state.certificate.read_bytes(), tokens[certificates.ADMIN])
 
 

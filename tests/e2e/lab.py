@@ -69,6 +69,8 @@ class Lab:
 
     def __init__(self, cluster: Cluster, helm: int = 4) -> None:
         self.cluster, self.helm = cluster, helm
+        self.home = NAMESPACE
+        """The namespace of our release."""
         self.began = time.time()
 
     # What the platform team does.
@@ -215,7 +217,7 @@ class Lab:
         return [
             f"{each['verb']} {each['objectRef']['resource']}"
             for each in self.cluster.audit()
-            if each["user"]["username"] == f"system:serviceaccount:{NAMESPACE}:{account}"
+            if each["user"]["username"] == f"system:serviceaccount:{self.home}:{account}"
             and each["objectRef"]["resource"] not in ("events", "configmaps")
             and each["responseStatus"]["code"] < 300
         ]

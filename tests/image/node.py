@@ -37,6 +37,7 @@ class NodeLab(Lab):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
+        self.home = HOME
         cluster.create("/api/v1/namespaces", {"metadata": {"name": HOME, "labels": NAMESPACE_LABELS}})
 
     def start_post(
@@ -108,16 +109,6 @@ class NodeLab(Lab):
         told: dict[str, Any] = json.loads(list(self.ends().values())[-1]["message"])
         return told
 
-    def writes(self, account: str = RELEASE) -> list[str]:
-        """List the writes of the hook's ServiceAccount, or another, as ``verb resource``, without Events and status."""
-        return [
-            f"{each['verb']} {each['objectRef']['resource']}"
-            for each in self.cluster.audit()
-            if each["user"]["username"] == f"system:serviceaccount:{HOME}:{account}"
-            and each["objectRef"]["resource"] not in ("events", "configmaps")
-            and each["responseStatus"]["code"] < 300
-        ]
-
     @contextmanager
     def kept(self, pod: str) -> Iterator[None]:
         """Keep a pod's object while it is deleted, so that its last status can be read."""
@@ -154,3 +145,22 @@ class NodeLab(Lab):
             assert pod["spec"]["nodeName"] == REAL_NODE
             (status,) = pod["status"]["containerStatuses"]
             assert status["containerID"].startswith("containerd://")
+
+    def assert_told(self, output: str, nodes: int) -> None:
+        """Assert that every channel carries the story of an upgrade of so many nodes, next to Helm's output."""
+        log = self.log()
+        assert f"gpu-{nodes - 1}" in log
+        assert all(line in output for line in log.splitlines())
+        story = self.story()
+        assert ("Done", "Refreshed", 0, nodes) == (
+            story["phase"], story["reason"], story["exitCode"], story["restarted"]
+        )  # fmt: skip
+        described = self.cluster.kubectl("describe", "job", RELEASE, "-n", HOME).stdout
+        assert "Refreshed" in described.split("Events:")[1]
+        assert self.events("DaemonSet", "StalePluginRestarted")
+
+    def assert_nothing_is_left(self, output: str) -> None:
+        """Assert that Helm printed the log of a Job that succeeded, and that the Job is then gone, pods and all."""
+        assert "NothingStale" in output
+        assert self.cluster.list(f"/apis/batch/v1/namespaces/{HOME}/jobs") == []
+        self.until(lambda: self.pods() == [], "its pods are gone")

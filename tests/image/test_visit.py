@@ -16,11 +16,11 @@ import pytest
 from devcluster.boot.layout import SYSTEM_NODE
 from devcluster.demo.visit import PLACEMENT, Visit
 from tests.certify.site import image_flags
-from tests.e2e.lab import OLD, QUICK
+from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, OLD, QUICK, RELEASE
 from tests.evidence import keep
-from tests.image import scenes
-from tests.image.node import DEFAULT, PODS, NodeLab
+from tests.image.node import DEFAULT, HOME, PODS, NodeLab
 
+THREE: Final = ["gpu-0", "gpu-1", "gpu-2"]
 SIMULATED: Final = (SYSTEM_NODE, "gpu-")
 
 
@@ -65,7 +65,7 @@ def visit(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 def test_skips_fails_and_completes_and_a_lost_pod(visit: VisitLab) -> None:
     """A run without a plugin, one out of time, its completion; then a way back whose pod is deleted half-way."""
     lab = visit
-    scenes.nothing_to_protect_then_out_of_time(lab)
+    _skip_and_time_out(lab)
     lab.began = time.time()
     hook = lab.start_post(expect__driverVersion=OLD, expect__chartVersion="")
     lost = lab.next_judging()
@@ -76,10 +76,44 @@ def test_skips_fails_and_completes_and_a_lost_pod(visit: VisitLab) -> None:
     lab.next_judging(lost)
     lab.operator()
     done = lab.succeeded(hook)
-    lab.assert_clean(scenes.THREE)
-    scenes.assert_told(lab, done.output, 3)
+    lab.assert_clean(THREE)
+    lab.assert_told(done.output, 3)
     lab.assert_on_the_real_node()
 
     again = lab.deploy(hook__deletePolicy=DEFAULT)
-    lab.assert_clean(scenes.THREE)
-    scenes.assert_nothing_is_left(lab, again.output)
+    lab.assert_clean(THREE)
+    lab.assert_nothing_is_left(again.output)
+
+
+def _skip_and_time_out(lab: NodeLab) -> None:
+    """Assert that a run without a plugin does nothing, and says why in every place.
+
+    Then a upgrade that does not finish exits 124, and the next run completes it.
+    """
+    done = lab.deploy()
+    assert "NoPlugin" in done.output
+    assert ("Skip", "NoPlugin", 0) == tuple(lab.story()[key] for key in ("phase", "reason", "exitCode"))
+    assert lab.events("Job", "NoPlugin")
+    lab.assert_untouched()
+
+    lab.fleet(nodes=3, **ALL_AT_ONCE)
+    lab.annotate("gpu-1", "driver-fault", "image-pull")
+    lab.operator(chart=NEW_CHART, driver=NEW, **ALL_AT_ONCE)
+    # What reloads take is not the run's time: it has enough to wait for.
+    lab.until(lambda: lab.truth.running(NEW) == {"gpu-0", "gpu-2"}, "two nodes have reloaded their driver", 120)
+    late = lab.post(timeout="90s")
+    assert late.code != 0
+    assert lab.restarts() == ["gpu-0", "gpu-2"]
+    assert [124] == [end["exitCode"] for end in lab.ends().values()]
+    story = lab.story()
+    (node,) = story["nodes"]
+    told = (story["phase"], story["reason"], node["node"], node["reason"])
+    assert told == ("Deadline", "TimeUp", "gpu-1", "DriverFailing")
+    assert "gpu-1" in late.output
+    assert "TimeUp" in lab.cluster.kubectl("describe", "job", RELEASE, "-n", HOME).stdout
+    assert {"Failed", "FailureTarget"} & {each["type"] for each in lab.job()["status"]["conditions"]}
+
+    lab.annotate("gpu-1", "driver-fault", None)
+    lab.deploy()
+    lab.assert_clean(THREE)
+    lab.assert_on_the_real_node()
