@@ -1,8 +1,7 @@
-"""Keys and credentials of a cluster, made without a certificate library.
+"""Users of a cluster and their credentials.
 
-The API server makes its own serving certificate, and that file serves as the authority of every
-kubeconfig. Users prove themselves with random tokens from a token file. The one key that has to
-exist beforehand signs ServiceAccount tokens; an elliptic-curve key is 32 random bytes in a frame.
+The API server makes its own serving certificate. That file serves as the authority of every kubeconfig, and its key
+signs ServiceAccount tokens. Users prove themselves with random tokens from a token file.
 """
 
 from __future__ import annotations
@@ -17,17 +16,9 @@ from typing import TYPE_CHECKING
 from devcluster.kubelet.names import REAL_NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-"""Order of the base point of NIST P-256 (FIPS 186-4, D.1.2.3): a private key is below it."""
-
-EC_KEY_HEAD = bytes.fromhex("30310201010420")
-"""ECPrivateKey (RFC 5915): a sequence of version 1 and 32 bytes of private key ..."""
-
-EC_KEY_TAIL = bytes.fromhex("a00a06082a8648ce3d030107")
-"""... and the name of the curve, prime256v1. The public key is optional: it follows from the private one."""
+    from devcluster.boot.layout import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +42,18 @@ KUBELET = User(f"system:node:{REAL_NODE}", ("system:nodes",))
 USERS = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, KWOK, PODS, KUBELET)
 
 
-def new_signing_key() -> str:
-    """Make an elliptic-curve private key in PEM, for ServiceAccount tokens (ES256)."""
-    number = secrets.randbelow(P256_ORDER - 1) + 1
-    encoded = base64.b64encode(EC_KEY_HEAD + number.to_bytes(32, "big") + EC_KEY_TAIL).decode()
-    lines = [encoded[at : at + 64] for at in range(0, len(encoded), 64)]
-    return "\n".join(["-----BEGIN EC PRIVATE KEY-----", *lines, "-----END EC PRIVATE KEY-----", ""])
+def write_server_files(state: State, audit_policy: object) -> dict[User, str]:
+    """Write what an API server reads when it starts; return a token for each user, which cannot be guessed."""
+    tokens = {user: secrets.token_urlsafe(32) for user in USERS}
+    rows = (f'{token},{user.name},{user.name},"{",".join(user.groups)}"\n' for user, token in tokens.items())
+    write_private(state.private / "tokens.csv", "".join(rows))
+    write_private(state.private / "audit-policy.json", json.dumps(audit_policy))
+    return tokens
 
 
-def new_tokens() -> dict[User, str]:
-    """Return a token for each user, which cannot be guessed."""
-    return {user: secrets.token_urlsafe(32) for user in USERS}
-
-
-def token_file(tokens: Mapping[User, str]) -> str:
-    """Spell the API server's ``--token-auth-file``: token, name, uid, groups."""
-    return "".join(f'{token},{user.name},{user.name},"{",".join(user.groups)}"\n' for user, token in tokens.items())
+def is_written(certificate: Path) -> bool:
+    """Return whether the serving certificate and its authority are written: the file is there before they are."""
+    return certificate.exists() and certificate.read_text(encoding="ascii").count("END CERTIFICATE") == 2  # noqa: PLR2004
 
 
 def kubeconfig(server: str, authority: bytes, user: User, token: str) -> str:

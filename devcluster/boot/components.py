@@ -98,8 +98,8 @@ def api_server(state: State, ports: Ports, *, real_node: bool = False) -> list[s
         "--service-cluster-ip-range=10.96.0.0/16",
         "--endpoint-reconciler-type=none",  # refuses loopback addresses
         "--service-account-issuer=https://kubernetes.default.svc",
-        f"--service-account-signing-key-file={state.signing_key}",
-        f"--service-account-key-file={state.signing_key}",
+        f"--service-account-signing-key-file={state.certificate_key}",
+        f"--service-account-key-file={state.certificate_key}",
         f"--audit-policy-file={state.private / 'audit-policy.json'}",
         f"--audit-log-path={state.audit}",
         "--kubelet-preferred-address-types=InternalIP",
@@ -144,7 +144,7 @@ def controller_manager(state: State, lease: int, *, at_rest: bool = False) -> li
     return [
         f"--kubeconfig={state.component_kubeconfig('kube-controller-manager')}",
         "--use-service-account-credentials",
-        f"--service-account-private-key-file={state.signing_key}",
+        f"--service-account-private-key-file={state.certificate_key}",
         f"--root-ca-file={state.certificate}",
         "--leader-elect=false",
         "--secure-port=0",

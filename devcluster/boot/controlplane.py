@@ -6,7 +6,6 @@ starts at once and only the last answer is waited for.
 
 from __future__ import annotations
 
-import json
 import os
 import ssl
 import urllib.error
@@ -76,8 +75,7 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     """
     ports = components.Ports(*free_ports(4))
     lease = components.lease_seconds(shape.nodes)
-    tokens = certificates.new_tokens()
-    _write_configuration(state, tokens)
+    tokens = certificates.write_server_files(state, components.AUDIT_POLICY)
     state.etcd.write_text(f"http://127.0.0.1:{ports.etcd}")
     if shape.real_node is not None:
         kubelets.prepare(state, binaries["pause"])
@@ -92,7 +90,9 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
 
     launch("etcd", *components.etcd(state, ports))
     launch("kube-apiserver", *components.api_server(state, ports, real_node=shape.real_node is not None))
-    wait_until(state, running, "the API server has made its certificate", lambda: _whole(state.certificate))
+    wait_until(
+        state, running, "the API server has made its certificate", lambda: certificates.is_written(state.certificate)
+    )
     _write_kubeconfigs(state, ports.server, tokens)
     wait_until(state, running, "the API server is ready", lambda: is_ready(state, ports.server))
     # Only now: each of these gives up after seconds where the API server does not answer, or refuses them because
@@ -114,18 +114,6 @@ def _environment(shape: Shape) -> dict[str, str]:
         **(SPARE_GARBAGE if shape.nodes <= SMALL else {}),
         **(ONE_PROCESSOR if shape.nodes <= FEW and not shape.at_rest else {}),
     }
-
-
-def _whole(certificate: Path) -> bool:
-    """Return whether the serving certificate and its authority are written: the file is there before they are."""
-    return certificate.exists() and certificate.read_text(encoding="ascii").count("END CERTIFICATE") == 2  # noqa: PLR2004
-
-
-def _write_configuration(state: State, tokens: Mapping[certificates.User, str]) -> None:
-    """Write what the API server reads when it starts."""
-    certificates.write_private(state.private / "tokens.csv", certificates.token_file(tokens))
-    certificates.write_private(state.signing_key, certificates.new_signing_key())
-    certificates.write_private(state.private / "audit-policy.json", json.dumps(components.AUDIT_POLICY))
 
 
 def _write_kubeconfigs(state: State, server: str, tokens: Mapping[certificates.User, str]) -> None:

@@ -40,13 +40,8 @@ class State:
 
     @property
     def certificate_key(self) -> Path:
-        """The key of `certificate`. The server of the logs of pods uses both."""
+        """The key of `certificate`. It signs ServiceAccount tokens, and the server of the logs of pods uses both."""
         return self.private / "apiserver.key"
-
-    @property
-    def signing_key(self) -> Path:
-        """Signs ServiceAccount tokens."""
-        return self.private / "service-accounts.pem"
 
     @property
     def egress_configuration(self) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,24 +49,18 @@ class ApiServer:
 @contextlib.contextmanager
 def booted(folder: Path) -> Iterator[ApiServer]:
     """Boot an API server, and end it at once after the block."""
-    state, ports, tokens = State(folder), components.Ports(*free_ports(4)), certificates.new_tokens()
-    certificates.write_private(state.private / "tokens.csv", certificates.token_file(tokens))
-    certificates.write_private(state.signing_key, certificates.new_signing_key())
-    certificates.write_private(state.private / "audit-policy.json", json.dumps(QUIET))
+    state, ports = State(folder), components.Ports(*free_ports(4))
+    tokens = certificates.write_server_files(state, QUIET)
     programs = binaries.ensure([ETCD, SERVER])
     arguments = {ETCD: components.etcd(state, ports), SERVER: [*components.api_server(state, ports), ADMISSION]}
     environment = {**os.environ, "GOMAXPROCS": "1"}
-
-    def has_certificate() -> bool:
-        file = state.certificate
-        return file.exists() and file.read_text(encoding="ascii").count("END CERTIFICATE") == 2
 
     with contextlib.ExitStack() as running:
         for name in (ETCD, SERVER):
             process = start(state, name, [str(programs[name]), *arguments[name]], environment)
             running.callback(process.wait)
             running.callback(process.kill)
-        until(has_certificate, "the API server has made its certificate")
+        until(lambda: certificates.is_written(state.certificate), "the API server has made its certificate")
         until(lambda: is_ready(state, ports.server), "the API server is ready")
         yield ApiServer(ports.server, state.certificate.read_bytes(), tokens[certificates.ADMIN])
 

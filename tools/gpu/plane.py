@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 START_SECONDS: Final = 60.0
 REQUEST_SECONDS: Final = 20.0
 MERGE: Final = "application/merge-patch+json"
-CERTIFICATES: Final = 2
-"""In the file that the API server writes: its own, and that of its authority."""
 
 
 class Plane:
@@ -45,18 +43,15 @@ class Plane:
 
     def boot(self) -> None:
         """Start both, and wait until the API server is ready."""
-        tokens = certificates.new_tokens()
-        private = self.state.private
-        certificates.write_private(private / "tokens.csv", certificates.token_file(tokens))
-        certificates.write_private(self.state.signing_key, certificates.new_signing_key())
         policy = {**components.AUDIT_POLICY, "rules": [{"level": "None"}]}
-        certificates.write_private(private / "audit-policy.json", json.dumps(policy))
+        tokens = certificates.write_server_files(self.state, policy)
         self.state.etcd.write_text(f"http://127.0.0.1:{self._ports.etcd}")
         self._launch("etcd", components.etcd(self.state, self._ports))
         self._launch("kube-apiserver", components.api_server(self.state, self._ports))
-        patience.until(self._certified, "the API server has made its certificate", START_SECONDS)
-        authority, admin = self.state.certificate.read_bytes(), certificates.ADMIN
-        config = certificates.kubeconfig(self._ports.server, authority, admin, tokens[admin])
+        certificate, admin = self.state.certificate, certificates.ADMIN
+        made = "the API server has made its certificate"
+        patience.until(lambda: certificates.is_written(certificate), made, START_SECONDS)
+        config = certificates.kubeconfig(self._ports.server, certificate.read_bytes(), admin, tokens[admin])
         certificates.write_private(self.kubeconfig, config)
         patience.until(lambda: self._answers("/readyz"), "the API server is ready", START_SECONDS)
 
@@ -89,10 +84,6 @@ class Plane:
 
     def _launch(self, name: str, arguments: list[str]) -> None:
         self.running.append(start(self.state, name, [str(self._programs / name), *arguments]))
-
-    def _certified(self) -> bool:
-        file = self.state.certificate
-        return file.exists() and file.read_text().count("END CERTIFICATE") == CERTIFICATES
 
     def _answers(self, path: str) -> bool:
         try:
