@@ -17,7 +17,7 @@ from devcluster import commands
 from devcluster.boot import controlplane, machines
 from devcluster.boot.controlplane import Shape
 from devcluster.boot.layout import SYSTEM_NODE, State
-from devcluster.boot.processes import ProcessError, Record, end, records, start
+from devcluster.boot.processes import START_SECONDS, Children, ProcessError, Record, end, records
 from devcluster.build import binaries
 from devcluster.build.gobuild import BuildError
 from devcluster.build.gotoolchain import ToolchainError
@@ -63,7 +63,7 @@ class Cluster:
 
     def __init__(self, state: Path) -> None:
         self.files = State(Path(state).resolve())
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._children = Children(self.files)
         self._adopted: list[subprocess.Popen[str] | BaseProcess] = []
         self._owner: int | None = None
         self._connection: Connection | None = None
@@ -110,7 +110,7 @@ class Cluster:
         try:
             self._start_watchdog()
             shape = Shape(nodes, real_node, at_rest)
-            controlplane.boot(self.files, programs, shape, self._running)
+            controlplane.boot(self.files, programs, shape, self._children)
             if real_node is not None:
                 self.run(lambda api: machines.create_policy(api, kubelets.pin_policy(real_node.images)))
             self.run(machines.prepare)
@@ -151,9 +151,7 @@ class Cluster:
         # Read again: until then, more pods may have started. What these processes
         # know dies with the directory, so nothing is gained by letting them end slowly.
         end([each for each in records(self.files.processes) if each.pid != os.getpid()], grace=0)
-        for process in self._running.values():
-            process.wait()
-        self._running.clear()
+        self._children.reap()
         self.end_adopted()
         kubelets.clean(self.files)
         if self.files.marker.exists():
@@ -207,7 +205,7 @@ class Cluster:
     def _start(self, name: str, module: str, *arguments: str) -> None:
         """Start one of our own programs on this cluster."""
         command = [sys.executable, "-m", module, "--state", str(self.state), *arguments]
-        self._running[name] = start(self.files, name, command)
+        self.launch(name, command)
 
     def _await_nodes(self, expected: set[str]) -> None:
         """Wait until the nodes take pods, and pods can be created (they need a ServiceAccount)."""
@@ -216,27 +214,21 @@ class Cluster:
             return expected <= await machines.usable_nodes(api) and await machines.accepts_pods(api)
 
         step = 0.05 + len(expected) / 500  # looking at 500 nodes keeps the API server from making them Ready
-        controlplane.wait_until(
-            self.files, self._running, "all nodes are Ready", lambda: self.run(complete), soonest=step
-        )
+        self._children.wait_until("all nodes are Ready", lambda: self.run(complete), soonest=step)
 
     # Programs in addition
 
     def launch(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Start a program that works on this cluster; it ends with the cluster, or by `end`."""
-        self._running[name] = start(self.files, name, command, environment)
+        self._children.start(name, command, environment)
 
     def end(self, *names: str) -> None:
-        """End programs that `launch` started."""
-        chosen = [record for record in records(self.files.processes) if record.name in names]
-        end(chosen, grace=SIMULATOR_GRACE)
-        for record in chosen:
-            record.forget(self.files.processes)
-            self._running.pop(record.name).wait()
+        """End programs of this cluster."""
+        self._children.end(*names, grace=SIMULATOR_GRACE)
 
-    def wait_until(self, what: What, look: Callable[[], T | None], seconds: float = controlplane.START_SECONDS) -> T:
+    def wait_until(self, what: What, look: Callable[[], T | None], seconds: float = START_SECONDS) -> T:
         """Wait for what the running programs bring about, and return it; fail at once when one of them ends."""
-        return controlplane.wait_until(self.files, self._running, what, look, seconds)
+        return self._children.wait_until(what, look, seconds)
 
     # Using it
 

@@ -12,28 +12,19 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from devcluster import patience
 from devcluster.boot import certificates, components
 from devcluster.boot.ports import free_ports
-from devcluster.boot.processes import ProcessError, start, tail
 from devcluster.kubelet import node as kubelets
 from devcluster.kubelet.names import SERVICE_ADDRESS
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from devcluster.boot.layout import State
+    from devcluster.boot.processes import Children
     from devcluster.kubelet.node import RealNode
-
-    Running = dict[str, subprocess.Popen[bytes]]
-
-START_SECONDS = 120.0
-"""Five to six seconds on an idle machine; generous for one that runs several clusters and a build."""
-
-T = TypeVar("T")
 
 SMALL = 100
 """Up to so many nodes the control plane's heaps stay small: 250 MB of the API server's while it idles."""
@@ -67,11 +58,10 @@ class Shape:
     """Nothing reconciles DaemonSets or misses heartbeats: what is put into storage stays as it is."""
 
 
-def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Running) -> None:
+def boot(state: State, binaries: Mapping[str, Path], shape: Shape, children: Children) -> None:
     """Start everything and return once the API server is ready.
 
-    What was started is put into `running` as it starts, so that the caller can end it on failure. Where the environment
-    variable BOOTS_LOG names a file, each boot appends a line to it.
+    Where the environment variable BOOTS_LOG names a file, each boot appends a line to it.
     """
     ports = components.Ports(*free_ports(4))
     lease = components.lease_seconds(shape.nodes)
@@ -86,15 +76,14 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     environment = _environment(shape)
 
     def launch(name: str, *arguments: str) -> None:
-        running[name] = start(state, name, [str(binaries[name]), *arguments], environment)
+        children.start(name, [str(binaries[name]), *arguments], environment)
 
     launch("etcd", *components.etcd(state, ports))
     launch("kube-apiserver", *components.api_server(state, ports, real_node=shape.real_node is not None))
-    wait_until(
-        state, running, "the API server has made its certificate", lambda: certificates.is_written(state.certificate)
-    )
+    certificate = state.certificate
+    children.wait_until("the API server has made its certificate", lambda: certificates.is_written(certificate))
     _write_kubeconfigs(state, ports.server, tokens)
-    wait_until(state, running, "the API server is ready", lambda: is_ready(state, ports.server))
+    children.wait_until("the API server is ready", lambda: is_ready(state, ports.server))
     # Only now: each of these gives up after seconds where the API server does not answer, or refuses them because
     # it has not written its own RBAC rules yet.
     launch("kube-controller-manager", *components.controller_manager(state, lease, at_rest=shape.at_rest))
@@ -104,7 +93,7 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     launch("kwok", *components.kwok(state, ports.kwok, lease, *stages))
     if shape.real_node is not None:
         box = kubelets.command(state, shape.real_node, binaries, ports.server)
-        running[kubelets.PROCESS] = start(state, kubelets.PROCESS, box)
+        children.start(kubelets.PROCESS, box)
 
 
 def _environment(shape: Shape) -> dict[str, str]:
@@ -137,28 +126,3 @@ def is_ready(state: State, server: str) -> bool:
             return True
     except OSError:  # refused, or 500 while a check fails
         return False
-
-
-def wait_until(  # noqa: PLR0913, PLR0917 - who must live, what is waited for, and how
-    state: State,
-    running: Running,
-    what: patience.What,
-    look: Callable[[], T | None],
-    seconds: float = START_SECONDS,
-    soonest: float = patience.SOONEST,
-) -> T:
-    """Wait for what the running processes bring about, and return it; fail at once when one of them ends."""
-
-    def looked() -> T | None:
-        found = look()
-        for name, process in () if found else running.items():
-            if process.poll() is not None:
-                log = tail(state.log(name))
-                raise ProcessError(f"{name} ended with {process.returncode} before {patience.told(what)}:\n{log}")
-        return found
-
-    def so_far() -> str:
-        tails = (f"  {name}:\n{tail(state.log(name), 5)}" for name in running)
-        return "\n".join((f"{patience.told(what)}; the logs end with", *tails))
-
-    return patience.until(looked, so_far, seconds, soonest)

@@ -14,14 +14,20 @@ import subprocess
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
+from devcluster import patience
 from devcluster.boot.layout import CHECKOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from devcluster.boot.layout import State
+
+T = TypeVar("T")
+
+START_SECONDS = 120.0
+"""Five to six seconds on an idle machine; generous for one that runs several clusters and a build."""
 
 STEP_SECONDS = 0.02
 """Between two looks at a process that should end."""
@@ -103,6 +109,55 @@ def start(
         )
     Record.of(name, process.pid).write(state.processes)
     return process
+
+
+class Children:
+    """The processes of a cluster that this process started."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """Start one more."""
+        self._running[name] = start(self._state, name, command, environment)
+
+    def wait_until(
+        self,
+        what: patience.What,
+        look: Callable[[], T | None],
+        seconds: float = START_SECONDS,
+        soonest: float = patience.SOONEST,
+    ) -> T:
+        """Wait for what they bring about, and return it; fail at once when one of them ends."""
+
+        def looked() -> T | None:
+            found = look()
+            for name, process in () if found else self._running.items():
+                if process.poll() is not None:
+                    log = tail(self._state.log(name))
+                    raise ProcessError(f"{name} ended with {process.returncode} before {patience.told(what)}:\n{log}")
+            return found
+
+        def so_far() -> str:
+            tails = (f"  {name}:\n{tail(self._state.log(name), 5)}" for name in self._running)
+            return "\n".join((f"{patience.told(what)}; the logs end with", *tails))
+
+        return patience.until(looked, so_far, seconds, soonest)
+
+    def end(self, *names: str, grace: float) -> None:
+        """End some of them."""
+        chosen = [record for record in records(self._state.processes) if record.name in names]
+        end(chosen, grace=grace)
+        for record in chosen:
+            record.forget(self._state.processes)
+            self._running.pop(record.name).wait()
+
+    def reap(self) -> None:
+        """Collect them after their end."""
+        for process in self._running.values():
+            process.wait()
+        self._running.clear()
 
 
 def records(folder: Path) -> list[Record]:

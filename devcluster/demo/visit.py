@@ -13,7 +13,6 @@ from devcluster.boot import certificates, components, machines
 from devcluster.boot.cluster import Cluster, ClusterError
 from devcluster.boot.layout import SYSTEM_NODE
 from devcluster.boot.ports import free_ports
-from devcluster.boot.processes import start
 from devcluster.build import binaries
 from devcluster.fleet.settings import NAMESPACE
 
@@ -66,8 +65,7 @@ class Visit(Cluster):
             (port,) = free_ports(1)
             stages = (self._node_stages(), components.POD_STAGES)
             options = components.kwok(self.files, port, components.lease_seconds(nodes), *stages)
-            command = [str(programs["kwok"]), *options]
-            self._running["kwok"] = start(self.files, "kwok", command)
+            self.launch("kwok", [str(programs["kwok"]), *options])
             self._simulate(nodes, 0, fleet=True)
             self.kubectl("taint", "node", SYSTEM_NODE, f"{SYSTEM}=true:NoSchedule", "--overwrite")
         except BaseException:

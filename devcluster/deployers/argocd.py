@@ -74,10 +74,6 @@ class ArgoCd:
             f"--app-resync={RESYNC_SECONDS}", "--self-heal-timeout-seconds=2",
         )  # fmt: skip
 
-    def stop(self) -> None:
-        """End the processes; objects stay."""
-        self.cluster.end(*PROCESSES)
-
     def _launch(self, name: str, role: str, *flags: str) -> None:
         self.cluster.launch(name, [str(self._program), role, *flags], self._environment())
 

@@ -74,10 +74,6 @@ class Flux:
             self.cluster.launch(name, command, self._environment())
         self.cluster.wait_until("Flux is ready", lambda: all(_answers(port) for port in self._health))
 
-    def stop(self) -> None:
-        """End the controllers; objects stay."""
-        self.cluster.end(*self._programs)
-
     def _environment(self) -> dict[str, str]:
         """Act as the administrator, with files below the state directory."""
         return {

@@ -56,10 +56,6 @@ class ChartSources:
             NAMES[1], [str(crane), "registry", "serve", "--address", f"127.0.0.1:{oci}", "--disk", str(blobs)]
         )
 
-    def stop(self) -> None:
-        """Serve no more."""
-        self.cluster.end(*NAMES)
-
     def publish(self, chart: Path, version: str = "", **values: object) -> str:
         """Package a chart under a version, with other defaults, into both places; return the version."""
         copy = self.folder / "work" / chart.name
