@@ -37,8 +37,8 @@ SHARING: Final = (
     "tests/client/test_real_server.py",
     "tests/client/test_taints.py",
     "tests/deployers/",
-    "tests/e2e/faults/",
-    "tests/e2e/controller/",
+    "tests/e2e/test_controller.py",
+    "tests/e2e/test_faults.py",
     "tests/image/test_contents.py",
 )
 """Modules, or folders of modules, that each make one thing for all of their tests: mostly a cluster."""
@@ -57,11 +57,11 @@ LONGEST_FIRST: Final = (
     "tests/deployers/test_tools.py",
     "tests/deployers/test_gates.py",
     "tests/deployers/",
-    "tests/e2e/faults/",
     # Builds the image, for which others would wait.
     "tests/image/test_interruption.py::test_a_controller_that_hangs_and_is_deleted",
     "tests/e2e/soak/test_soak.py",
-    "tests/e2e/controller/",
+    "tests/e2e/test_controller.py",
+    "tests/e2e/test_faults.py",
     "tests/image/",
     "tests/chart/cluster/",
     "tests/certify/",

@@ -27,7 +27,7 @@ EXIT_CODES: Final = {"Done": 0, "Skip": 0, "Fail": 3, "Deadline": 124}
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Result:
     """The result of a run: its exit code, its report, and everything that it wrote."""
 
     code: int
@@ -55,46 +55,38 @@ class Run(Logged):
 
     message: Path
 
-    def told(self) -> Told:
+    def result(self) -> Result:
         """Wait for its end. One that was killed leaves no story."""
         done = self.ended()
-        return Told(done.code, json.loads(self.message.read_text() or "{}"), done.said)
+        return Result(done.code, json.loads(self.message.read_text() or "{}"), done.said)
 
 
-def begin(lab: Lab, *args: str, kubeconfig: Path | None = None, timeout: str = "110s") -> Run:
+def begin(lab: Lab, *args: str, kubeconfig: Path | None = None) -> Run:
     """Start a run that hurries where simulated operators do."""
     message = lab.cluster.state / f"message-{next(_FILES)}"
     message.touch()
-    flags = (f"--timeout={timeout}", *QUICK, f"--termination-log={message}", *args)
+    flags = ("--timeout=110s", *QUICK, f"--termination-log={message}", *args)
     started = lab.start("run", *flags, kubeconfig=kubeconfig)
     return Run(started.process, started.log, message)
 
 
-def run(lab: Lab, *args: str, timeout: str = "110s") -> Told:
+def run(lab: Lab, *args: str) -> Result:
     """Run to the end."""
-    return begin(lab, *args, timeout=timeout).told()
+    return begin(lab, *args).result()
 
 
-def refresh(lab: Lab, restarted: list[str], *args: str) -> Told:
+def refresh(lab: Lab, restarted: list[str], *args: str) -> Result:
     """Run to the end: it succeeds, no plugin is stale, and these were restarted since the scenario began."""
-    told = run(lab, *args).assert_phase("Done", "Refreshed" if restarted else "NothingStale")
+    done = run(lab, *args).assert_phase("Done", "Refreshed" if restarted else "NothingStale")
     lab.assert_clean(restarted)
-    return told
+    return done
 
 
-def post(lab: Lab, **values: Any) -> Told:  # noqa: ANN401 - chart values
+def post(lab: Lab, **values: Any) -> Result:  # noqa: ANN401 - chart values
     """Install or upgrade our chart, with just the rights that it asks for, and take its hook's word."""
     deployed = lab.post(**values)
     assert (deployed.code == 0) is (lab.story()["exitCode"] == 0), deployed.output
-    return Told(lab.story()["exitCode"], lab.story(), deployed.output)
-
-
-def plan(lab: Lab, *args: str) -> dict[str, Any]:
-    """Plan the next upgrade from a shell."""
-    done = lab.ctl("plan", "-o", "json", *args)
-    assert done.code == 0, done.said
-    made: dict[str, Any] = json.loads(done.out)
-    return made
+    return Result(lab.story()["exitCode"], lab.story(), deployed.output)
 
 
 def set_labels(lab: Lab, node: str, labels: dict[str, str | None]) -> None:

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from devcluster.boot.cluster import Cluster
-from tests.e2e.controller.controllers import ControllerLab
-from tests.e2e.faults.cluster.resting import RestingLab
-from tests.e2e.faults.cluster.stopping import StoppingProxy
 from tests.e2e.lab import ALL_AT_ONCE, NEW, Lab
+from tests.e2e.resting import RestingLab
 from tests.evidence import keep
 from tests.pool import Pool
 
@@ -32,10 +30,9 @@ def boot(pool: Pool, request: pytest.FixtureRequest) -> Iterator[Callable[..., L
 
 @pytest.fixture(scope="module")
 def built(request: pytest.FixtureRequest, pool: Pool) -> Iterator[RestingLab]:
-    """Build a fleet of the module's NODES, on which controllers may run where the module is about them."""
+    """Build a fleet of the module's NODES in the module's LAB."""
     nodes: int = request.module.NODES
-    kind = ControllerLab if ".controller." in request.module.__name__ else RestingLab
-    lab = kind(pool.take(nodes), nodes)
+    lab: RestingLab = request.module.LAB(pool.take(nodes), nodes)
     lab.fleet(nodes=nodes, driver=NEW, **ALL_AT_ONCE)
     yield lab
     keep(lab.cluster, request.module.__name__.rsplit(".", 1)[-1])
@@ -47,10 +44,3 @@ def lab(built: RestingLab) -> Iterator[RestingLab]:
     built.rest()
     yield built
     built.end_leftovers()
-
-
-@pytest.fixture
-def stopping(lab: RestingLab) -> Iterator[StoppingProxy]:
-    """Put a proxy before the API server, which ends with the test."""
-    with StoppingProxy(lab.cluster) as proxy:
-        yield proxy

@@ -15,7 +15,6 @@ from devcluster.client import path
 from tests.chart.rendering import Helm
 
 RBAC = "rbac.authorization.k8s.io/v1"
-ROLES = f"/apis/{RBAC}/clusterroles"
 HOME = "default"
 """Namespace of these accounts; it is there from the start."""
 
@@ -53,19 +52,9 @@ def kubeconfig(cluster: Cluster, name: str, allowed: Iterable[Right]) -> Path:
     cluster.kubectl("apply", "-f", "-", text=manifests)
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = cluster.create(path("v1", "serviceaccounts", namespace=HOME, name=name, subresource="token"), request)
-    return kubeconfig_of(cluster, name, answer["status"]["token"])
-
-
-def allow(cluster: Cluster, name: str, allowed: Iterable[Right]) -> None:
-    """Let an account have these rights from now on, and no others."""
-    cluster.patch(f"{ROLES}/{name}", {"rules": _rules(allowed)})
-
-
-def kubeconfig_of(cluster: Cluster, name: str, token: str) -> Path:
-    """Write the kubeconfig of an account that has this token."""
     config = yaml.safe_load(cluster.kubeconfig.read_text())
     for user in config["users"]:
-        user["user"] = {"token": token}
+        user["user"] = {"token": answer["status"]["token"]}
     file = cluster.state / f"{name}.kubeconfig"
     write_private(file, yaml.safe_dump(config))
     return file

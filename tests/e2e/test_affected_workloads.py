@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, RELEASE, Boot, Lab
@@ -105,36 +104,3 @@ def test_a_run_reports_what_it_does_not_repair(boot: Boot) -> None:
         lab.cluster.kubectl("delete", "-n", TEAM, f"pod/{name}", f"resourceclaim/{name}-gpu")
     lab.deploy(trigger="third")
     assert _object(lab) == ([], "0")
-
-
-def test_a_controller_reports_the_same(boot: Boot) -> None:
-    """Also a pod that the stale plugin refused: nothing shows when its claim was prepared."""
-    lab = boot(2)
-    lab.fleet(nodes=2, **ALL_AT_ONCE)
-    lab.cluster.kubectl("create", "namespace", TEAM)
-    lab.settings(driver_ready_gap_seconds=12)
-    lab.deploy(controller__enabled=True, job__enabled=False)
-    lab.operator(driver=NEW, **ALL_AT_ONCE)
-    lab.until(lambda: set(lab.truth.loaded_now().values()) == {NEW}, "the new driver is loaded", 60)
-    _start(lab, "stale-0", "gpu-0")
-    _prepared(lab, "stale-0")
-    # The caches of the stale plugin expire. The kubelet tries again until the plugin is fresh.
-    lab.settings(driver_ready_gap_seconds=12, stale_success_seconds=0)
-    _start(lab, "refused", "gpu-1")
-    refused = f"/api/v1/namespaces/{TEAM}/pods/refused"
-    lab.until(lambda: "empty device edits" in str(lab.cluster.get(refused)["status"]), "no claim is prepared", 30)
-    lab.until(lambda: lab.serving_on() == {"gpu-0", "gpu-1"}, "the plugins are refreshed", 60)
-    _start(lab, "healthy-0", "gpu-0")
-    _start(lab, "healthy-1", "gpu-1")
-    _prepared(lab, "healthy-0", "healthy-1", "refused")
-    old = list(lab.truth.holding_old_files())
-    assert old == ["team/stale-0"]
-    lab.until(lambda: _object(lab) == (["team/refused", *old], "2"), "the controller reports both", 60)
-    lab.until(lambda: len(lab.events("Deployment", "AffectedWorkloads")) == 1, "an Event", 30)
-
-    # Another process finds the same pods in the cluster.
-    assert _named(_status(lab)["pods"]) == ["team/refused", *old]
-    lab.cluster.kubectl("delete", "-n", NAMESPACE, "pod", "-l", "app.kubernetes.io/component=controller")
-    began = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    lab.until(lambda: lab.cluster.get(STATUS)["data"]["updatedAt"] > began, "another process leads", 90)
-    lab.until(lambda: _object(lab) == (["team/refused", *old], "2"), "it reports both", 60)

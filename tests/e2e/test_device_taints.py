@@ -11,7 +11,6 @@ import pytest
 
 from tests.e2e import acts
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, RELEASE, Boot, Lab
-from tests.process.program import Logged
 
 TEAM: Final = "team"
 RULES: Final = "/apis/resource.k8s.io/v1/devicetaintrules"
@@ -64,10 +63,6 @@ def _switch_to_precompiled(lab: Lab) -> None:
     lab.operator(driver="580", driver__usePrecompiled=True, **MANUAL)
 
 
-def _delete_by_hand(lab: Lab) -> None:
-    _delete_driver(lab, "gpu-0")
-
-
 def _restart_in_place(lab: Lab) -> None:
     lab.annotate("gpu-0", "restart-driver-container", "first")
 
@@ -76,7 +71,7 @@ def _reboot(lab: Lab) -> None:
     lab.annotate("gpu-0", "reboot", "first")
 
 
-SITUATIONS: Final = (_upgrade_by_hand, _switch_to_precompiled, _delete_by_hand, _restart_in_place, _reboot)
+SITUATIONS: Final = (_upgrade_by_hand, _switch_to_precompiled, _restart_in_place, _reboot)
 
 
 @pytest.mark.parametrize("happen", SITUATIONS, ids=lambda happen: happen.__name__.strip("_"))
@@ -213,11 +208,6 @@ def _begin(lab: Lab) -> acts.Run:
     return run
 
 
-def _control(lab: Lab) -> Logged:
-    """Start a controller."""
-    return lab.start("controller", "--listen=127.0.0.1:0", "--lease-name=shell", *TAINTING)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 def test_a_run_that_is_stopped_or_killed_leaves_no_rule(boot: Boot, number: signal.Signals) -> None:
     """A signal lets it remove its rules. After a kill, the next start adopts them, and removes them at its end."""
@@ -238,28 +228,8 @@ def test_a_run_that_is_stopped_or_killed_leaves_no_rule(boot: Boot, number: sign
     if number is signal.SIGKILL:
         assert {rule["metadata"]["uid"] for rule in lab.cluster.list(RULES)} == uids
     lab.annotate("gpu-0", "driver-fault", None)
-    second.told().assert_phase("Done", "Refreshed")
+    second.result().assert_phase("Done", "Refreshed")
     assert lab.cluster.list(RULES) == []
-
-
-def test_a_controller_that_is_killed_leaves_its_rules_to_the_next_one(boot: Boot) -> None:
-    """So no claim gets through in between. The next leader adopts them."""
-    lab = boot(1)
-    lab.fleet(nodes=1, **ALL_AT_ONCE)
-    lab.annotate("gpu-0", "driver-fault", "unready")
-    _delete_driver(lab, "gpu-0")
-    _own(lab)
-    first = _control(lab)
-    lab.until(lambda: set(_tainted(lab)) == {"gpu-0"}, "it keeps claims away", SECONDS)
-    first.signal(signal.SIGKILL)
-    first.ended()
-    second = _control(lab)
-    lab.until(lambda: "leading" in second.said, "another controller leads")
-    lab.annotate("gpu-0", "driver-fault", None)
-    _none(lab, "the node is verified")
-    second.signal(signal.SIGTERM)
-    assert lab.truth.stale_now() == ()
-    assert len({each.uid for each in lab.truth.entries if each.event == "devices-tainted"}) == 2
 
 
 def test_rules_go_with_their_release_its_setting_or_the_controller(boot: Boot) -> None:

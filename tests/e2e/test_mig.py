@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-import pytest
-
 from tests.e2e import acts
 from tests.e2e.lab import Boot, Lab
-
-pytestmark = pytest.mark.e2e
 
 NODE: Final = "gpu-0"
 STATE: Final = "nvidia.com/mig.config.state"
@@ -31,8 +26,8 @@ def _divide(lab: Lab, layout: str, *states: str) -> None:
         lab.until(lambda wanted=state: _state(lab) == wanted, f"its MIG state is {state}", acts.PATIENCE)  # type: ignore[misc]
 
 
-def _fleet(boot: Boot) -> Lab:
-    """Bring up a node with a MIG manager, and a plugin that started after its first layout."""
+def test_a_job_refreshes_after_a_reconfiguration(boot: Boot) -> None:
+    """The API keeps when the label was written, for a Job that starts later. A pending one is waited for."""
     lab = boot(1)
     lab.operator(migManager__enabled=True)
     _divide(lab, "all-disabled", "success")
@@ -40,12 +35,6 @@ def _fleet(boot: Boot) -> Lab:
     lab.plugin()
     lab.until(lambda: lab.serving() == 1, "the plugin runs", acts.PATIENCE)
     lab.began = time.time()
-    return lab
-
-
-def test_a_job_refreshes_after_a_reconfiguration(boot: Boot) -> None:
-    """The API keeps when the label was written, for a Job that starts later. A pending one is waited for."""
-    lab = _fleet(boot)
     acts.post(lab, **AFTER_MIG).assert_phase("Done", "NothingStale")
     _divide(lab, "all-1g.10gb", "pending", "success")
     assert lab.truth.behind_now() == (NODE,)
@@ -69,19 +58,3 @@ def test_a_job_refreshes_after_a_reconfiguration(boot: Boot) -> None:
     assert "ancient-changes" in {write["manager"] for write in writes}
     acts.post(lab, **AFTER_MIG, trigger="fifth").assert_phase("Done", "Refreshed")
     acts.post(lab, **AFTER_MIG, trigger="sixth").assert_phase("Done", "NothingStale")
-
-
-def test_a_controller_refreshes_after_each_reconfiguration(boot: Boot) -> None:
-    """It restarts nothing while one is in progress. A failed one counts, and `status` warns of it."""
-    lab = _fleet(boot)
-    lab.deploy(controller__enabled=True, job__enabled=False, **AFTER_MIG)
-    for number, (layout, state) in enumerate((("all-1g.10gb", "success"), ("broken", "failed")), start=1):
-        _divide(lab, layout, "pending", state)
-        lab.until(lambda count=number: len(lab.restarts()) == count, "the plugin is restarted", 60)  # type: ignore[misc]
-        lab.until(lambda: lab.truth.behind_now() == (), "it knows the devices", 60)
-    lab.assert_clean([NODE, NODE])
-    settings = lab.cluster.state / "mig.json"
-    settings.write_text(json.dumps(AFTER_MIG))
-    assert (
-        f"WARNING MIG reconfiguration failed ({STATE}=failed): {NODE}" in lab.run("status", f"--config={settings}").out
-    )

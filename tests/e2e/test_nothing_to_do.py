@@ -134,6 +134,6 @@ def test_a_dry_run_and_status_change_nothing(boot: Boot) -> None:
     rows = [line.split()[:3] for line in shown.out.splitlines() if line.startswith("gpu-")]
     assert [[node, "Stale", "PluginStale"] for node in STALE] == rows
 
-    told = json.loads(lab.run("status", "-o", "json", kubeconfig=reader).out)
-    assert [(node, "Stale") for node in STALE] == [(node["node"], node["state"]) for node in told["nodes"]]
+    listed = json.loads(lab.run("status", "-o", "json", kubeconfig=reader).out)
+    assert [(node, "Stale") for node in STALE] == [(node["node"], node["state"]) for node in listed["nodes"]]
     lab.assert_untouched()

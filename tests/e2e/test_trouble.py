@@ -6,7 +6,7 @@ import os
 import signal
 
 from tests.e2e import acts
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, PLUGIN_NAMESPACE, RELEASE, Boot
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, RELEASE, Boot
 
 
 def test_out_of_time(boot: Boot) -> None:
@@ -44,27 +44,15 @@ def test_a_driver_that_cannot_start(boot: Boot) -> None:
     lab = boot(4)
     policy = {"autoUpgrade": True, "maxParallelUpgrades": 2, "maxUnavailable": "100%"}
     lab.fleet(nodes=4, driver__upgradePolicy=policy)
-    lab.annotate("gpu-1", "driver-fault", "image-pull")
+    lab.annotate("gpu-1", "driver-fault", "crash-loop")
     lab.operator(chart=NEW_CHART, driver=NEW, driver__upgradePolicy=policy)
-    failed = acts.post(lab, nodeTimeout="8s").assert_phase("Fail", "DriverFailing")
-    assert failed.reasons() == {"gpu-1": "DriverFailing"}
-    assert "pulling image" in failed.story["nodes"][0]["message"]
+    failed = acts.post(lab, nodeTimeout="8s")
+    assert (failed.story["phase"], failed.code) == ("Fail", 3), failed.said
+    assert failed.reasons() == {"gpu-1": "UpgradeFailed"}
+    assert "upgrade-required --overwrite" in failed.said
     assert failed.story["counts"] == {"Failed": 1, "Verified": 3}
     assert [each["exitCode"] for each in lab.terminated()] == [3]
     lab.assert_clean(["gpu-0", "gpu-2", "gpu-3"])
-
-
-def test_a_plugin_that_is_not_created_again(boot: Boot) -> None:
-    """A quota keeps the DaemonSet from replacing what we deleted: that is not done, but exit 3."""
-    lab = boot(2)
-    lab.stale_fleet(nodes=2)
-    quota = ("quota", "no-more-pods", "-n", PLUGIN_NAMESPACE)
-    lab.cluster.kubectl("create", *quota, "--hard=pods=0")
-    failed = acts.post(lab, pluginTimeout="10s").assert_phase("Fail", "PluginMissing")
-    assert failed.reasons().keys() == {"gpu-0", "gpu-1"}
-    lab.cluster.kubectl("delete", *quota)
-    lab.deploy()
-    lab.assert_clean(["gpu-0", "gpu-1"])
 
 
 def test_killed_between_restarts(boot: Boot) -> None:

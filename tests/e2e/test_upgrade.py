@@ -58,9 +58,9 @@ def _assert_reported(lab: Lab, output: str) -> None:
     story = lab.story()
     assert ("Done", "Refreshed", 0, 6) == (story["phase"], story["reason"], story["exitCode"], story["restarted"])
     assert len(lab.events("Job", "Refreshed")) == 1
-    told = lab.events("DaemonSet", "StalePluginRestarted")
-    assert len(told) == 6
-    assert all(any(node in message for message in told) for node in SIX)
+    reported = lab.events("DaemonSet", "StalePluginRestarted")
+    assert len(reported) == 6
+    assert all(any(node in message for message in reported) for node in SIX)
     assert lab.events("Job", "StalePluginRestarted") == []
 
 

@@ -133,8 +133,6 @@ def as_pod(file: Path) -> list[str]:
     """Return the words by which a pod would connect as this kubeconfig does."""
     config = yaml.safe_load(file.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    if "tls-server-name" in cluster:
-        return [f"--kubeconfig={file}"]
     folder = file.with_suffix(".account")
     folder.mkdir(exist_ok=True)
     _replace(folder / "token", user["token"].encode())

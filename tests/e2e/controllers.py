@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,26 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from devcluster.access import ApiError
 from devcluster.boot.ports import free_ports
 from tests.e2e.acts import PATIENCE
-from tests.e2e.faults.cluster.resting import RestingLab
 from tests.e2e.lab import NAMESPACE, NEW, RELEASE
+from tests.e2e.resting import RestingLab
 from tests.process.program import Logged, http
 
 PREFIX: Final = "gpu_operator_post_"
-
-
-@dataclass(frozen=True, slots=True)
-class Scrape:
-    """One answer of /metrics."""
-
-    text: str
-
-    def value(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric's samples with these labels; none is nothing."""
-        wanted = labels.items()
-        samples = (each for family in text_string_to_metric_families(self.text) for each in family.samples)
-        return sum(each.value for each in samples if each.name == PREFIX + name and wanted <= each.labels.items())
-
-
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 LEADS: Final = (200, "leader\n")
 """What a leader that has read the fleet answers to the kubelet's probe."""
@@ -59,9 +43,11 @@ class Controller(Logged):
         self.signal(signal.SIGTERM)
         assert self.ended().code == code, self.said
 
-    def scrape(self) -> Scrape:
-        """Scrape it, as Prometheus does."""
-        return Scrape(self.asked("/metrics")[1])
+    def metric(self, name: str, **labels: str) -> float:
+        """Scrape it, as Prometheus does. Return the sum of a metric's samples with these labels; none is nothing."""
+        families = text_string_to_metric_families(self.asked("/metrics")[1])
+        samples = (each for family in families for each in family.samples if each.name == PREFIX + name)
+        return sum(each.value for each in samples if labels.items() <= each.labels.items())
 
     def asked(self, path: str) -> tuple[int, str]:
         """Ask it over HTTP; 0 is no answer."""
@@ -82,18 +68,18 @@ class ControllerLab(RestingLab):
         self.until(lambda: self.rendered(driver), "the DaemonSet asks for the driver", PATIENCE)
         super().rest(driver)
 
-    def start_controller(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Controller:
+    def start_controller(self, identity: str, *args: str) -> Controller:
         """Start a controller from a shell."""
         (port,) = free_ports(1)
         started = self.start(
             "controller", f"--identity={identity}", f"--release-namespace={NAMESPACE}",
-            f"--listen=127.0.0.1:{port}", "controller.maxUnavailable=100%", *args, kubeconfig=kubeconfig,
+            f"--listen=127.0.0.1:{port}", "controller.maxUnavailable=100%", *args,
         )  # fmt: skip
         return Controller(started.process, started.log, identity, port)
 
-    def leading(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Controller:
+    def leading(self, *args: str) -> Controller:
         """Start a controller and wait until it leads."""
-        controller = self.start_controller(identity, *args, kubeconfig=kubeconfig)
+        controller = self.start_controller("one", *args)
         self.await_leader(controller)
         return controller
 
@@ -113,16 +99,6 @@ class ControllerLab(RestingLab):
             return str(self.cluster.get(f"{LEASES}/{lease}")["spec"].get("holderIdentity") or "")
         return ""
 
-    def await_none_stale(self, leader: Controller) -> None:
-        """Wait until the leader has seen the fleet, and no stale plugin in it."""
-
-        def seen() -> bool:
-            scraped = leader.scrape()
-            # Without a leader there is no such metric, which counts as nothing.
-            return scraped.value("nodes") > 0 == scraped.value("oldest_stale_timestamp_seconds")
-
-        self.until(seen, f"{leader.identity} sees no stale plugin", PATIENCE)
-
     def end_leftovers(self) -> None:
         """End the controllers, too, uninstall the chart, and delete Leases."""
         super().end_leftovers()
@@ -137,8 +113,8 @@ class ControllerLab(RestingLab):
         """Ask `status` from a shell."""
         done = self.run("status", "-o", "json")
         assert done.code == 0, done.said
-        told: dict[str, Any] = json.loads(done.out)
-        return told
+        shown: dict[str, Any] = json.loads(done.out)
+        return shown
 
     # What happens to the fleet.
 
@@ -147,28 +123,21 @@ class ControllerLab(RestingLab):
         spec = {"spec": {"driver": {"version": version}}}
         self.cluster.kubectl("patch", "clusterpolicy", POLICY, "--type=merge", "-p", json.dumps(spec))
 
-    def crash(self, *nodes: str) -> None:
-        """Let the drivers of these nodes, else of all, restart in place, and return at once."""
+    def crash(self) -> None:
+        """Let all drivers restart in place, and return at once."""
         moment = f"{time.time():.3f}"
-        for node in nodes or self.nodes:
+        for node in self.nodes:
             self.annotate(node, "restart-driver-container", moment)
-
-    def jump(self, nodes: list[str], seconds: int | None) -> None:
-        """Move the times of these nodes' driver pods in the API, or take that back; nothing reloads."""
-        for node in nodes:
-            self.annotate(node, "time-jump", str(seconds) if seconds else None)
 
     # What is true.
 
-    def await_refreshed(self, version: str, *nodes: str) -> None:
-        """Wait until these nodes, else all, run a driver of this version with a plugin that started on it."""
-        chosen = set(nodes or self.nodes)
+    def await_refreshed(self, version: str) -> None:
+        """Wait until all nodes run a driver of this version with a plugin that started on it."""
 
         def refreshed() -> bool:
-            loaded = self.truth.loaded_now()
-            return chosen <= self.serving_on() and {loaded[node] for node in chosen} == {version}
+            return self.serving_on() == set(self.nodes) and set(self.truth.loaded_now().values()) == {version}
 
-        self.until(refreshed, f"{', '.join(sorted(chosen)[:5])} are refreshed on {version}", PATIENCE)
+        self.until(refreshed, f"all are refreshed on {version}", PATIENCE)
 
     def most_down(self) -> int:
         """Return the most plugins that were down at one moment since the scenario began, whatever took them down.

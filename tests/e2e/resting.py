@@ -7,20 +7,18 @@ operator nor its labels: only the fault delays a run then.
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
 from devcluster.boot.cluster import Cluster
 from tests.e2e.acts import PATIENCE, Run, begin
-from tests.e2e.lab import ALL_AT_ONCE, CHART, IMAGE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, Lab
+from tests.e2e.lab import ALL_AT_ONCE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, Lab
 
 PLUGINS: Final = f"/api/v1/namespaces/{PLUGIN_NAMESPACE}/pods"
 DAEMONSETS: Final = f"/apis/apps/v1/namespaces/{PLUGIN_NAMESPACE}/daemonsets"
 PLUGIN: Final = f"{DAEMONSETS}/{PLUGIN_NAME}"
-HOLD: Final[dict[str, Any]] = {"metadata": {"finalizers": ["example.com/hold"]}}
-LET_GO: Final[dict[str, Any]] = {"metadata": {"finalizers": []}}
 _RELOADS = count()
 
 
@@ -37,17 +35,12 @@ class RestingLab(Lab):
 
     def rest(self, driver: str = NEW) -> None:
         """Let every node have this driver and a fresh plugin, and begin to count from here."""
-        for node in self.nodes:
-            self.annotate(node, "driver-fault", None)
-        others = [each["metadata"]["name"] for each in self.cluster.list(DAEMONSETS)]
-        for name in filter(lambda name: name != PLUGIN_NAME, others):
-            self.cluster.kubectl("delete", "daemonset", name, "-n", PLUGIN_NAMESPACE)
-            self.until(lambda: not self.plugins(), "its pods are gone", PATIENCE)
+        self.settings()
         if not self.rendered(driver):
             self.operator(driver=driver, **ALL_AT_ONCE)
         if not self.cluster.list(DAEMONSETS):
             self.plugin()
-        self.until(lambda: self._driven(driver), f"every node runs {driver}", PATIENCE)
+        self.until(lambda: self.driven(driver), f"every node runs {driver}", PATIENCE)
         for node in self.truth.stale_now():
             for pod in self.plugins(node):
                 self.cluster.delete(f"{PLUGINS}/{pod['metadata']['name']}")
@@ -63,26 +56,19 @@ class RestingLab(Lab):
         self.until(lambda: self._reloaded(chosen, began), f"the driver of {', '.join(chosen)} is another", PATIENCE)
         self.began = time.time()
 
-    def begin(self, *args: str, **how: Any) -> Run:  # noqa: ANN401 - as `acts.begin` takes it
+    def begin(self, *args: str) -> Run:
         """Start a run."""
-        return begin(self, *args, **how)
+        return begin(self, *args)
 
-    def waiting(self, *args: str, **how: Any) -> Run:  # noqa: ANN401 - as `begin` takes it
+    def waiting(self, *args: str, kubeconfig: Path | None = None) -> Run:
         """Start a run that has judged every node, and waits for another driver than the one that is there."""
-        run = self.begin(f"expect.driverVersion={OLD}", *args, **how)
+        run = begin(self, f"expect.driverVersion={OLD}", *args, kubeconfig=kubeconfig)
         self.until(lambda: "ExpectationUnmet" in run.said and not run.over, "the run has judged the fleet", PATIENCE)
         return run
 
     def upgrade(self) -> None:
         """Let the operator bring the other driver, all nodes at once, and return at once."""
         self.operator(driver=OLD, **ALL_AT_ONCE)
-
-    def start_release(self, release: str, namespace: str, *flags: str) -> subprocess.Popen[str]:
-        """Start to install our chart as one release of several, and do not wait."""
-        return self.cluster.start_helm(
-            "upgrade", "--install", release, CHART, "-n", namespace, "--create-namespace", "--timeout", "4m",
-            "--set=timeout=3m", f"--set=image.repository={IMAGE}", *flags, version=self.helm,
-        )  # fmt: skip
 
     def plugins(self, node: str = "") -> list[dict[str, Any]]:
         """List the plugin's pods, of one node if it is named."""
@@ -95,7 +81,8 @@ class RestingLab(Lab):
             "apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
         )
 
-    def _driven(self, version: str) -> bool:
+    def driven(self, version: str) -> bool:
+        """Whether every node runs a driver of this version, and is not being upgraded."""
         return self.truth.running(version) >= set(self.nodes) and self.label_states() == {"upgrade-done"}
 
     def _fresh(self) -> bool:
