@@ -1,4 +1,4 @@
-"""Access to a cluster by kubeconfig: the API server, what its certificate must prove, the proxy, and the account."""
+"""Connect as a kubeconfig says: the API server, what its certificate must prove, the proxy, and the account."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 import re
 import time
 from base64 import b64encode
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import urllib3
 
 from hook.kube import execplugin, kubeconfig, proxies, tls
+from hook.kube.connection import Connection
 from hook.kube.credentials import FILE_SECONDS, Credential, bearer, blaming, of_token_file
 
 if TYPE_CHECKING:
@@ -27,34 +27,21 @@ _ILLEGAL: Final = re.compile(r"[^\w!#$&'*+.^`|~-]", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """What a kubeconfig says about a connection."""
-
-    where: str
-    """The files."""
-    server: str
-    read: Callable[[], Credential]
-    trust: tls.Trust | None
-    """None for plain HTTP."""
-    proxy: str
-    headers: Headers
-
-
-def by_kubeconfig(file: str, listed: str, context: str) -> Access | None:
-    """Read one file, else those of a list, or return None if there is none. Raises OSError or ValueError."""
+def by_kubeconfig(file: str, listed: str, context: str) -> Connection | None:
+    """Connect by one file, else by those of a list, or return None if there is none. Raises OSError or ValueError."""
     files = kubeconfig.paths(file, listed)
     if not files:
         return None
     chosen = kubeconfig.choose(files, context)
-    where = ":".join(map(str, files))
-    with blaming(where):
+    with blaming(":".join(map(str, files))):
         server = _server(chosen.cluster)
         trust = _trust(chosen.cluster) if server.startswith("https:") else None
         read = _reader(chosen, trust.authority if trust else b"")
         # Like kubectl, send no secret in plain text.
         read = read if trust else Credential
-        return Access(where, server, read, trust, _proxy(chosen.cluster, server), _impersonation(chosen.user))
+        made = Connection(server, read, trust, _proxy(chosen.cluster, server), _impersonation(chosen.user))
+        made.prepare()
+        return made
 
 
 def _server(cluster: Cluster) -> str:

@@ -6,13 +6,16 @@ and reject unknown objects.
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import os
 import re
 import ssl
 import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import urllib3
@@ -28,17 +31,17 @@ from hook.errors import (
     UNAUTHORIZED,
     ApiError,
     PermissionDeniedError,
+    SettingsError,
     UntrustedError,
 )
-from hook.kube import connection as connections
-from hook.kube import tls
-from hook.kube.credentials import told
+from hook.kube import proxies, tls
+from hook.kube.connection import ANONYMOUS, Connection
+from hook.kube.credentials import blaming, of_token_file, told
 from hook.objects import decoding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hook.kube.connection import Connection
     from hook.kube.credentials import Credential
     from hook.kube.resources import Resource
     from hook.objects.decoding import Json, Raw
@@ -51,6 +54,10 @@ WATCH_SLACK_SECONDS: Final = 15.0
 """Time by which a watch may outlast its timeout. The server ends a watch itself, so a longer silence is an error."""
 PAGE_SIZE: Final = 50
 """Objects per page. More cost memory, fewer cost requests (docs/dev/performance-profile.md)."""
+KUBECONFIG: Final = "KUBECONFIG"
+"""Environment variable with the files that kubectl reads."""
+HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
+"""Environment variables that the kubelet sets in every pod."""
 SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Directory of a pod's token (K8S ``plugin/pkg/admission/serviceaccount``)."""
 LONGEST_RETRY_AFTER: Final = 60.0
@@ -94,8 +101,52 @@ class Counters:
 
 
 def connect(kubeconfig: str, context: str, service_account_dir: str) -> Api:
-    """Connect by kubeconfig if one is set or there is no ServiceAccount token, else as the ServiceAccount."""
-    return Api(connections.connect(kubeconfig, context, service_account_dir))
+    """Connect by kubeconfig if one is set or there is no ServiceAccount token, else as the ServiceAccount.
+
+    In a pod this needs a few files and two environment variables. Raises SettingsError.
+    """
+    folder = Path(service_account_dir)
+    in_cluster = not (kubeconfig or context or os.environ.get(KUBECONFIG)) and (folder / "token").is_file()
+    what = f"the ServiceAccount in {folder}" if in_cluster else "the kubeconfig"
+    try:
+        return Api(_in_cluster(folder) if in_cluster else _by_kubeconfig(kubeconfig, context, folder))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"cannot use {what}: {told(error)}") from error
+
+
+def _in_cluster(folder: Path) -> Connection:
+    host, port = os.environ.get(HOST, ""), os.environ.get(PORT, "")
+    if not host or not port:
+        raise ValueError(f"{HOST} and {PORT} are not set")
+    file = folder / "ca.crt"
+    authority = file.read_bytes()
+    with blaming(str(file)):
+        tls.authority(authority)
+    server = f"https://{_bracketed(host)}:{port}"
+    proxy = proxies.of_environment(server)
+    made = Connection(server, lambda: of_token_file(folder / "token"), tls.Trust(authority), proxy)
+    made.prepare()
+    return made
+
+
+def _by_kubeconfig(kubeconfig: str, context: str, folder: Path) -> Connection:
+    # A pod does not load YAML.
+    from hook.kube import access  # noqa: PLC0415
+
+    named = os.environ.get(KUBECONFIG, "")
+    found = access.by_kubeconfig(kubeconfig, named, context)
+    if found is None:
+        if named:
+            raise ValueError(f"{KUBECONFIG} names no file that exists: {named}")
+        raise ValueError(f"there is none, and no ServiceAccount in {folder}; name one with --kubeconfig or KUBECONFIG")
+    return found
+
+
+def _bracketed(host: str) -> str:
+    try:
+        return f"[{host}]" if ipaddress.ip_address(host).version == 6 else host  # noqa: PLR2004 - IPv6
+    except ValueError:
+        return host
 
 
 class Api:
@@ -244,7 +295,7 @@ class Api:
         """Return what a refusal means: one of a request without credentials says nothing about permissions."""
         if not isinstance(error, PermissionDeniedError) or self.connection.impersonates_anonymous:
             return error
-        if f'User "{connections.ANONYMOUS}"' not in str(error):
+        if f'User "{ANONYMOUS}"' not in str(error):
             return error
         return ApiError(UNAUTHORIZED, f"the API server got no credentials that it knows: {error.detail}")
 

@@ -1,33 +1,22 @@
-"""Connection to the API server: as the ServiceAccount of a pod, or by a kubeconfig.
-
-In a pod this needs a few files and two environment variables. What only a kubeconfig needs is imported for one alone.
-"""
+"""Connection to the API server: its address, what its certificate must prove, the proxy, and the credentials."""
 
 from __future__ import annotations
 
-import ipaddress
-import os
 import socket
 import threading
 from base64 import b64encode
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import urllib3
 
-from hook.errors import SettingsError
-from hook.kube import proxies, tls
-from hook.kube.credentials import Credential, Credentials, blaming, of_token_file, told
+from hook.kube import tls
+from hook.kube.credentials import Credential, Credentials, blaming
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-KUBECONFIG: Final = "KUBECONFIG"
-"""Environment variable with the files that kubectl reads."""
-HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
-"""Environment variables that the kubelet sets in every pod."""
 ANONYMOUS: Final = "system:anonymous"
 """User of a request without credentials."""
 _ANONYMOUS: Final = Credential()
@@ -99,55 +88,6 @@ class Connection:
         with blaming("client certificate"):
             context = tls.context(trust, certificate, key)
         return _new_pool(context, trust.server_name, self._proxy)
-
-
-def connect(kubeconfig: str, context: str, service_account_dir: str) -> Connection:
-    """Connect by kubeconfig if one is set or there is no ServiceAccount token, else as the ServiceAccount."""
-    folder = Path(service_account_dir)
-    in_cluster = not (kubeconfig or context or os.environ.get(KUBECONFIG)) and (folder / "token").is_file()
-    what = f"the ServiceAccount in {folder}" if in_cluster else "the kubeconfig"
-    try:
-        return _in_cluster(folder) if in_cluster else _by_kubeconfig(kubeconfig, context, folder)
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"cannot use {what}: {told(error)}") from error
-
-
-def _in_cluster(folder: Path) -> Connection:
-    host, port = os.environ.get(HOST, ""), os.environ.get(PORT, "")
-    if not host or not port:
-        raise ValueError(f"{HOST} and {PORT} are not set")
-    file = folder / "ca.crt"
-    authority = file.read_bytes()
-    with blaming(str(file)):
-        tls.authority(authority)
-    server = f"https://{_bracketed(host)}:{port}"
-    proxy = proxies.of_environment(server)
-    made = Connection(server, lambda: of_token_file(folder / "token"), tls.Trust(authority), proxy)
-    made.prepare()
-    return made
-
-
-def _by_kubeconfig(kubeconfig: str, context: str, folder: Path) -> Connection:
-    # A pod does not load YAML.
-    from hook.kube import access  # noqa: PLC0415
-
-    named = os.environ.get(KUBECONFIG, "")
-    found = access.by_kubeconfig(kubeconfig, named, context)
-    if found is None:
-        if named:
-            raise ValueError(f"{KUBECONFIG} names no file that exists: {named}")
-        raise ValueError(f"there is none, and no ServiceAccount in {folder}; name one with --kubeconfig or KUBECONFIG")
-    made = Connection(found.server, found.read, found.trust, found.proxy, found.headers)
-    with blaming(found.where):
-        made.prepare()
-    return made
-
-
-def _bracketed(host: str) -> str:
-    try:
-        return f"[{host}]" if ipaddress.ip_address(host).version == 6 else host  # noqa: PLR2004 - IPv6
-    except ValueError:
-        return host
 
 
 def _new_pool(context: ssl.SSLContext | None = None, server_name: str = "", proxy: str = "") -> urllib3.PoolManager:

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from hook.kube import client, connection
+from hook.kube import client
 from hook.kube.client import Api
 
 NEW_KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
@@ -120,9 +120,9 @@ def trusting(folder: Path, authority: Authority, port: int, user: str = "", clus
 
 def account(folder: Path, authority: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make the ServiceAccount of a pod, with its variables."""
-    monkeypatch.delenv(connection.KUBECONFIG, raising=False)
+    monkeypatch.delenv(client.KUBECONFIG, raising=False)
     (folder / "token").write_text("token")
     (folder / "ca.crt").write_bytes(authority.read_bytes())
-    monkeypatch.setenv(connection.HOST, "127.0.0.1")
-    monkeypatch.setenv(connection.PORT, str(port))
+    monkeypatch.setenv(client.HOST, "127.0.0.1")
+    monkeypatch.setenv(client.PORT, str(port))
     return folder

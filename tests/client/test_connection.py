@@ -39,8 +39,8 @@ def mount(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch)
 )
 def test_a_pod_finds_its_api_server(host: str, url: str, mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kubelet says, with connections that a router does not forget."""
-    monkeypatch.setenv(connection.HOST, host)
-    made = connection.connect("", "", str(mount))
+    monkeypatch.setenv(client.HOST, host)
+    made = client.connect("", "", str(mount)).connection
     pool, credential = made.prepare()
     assert (made.host, credential.authorization) == (url, "Bearer token")
     assert pool.connection_pool_kw["socket_options"] is connection.KEEP_ALIVE
@@ -48,9 +48,9 @@ def test_a_pod_finds_its_api_server(host: str, url: str, mount: Path, monkeypatc
 
 def test_kubeconfig_counts_before_the_service_account(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with kubectl: a job of a pipeline that runs in a pod may have another cluster in mind than the pod's own."""
-    assert connection.connect("", "", str(mount)).host == "https://127.0.0.1:443"
-    monkeypatch.setenv(connection.KUBECONFIG, str(kubeconfig(mount, "http://127.0.0.1:1")))
-    assert connection.connect("", "", str(mount)).host == "http://127.0.0.1:1"
+    assert client.connect("", "", str(mount)).host == "https://127.0.0.1:443"
+    monkeypatch.setenv(client.KUBECONFIG, str(kubeconfig(mount, "http://127.0.0.1:1")))
+    assert client.connect("", "", str(mount)).host == "http://127.0.0.1:1"
 
 
 def test_half_a_service_account_is_refused(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,11 +59,11 @@ def test_half_a_service_account_is_refused(mount: Path, monkeypatch: pytest.Monk
         content = (mount / name).read_text()
         (mount / name).write_text("")
         with pytest.raises(SettingsError, match=problem):
-            connection.connect("", "", str(mount))
+            client.connect("", "", str(mount))
         (mount / name).write_text(content)
-    monkeypatch.delenv(connection.PORT)
-    with pytest.raises(SettingsError, match=connection.PORT):
-        connection.connect("", "", str(mount))
+    monkeypatch.delenv(client.PORT)
+    with pytest.raises(SettingsError, match=client.PORT):
+        client.connect("", "", str(mount))
 
 
 def test_a_token_that_was_replaced_is_used(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +141,8 @@ def test_an_anonymous_request_says_nothing_about_permissions(tmp_path: Path) -> 
 def test_a_pod_loads_only_what_it_needs(mount: Path) -> None:
     """Neither Job nor controller loads YAML, plugins or SOCKS: they cost a small container more than the fleet does."""
     code = (
-        f"import sys, {cli.__name__}, {controller.__name__}, {connection.__name__} as connection; "
-        f"connection.connect('', '', {str(mount)!r}); "
+        f"import sys, {cli.__name__}, {controller.__name__}, {client.__name__} as client; "
+        f"client.connect('', '', {str(mount)!r}); "
         "print(*(name for name in ('yaml', 'subprocess', 'socks', 'asyncio') if name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

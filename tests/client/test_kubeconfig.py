@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from hook.errors import SettingsError
-from hook.kube import client, connection
+from hook.kube import client
 from tests.client.access import Authority, connected, kubeconfig, server_side, trusting
 from tests.client.server import GRANTED, ONE, Heard, serving
 
@@ -105,7 +105,7 @@ def _is_refused(file: Path, problem: str) -> None:
 
 def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is named must exist; a folder is no file; and no home is needed to say so."""
-    monkeypatch.delenv(connection.KUBECONFIG, raising=False)
+    monkeypatch.delenv(client.KUBECONFIG, raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # As for a user without an entry in passwd.
     for named, problem in {
         str(tmp_path / "gone"): f"{tmp_path}/gone: No such file or directory",
@@ -116,7 +116,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(SettingsError) as caught:
             client.connect(named, "", "/nonexistent")
         assert problem in str(caught.value), named
-    monkeypatch.setenv(connection.KUBECONFIG, f"{tmp_path}/gone:{tmp_path}/lost")
+    monkeypatch.setenv(client.KUBECONFIG, f"{tmp_path}/gone:{tmp_path}/lost")
     with pytest.raises(SettingsError, match=r"KUBECONFIG names no file that exists: .*/gone:.*/lost"):
         client.connect("", "", "/nonexistent")
 
@@ -133,11 +133,11 @@ def test_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     home.mkdir()
     (home / "config").write_text(WHOLE)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv(connection.KUBECONFIG, f"{tmp_path}/gone:{first}::{second}")
+    monkeypatch.setenv(client.KUBECONFIG, f"{tmp_path}/gone:{first}::{second}")
     expected = {("", ""): 3, ("", "c"): 2, (str(second), "c"): 1, ("~/.kube/config", ""): 1}
     found = {words: client.connect(*words, "/nonexistent").host for words in expected}
     assert found == {words: f"http://127.0.0.1:{port}" for words, port in expected.items()}
-    monkeypatch.delenv(connection.KUBECONFIG)
+    monkeypatch.delenv(client.KUBECONFIG)
     assert client.connect("", "", "/nonexistent").host == "http://127.0.0.1:1"
 
 
@@ -153,7 +153,7 @@ def test_paths_are_relative_to_their_file(
         user = f"client-certificate: {pair.certificate.name}, client-key: ../{tmp_path.name}/{pair.key.name}"
         file = kubeconfig(tmp_path, f"https://127.0.0.1:{server.port}", cluster, user)
         (inner / "other").write_text("current-context: c\n")
-        monkeypatch.setenv(connection.KUBECONFIG, f"other:../{file.name}")
+        monkeypatch.setenv(client.KUBECONFIG, f"other:../{file.name}")
         client.connect("", "", "/nonexistent").send(*ONE)
         assert [each.subject for each in server.heard] == ["someone"]
 
