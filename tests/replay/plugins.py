@@ -15,7 +15,7 @@ from typing import Final
 
 from hook.objects import Snapshot
 from tests.fixtures.cluster import Cluster
-from tests.fixtures.objects import Object, finished, obj, running, waiting
+from tests.fixtures.objects import D, Object, conditions, finished, obj, running, stamp, waiting
 from tests.replay.recording import Load, Recording
 
 GRACE: Final = 2.0
@@ -120,7 +120,7 @@ class Plugins:
         return pod
 
     def _pod(self, pod: Plugin, now: float) -> Object:
-        deleted = None if pod.deleted is None else self._stamp(pod.deleted)
+        deleted = None if pod.deleted is None else stamp(self._at(pod.deleted))
         metadata = {"name": pod.uid, "uid": pod.uid, "deletionTimestamp": deleted}
         return obj(
             "plugin-pod", {"metadata": metadata, "spec": {"nodeName": pod.node}, "status": self._status(pod, now)}
@@ -129,21 +129,13 @@ class Plugins:
     def _status(self, pod: Plugin, now: float) -> Object:
         names = ("compute-domains", "gpus")
         if pod.started is None or pod.waited is None or now < pod.started:
-            init = running("init-container", 0)
-            init["state"] = {"running": {"startedAt": self._stamp(pod.created)}}
+            init = running("init-container", self._at(pod.created))
             pending = [waiting(name, "PodInitializing") for name in names]
-            return {"conditions": self._conditions(None), "initContainerStatuses": [init], "containerStatuses": pending}
-        init = finished("init-container", 0)
-        init["state"]["terminated"]["finishedAt"] = self._stamp(pod.waited)
-        main = [running(name, 0) for name in names]
-        for one in main:
-            one["state"] = {"running": {"startedAt": self._stamp(pod.started)}}
-        ready = pod.started + 2 if now >= pod.started + 2 else None
-        return {"conditions": self._conditions(ready), "initContainerStatuses": [init], "containerStatuses": main}
-
-    def _conditions(self, ready: float | None) -> list[Object]:
-        status, since = ("False", self._stamp(0)) if ready is None else ("True", self._stamp(ready))
-        return [{"type": kind, "status": status, "lastTransitionTime": since} for kind in ("Ready", "ContainersReady")]
+            return {"conditions": conditions(None), "initContainerStatuses": [init], "containerStatuses": pending}
+        init = finished("init-container", self._at(pod.waited))
+        main = [running(name, self._at(pod.started)) for name in names]
+        ready = self._at(pod.started + 2) if now >= pod.started + 2 else None
+        return {"conditions": conditions(ready), "initContainerStatuses": [init], "containerStatuses": main}
 
     def _slice(self, node: str) -> Object:
         devices = [{"name": "gpu-0", "attributes": {"driverVersion": {"version": self._semver(node)}}}]
@@ -152,5 +144,6 @@ class Plugins:
     def _semver(self, node: str) -> str:
         return ".".join(str(int(part)) for part in self._published[node][0].split("."))
 
-    def _stamp(self, seconds: float) -> str:
-        return self._recording.moment(floor(seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    def _at(self, seconds: float) -> float:
+        """Return a moment of the recording, in whole seconds, as fixtures count it: after D."""
+        return (self._recording.moment(floor(seconds)) - D).total_seconds()

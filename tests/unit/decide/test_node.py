@@ -25,7 +25,7 @@ from tests.fixtures.modes import (
 )
 from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, stamp, waiting
 from tests.unit.decide import patches
-from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, TOOLKIT, Run, deleted, ending, failing, flapped, named
+from tests.unit.decide.runs import DRIVER, EXPORTER, JOB, PLUGIN, TOOLKIT, Run, deleted, ending, failing, flapped, named
 
 EXCLUDED, WAITING, STALE = NodeState.EXCLUDED, NodeState.WAITING, NodeState.STALE
 WAIT, DONE = Phase.WAIT, Phase.DONE
@@ -39,10 +39,6 @@ class Side:
     driver: str
     plugin: str
     plugin_daemonset: str
-    present: str
-    state: str
-    skip: str
-    container: str
     driver_at: Callable[..., Object]
     stale: Callable[[str], Object]
 
@@ -50,47 +46,36 @@ class Side:
         """Return both nodes with stale plugins."""
         return self.make("a", "b").put("plugin-pod", self.stale("a"), self.stale("b"))
 
-    def label(self, key: str, value: str | None) -> Cluster:
-        """Change a label of the second node."""
-        return self.node({"metadata": {"labels": {key: value}}})
+    def label(self, word: str, value: str | None) -> Cluster:
+        """Change a label of the second node: ``present``, ``state`` or ``skip``."""
+        stack = self.make().stack
+        keys = {"present": stack.nodes.present, "state": stack.upgrade.state, "skip": stack.upgrade.skip}
+        return self.node({"metadata": {"labels": {keys[word]: value}}})
 
     def node(self, patch: Object) -> Cluster:
         """Change the second node."""
         return self.cluster().change("node", patch, "b")
 
-    def pod(self, patch: Object) -> Cluster:
-        """Change the driver pod of the second node."""
-        return self.cluster().change("driver-pod", patch, f"{self.driver}-b")
-
     def crashing(self) -> Cluster:
         """Let the driver container of the second node crash."""
-        status: Object = {"status": {"containerStatuses": [waiting(self.container, "CrashLoopBackOff")]}}
+        container = waiting(self.make().stack.driver.container, "CrashLoopBackOff")
+        status: Object = {"status": {"containerStatuses": [container]}}
         return self.cluster().put("driver-pod", merged(self.driver_at("b", ready=None), status))
 
     def second(self, patch: Object) -> Cluster:
         """Put a second driver pod on the second node."""
         return self.cluster().put("driver-pod", merged(named(self.driver_at("b"), "another"), patch))
 
-    def without_plugin(self) -> Cluster:
+    def without_plugin(self, found: Cluster) -> Cluster:
         """Let the plugin's DaemonSet want no pod on the second node, and have none there."""
-        found = self.cluster().drop("plugin-pod", f"{self.plugin}-b")
+        found.drop("plugin-pod", f"{self.plugin}-b")
         return found.change("daemonset", avoiding("b"), self.plugin_daemonset)
 
 
 SIDES = {
-    "gpu": Side(
-        make=cluster, driver="driver", plugin="plugin",
-        plugin_daemonset="dra-driver-nvidia-gpu-kubelet-plugin", present="nvidia.com/gpu.present",
-        state="nvidia.com/gpu-driver-upgrade-state", skip="nvidia.com/gpu-driver-upgrade.skip",
-        container="nvidia-driver-ctr", driver_at=driver_pod, stale=stale_plugin,
-    ),
-    "network": Side(
-        make=network, driver="mofed", plugin="rdma",
-        plugin_daemonset="rdma-shared-dp-ds", present="feature.node.kubernetes.io/pci-15b3.present",
-        state="nvidia.com/ofed-driver-upgrade-state", skip="nvidia.com/ofed-driver-upgrade.skip",
-        container="mofed-container", driver_at=ofed_pod, stale=lambda node: rdma_pod(node, started=-99),
-    ),
-}  # fmt: skip
+    "gpu": Side(cluster, "driver", "plugin", PLUGIN, driver_pod, stale_plugin),
+    "network": Side(network, "mofed", "rdma", "rdma-shared-dp-ds", ofed_pod, lambda node: rdma_pod(node, started=-99)),
+}
 
 
 def lost(seconds: float, status: str = "Unknown") -> Object:
@@ -99,25 +84,26 @@ def lost(seconds: float, status: str = "Unknown") -> Object:
 
 
 CONDITIONS: dict[str, tuple[Callable[[Side], Cluster], Reason]] = {
-    "skip label": (lambda side: side.label(side.skip, "true"), Reason.NODE_SKIPPED),
-    "skip label that is false": (lambda side: side.label(side.skip, "false"), Reason.PLUGIN_STALE),
-    "upgrade-required": (lambda side: side.label(side.state, "upgrade-required"), Reason.UPGRADE_REQUIRED),
+    "skip label": (lambda side: side.label("skip", "true"), Reason.NODE_SKIPPED),
+    "skip label that is false": (lambda side: side.label("skip", "false"), Reason.PLUGIN_STALE),
+    "upgrade-required": (lambda side: side.label("state", "upgrade-required"), Reason.UPGRADE_REQUIRED),
     "upgrade-failed": (
-        lambda side: side.without_plugin().change(
-            "node", {"metadata": {"labels": {side.state: "upgrade-failed"}}}, "b"), Reason.UPGRADE_FAILED),
+        lambda side: side.without_plugin(side.label("state", "upgrade-failed")), Reason.UPGRADE_FAILED),
     "cordoned": (lambda side: side.node({"spec": {"unschedulable": True}}), Reason.PLUGIN_STALE),
     "not ready": (lambda side: side.node(lost(900)), Reason.NODE_NOT_READY_BRIEFLY),
     "came back": (lambda side: side.node(lost(1, "True")), Reason.PLUGIN_STALE),
     "never reported": (lambda side: side.node({"status": None}), Reason.NODE_NOT_READY_BRIEFLY),
-    "NFD labels vanished": (lambda side: side.label(side.present, None), Reason.LABELS_MISSING),
+    "NFD labels vanished": (lambda side: side.label("present", None), Reason.LABELS_MISSING),
     "node deleted, pods not yet": (lambda side: side.cluster().drop("node", "b"), Reason.LABELS_MISSING),
     "driver pod deleted": (
         lambda side: side.cluster().drop("driver-pod", f"{side.driver}-b"), Reason.DRIVER_MISSING),
-    "driver pod evicted": (lambda side: side.pod({"status": {"phase": "Failed"}}), Reason.DRIVER_MISSING),
+    "driver pod evicted": (
+        lambda side: side.cluster().change("driver-pod", {"status": {"phase": "Failed"}}, f"{side.driver}-b"),
+        Reason.DRIVER_MISSING),
     "driver crash-looping": (lambda side: side.crashing(), Reason.DRIVER_FAILING),
     "two driver pods": (lambda side: side.second({}), Reason.SEVERAL_DRIVER_PODS),
     "one of them terminating": (lambda side: side.second(patches.DELETING), Reason.PLUGIN_STALE),
-    "no plugin wanted": (lambda side: side.without_plugin(), Reason.NOTHING_TO_REFRESH),
+    "no plugin wanted": (lambda side: side.without_plugin(side.cluster()), Reason.NOTHING_TO_REFRESH),
 }  # fmt: skip
 
 

@@ -103,33 +103,6 @@ def test_a_fresh_plugin_that_is_not_ready_is_proven_all_the_same() -> None:
     assert ["Verified"] == reasons(run.look(5).statuses)
 
 
-@pytest.mark.parametrize(
-    ("waited", "started", "expected"), [(3655, 3656, "Verified"), (None, 3656, "PluginStale"), (None, 3661, "Verified")]
-)
-def test_a_reboot_while_a_plugin_is_restarted_asks_for_another_proof(
-    waited: int | None, started: int, expected: str
-) -> None:
-    """The new pod came after the restart, but its containers start again with another load of the driver."""
-    run = Run(stale())
-    assert ["plugin-gpu-0"] == run.restart()
-    run.found.only("plugin-pod", named(plugin_pod(waited=waited, started=3604, ready=None), "next"))
-    assert ["PluginNotReady"] == reasons(run.look(5).statuses)
-    run.found.put("driver-pod", driver_pod(started=3620, unloaded=3618, ended_before=3610, ready=3660, restarts=1))
-    run.found.only("plugin-pod", named(plugin_pod(waited=waited, started=started), "next"))
-    assert [expected] == reasons(run.look(70).statuses)
-
-
-@pytest.mark.parametrize(("jump", "expected"), [(-600, []), (600, ["a"])])
-@BOTH
-def test_a_clock_that_jumps_restarts_nothing_twice(jump: int, expected: list[str], settings: Settings) -> None:
-    """If it goes back, all grace periods become longer; if it goes forward, they end. No other pod is deleted."""
-    run = Run(stale("a", "b").put("plugin-pod", plugin_pod("b")), settings)
-    assert ["a"] == deleted(run.act())
-    assert expected == deleted(run.look(jump)), "it is still there"
-    run.found.put("plugin-pod", named(stale_plugin("a"), "plugin-a", uid="next"))
-    assert [] == deleted(run.look(jump + 1)), "the next one"
-
-
 def test_the_history_of_a_node_or_plugin_ends_with_it() -> None:
     """A node was created again under its name, or the plugin's DaemonSet was: the next restart is a first one."""
     run = Run(stale()).record("gpu-0")
@@ -202,11 +175,6 @@ def test_a_plugin_waits_unless_it_was_verified_and_its_driver_reloaded_since() -
     assert Phase.WAIT is held.phase
     # A new leader has an empty history: one more restart at most.
     assert 1 == len(Run(run.found, FOLLOWING).look().actions)
-    due = run.act(60)
-    assert (NodeState.STALE, 1) == (due.statuses[0].state, len(due.actions))
-    another_driver(run.found, 2).only("plugin-pod", successor(2))
-    assert ["RestartBackedOff"] == reasons(run.look(179).statuses)
-    assert 1 == len(run.look(180).actions)
     run.found.only("plugin-pod", plugin_pod())
     assert Phase.DONE is run.look(200).phase
 
@@ -228,18 +196,6 @@ def test_a_verified_plugin_is_restarted_at_once_after_a_reload(patch: Object, re
         run.found.only("plugin-pod", named(plugin_pod(), f"next-{number}"))
         assert [verified] == reasons(run.act(seconds + 5).statuses)
     assert [(0, "gpu-0"), (10, "gpu-0"), (20, "gpu-0")] == run.restarted
-
-
-def test_a_node_that_backs_off_does_not_delay_the_others() -> None:
-    """They are refreshed meanwhile."""
-    run = Run(stale("a", "b"), FOLLOWING)
-    run.act()
-    run.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
-    run.found.only("driver-pod", driver_pod("a", restarts=1), driver_pod("b"))
-    assert ["RestartBackedOff", "Verified"] == reasons(run.look(59).statuses)
-    run.found.only("driver-pod", driver_pod("a", restarts=1), driver_pod("b", restarts=1, started=10, ready=80))
-    run.found.only("plugin-pod", successor(1, "a"), successor(1, "b"))
-    assert ["b"] == deleted(run.look(59.5))
 
 
 def test_a_job_does_not_ask_again_after_a_refusal() -> None:
@@ -353,12 +309,3 @@ def test_a_plugin_that_was_verified_does_not_vouch_for_another_one_of_its_node()
     run.found.put("driver-pod", driver_pod(started=3620, ready=3640, restarts=1))
     run.found.change("plugin-pod", {"status": {"containerStatuses": plugin_pod()["status"]["containerStatuses"]}})
     assert ["PluginStale", "RestartBackedOff"] == reasons(run.look(50).statuses)
-
-
-def test_a_plugin_is_refreshed_although_the_other_one_of_its_node_cannot_start() -> None:
-    """The run fails after that, with the one that does not start."""
-    run = Run(second_plugin(stale(), None), Settings(plugin=TWO_PLUGINS.plugin))
-    assert ["plugin-gpu-0"] == run.restart()
-    run.found.put("plugin-pod", named(plugin_pod(), "next"))
-    assert [WAIT, WAIT, FAIL] == run.phases(10, 299, 300)
-    assert ["Verified", "PluginStarting"] == reasons(run.look(300).statuses)

@@ -33,15 +33,7 @@ def rotating() -> Cluster:
     return cluster(*TWO).drop("driver-pod")
 
 
-def without(found: Cluster, *nodes: str) -> Cluster:
-    """Remove nodes with all their pods from a cluster, as an autoscaler does."""
-    for node in nodes:
-        found.drop("node", node).drop("driver-pod", f"driver-{node}").drop("plugin-pod", f"plugin-{node}")
-    return found
-
-
 # The end of a run.
-
 
 LONG_AGO = Memory(started=LATER - timedelta(hours=2))
 RENAMED = stale().change("daemonset", "metadata: {name: mine}", PLUGIN)

@@ -22,7 +22,6 @@ COMPUTE_DOMAIN: Final = Place("compute-domain.nvidia.com", "gpu-0")
 BOTH: Final = (GPU, COMPUTE_DOMAIN)
 
 UPGRADING: Final[Object] = labelled(state="upgrade-required")
-WITHOUT_SLICE: Final[Object] = {"spec": {"devices": []}}
 
 
 def _taints(found: Cluster, existing: Collection[Place] = (), settings: Settings | None = None) -> dict[Place, str]:
