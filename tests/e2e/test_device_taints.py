@@ -23,6 +23,7 @@ CONTROLLER: Final[dict[str, Any]] = {
     "controller__enabled": True, "job__enabled": False, "deviceTaints__enabled": True
 }  # fmt: skip
 NETWORK: Final = "network-operator-post"
+LABEL: Final = "app.kubernetes.io/component"
 SECONDS: Final = 90
 
 
@@ -232,6 +233,21 @@ def test_a_run_that_is_stopped_or_killed_leaves_no_rule(boot: Boot, number: sign
     assert lab.cluster.list(RULES) == []
 
 
+def _replace_pod_of_the_job(lab: Lab) -> None:
+    """Delete the Job's pod. The Job starts another one, and the rules stay."""
+    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    rules = {rule["metadata"]["uid"] for rule in lab.cluster.list(RULES)}
+
+    def running() -> set[str]:
+        found = (pod for pod in lab.cluster.list(pods) if pod["metadata"].get("labels", {}).get(LABEL) == "job")
+        return {pod["metadata"]["uid"] for pod in found if pod["status"].get("phase") == "Running"}
+
+    before = running()
+    lab.cluster.kubectl("delete", "pods", f"-n{NAMESPACE}", f"-l{LABEL}=job", "--wait=false")
+    lab.until(lambda: running() - before != set(), "another pod of the Job runs", SECONDS)
+    assert {rule["metadata"]["uid"] for rule in lab.cluster.list(RULES)} == rules
+
+
 def test_rules_go_with_their_release_its_setting_or_the_controller(boot: Boot) -> None:
     """Also those of a node that is not verified. Another release has none of them, and takes none away."""
     lab = boot(1)
@@ -250,6 +266,7 @@ def test_rules_go_with_their_release_its_setting_or_the_controller(boot: Boot) -
     lab.until(lambda: set(_tainted(lab)) == {"gpu-0"}, "new claims are kept away again", SECONDS)
     lab.deploy(hook__enabled=False, deviceTaints__enabled=True)
     lab.until(lambda: _components(lab) == {"job"}, "only the Job has rules", SECONDS)
+    _replace_pod_of_the_job(lab)
     lab.deploy(**CONTROLLER)
     lab.until(lambda: _components(lab) == {"controller"}, "the controller keeps claims away once more", SECONDS)
     lab.cluster.helm("uninstall", RELEASE, "-n", NAMESPACE)
