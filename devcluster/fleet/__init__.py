@@ -11,12 +11,12 @@ the same for the network card's driver and its device plugins. KWOK plays all ot
     stack.py         one kind of driver on a node: what is loaded, and the truth about it
     node.py          one node: its drivers, and what the API says of it
     life.py          what all pods' lives have in common: deletion, reboot, outage
-    loader.py        what the lives of all driver pods have in common
+    loader.py        what the lives of both drivers' pods have in common
     driver.py        the life of a GPU driver pod
     networkdriver.py the life of a network driver pod
     clients.py       the lives of pods that hold a driver: DRA plugins, network device plugins, others
     operands.py      the lives of container toolkit and MIG manager
     claims.py        the life of a pod with claims
-    slices.py        the ResourceSlices of one node
+    slices.py        the ResourceSlice of one node's GPUs
     kubelet.py       watches the API server and starts lives
 """

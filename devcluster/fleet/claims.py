@@ -50,12 +50,10 @@ class ClaimLife(Life):
         if not self._prepared:
             await self._prepare_claims()
         await self.accept()
-        for init in self.status.inits:
-            init.run()
-            init.end()
-        for main in self.status.mains:
-            main.run()
-            main.succeed_startup()
+        self.status.run_inits()
+        self.status.end_inits()
+        self.status.run()
+        self.status.succeed_startup()
         await self.report()
 
     async def _prepare_claims(self) -> None:
@@ -87,8 +85,3 @@ class ClaimLife(Life):
     def on_gone(self) -> None:
         """Release the claims."""
         self.node.gpu.write("claim-released", uid=self.uid, pod=self.name, namespace=self.namespace)
-
-
-def has_claims(pod: dict[str, Any]) -> bool:
-    """Return whether a pod has claims."""
-    return bool(pod["spec"].get("resourceClaims"))

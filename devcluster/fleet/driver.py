@@ -1,4 +1,4 @@
-"""The life of a driver pod: unload what is loaded, load its own driver, turn Ready some time later."""
+"""The life of a GPU driver pod: unload what is loaded, load its own driver, turn Ready some time later."""
 
 from __future__ import annotations
 
@@ -6,28 +6,20 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from devcluster.client import path, retry
 from devcluster.fleet import faults
 from devcluster.fleet.loader import LoaderLife
-from devcluster.fleet.node import INBOX, NFD_NIC
-from devcluster.fleet.status import CREATING
+from devcluster.fleet.status import CRASH_LOOP, IMAGE_PULL
 
 if TYPE_CHECKING:
     from devcluster.fleet.stack import Driver, Stack
 
 DIGEST_VARIABLE = "DRIVER_CONFIG_DIGEST"
 
-CONTAINER = "nvidia-driver-ctr"
-"""The container that owns the driver; its name distinguishes driver pods from others if their labels were replaced."""
-
-VERSION_ANNOTATION = "devcluster/driver-version"
-"""Pod annotation: what is loaded where the image does not say it, because it is given by its digest."""
-
-RDMA_VARIABLE, HOST_VARIABLE = "GPU_DIRECT_RDMA_ENABLED", "USE_HOST_MOFED"
-"""GPUDirect RDMA is on; the network card's driver is the host's own."""
-
 EVICTION_LABEL_VARIABLE = "NODE_LABEL_FOR_GPU_POD_EVICTION"
 """The environment variable of k8s-driver-manager that names one more label to pause."""
+
+BRANCH_PATCH = "95.05"
+"""A precompiled driver's tag names only a branch; this completes the version that is loaded."""
 
 PAUSED = "paused-for-driver-upgrade"
 OPERAND_LABELS = tuple(
@@ -53,86 +45,55 @@ DRAIN_SECONDS = 60.0
 class DriverLife(LoaderLife):
     """k8s-driver-manager first, then the driver container."""
 
-    fault_annotation = faults.DRIVER_FAULT
-    restart_annotation = faults.RESTART_DRIVER_CONTAINER
-
     @property
     def stack(self) -> Stack:
         """The GPUs' driver."""
         return self.node.gpu
 
-    @property
-    def digest(self) -> str:
-        """The DRIVER_CONFIG_DIGEST that this pod was rendered with."""
-        return variable(self.pod["spec"]["containers"], DIGEST_VARIABLE)
-
-    @property
-    def version(self) -> str:
-        """The version that this pod loads."""
-        annotated = self.pod["metadata"].get("annotations", {}).get(VERSION_ANNOTATION)
-        return str(annotated or loaded_version(self.container.image, self.settings.branch_patch))
-
-    @property
-    def pausable(self) -> tuple[str, ...]:
-        """The node labels that this pod's k8s-driver-manager pauses."""
-        further = variable(self.pod["spec"].get("initContainers", []), EVICTION_LABEL_VARIABLE)
-        return (*OPERAND_LABELS, further) if further else OPERAND_LABELS
-
     async def live(self) -> None:
         """Run the driver-manager, then the driver."""
-        await self.node.until(lambda: self.node.fault(self.fault_annotation) != "pending")
+        await self._until_fixed("pending")
         await self.accept()
-        kept = await self._run_driver_manager()
-        await self.pull_image()
-        await self.start_containers()
-        if kept is None:
-            await self._install()
-        else:
-            await self.pause(self.settings.driver_remount_seconds)
-            self.stack.load(kept.version, kept.digest)
-        await self.pause(self.ready_gap)
-        await self._wait_for_network_driver()
+        async with self.initializing():
+            kept = await self._run_driver_manager()
+        await self._pull_image()
+        self.status.run()
+        await self.report()
+        while self._has("crash-loop"):
+            await self.pause(self.settings.crash_seconds)
+            await self._crash()
+        await (self._install() if kept is None else self._remount(kept))
+        await self.pause(self.settings.driver_ready_gap_seconds)
+        await self._until_fixed("unready")
         await self.turn_ready()
 
-    async def reload_in_place(self) -> None:
-        """Replace the old driver, which no k8s-driver-manager unloaded this time."""
+    def restart_container(self) -> None:
+        """Let the driver container exit once: it restarts in place and the init container does not."""
+        if self.container.running and not self.deleted:
+            self.become(self._restart_in_place())
+
+    async def _restart_in_place(self) -> None:
+        """Exit and start again. The old driver is still there at the new start; then it is replaced."""
+        self.resign()
+        await self._crash()
         await self.pause(self.settings.driver_unload_seconds)
         self.stack.unload()
         await self._install()
+        await self.pause(self.settings.driver_ready_gap_seconds)
+        await self._until_fixed("unready")
+        await self.turn_ready()
 
-    async def _install(self) -> None:
-        await self.pause(self.settings.driver_install_seconds)
-        self.stack.load(self.version, self.digest)
+    # The driver-manager.
 
     async def _run_driver_manager(self) -> Driver | None:
         """Unload the old driver, or keep it if it is configured alike; its root is unmounted anyway."""
-        for init in self.status.inits:
-            init.run()
-        await self.report()
         old = self.stack.loaded
         if old is not None:
             await self._pause_operands()
             await self.pause(self.settings.driver_unload_seconds)
             self.stack.unload()
-        await self._wait_for_network_driver()
         await self._resume_operands()
-        for init in self.status.inits:
-            init.end()
-        for main in self.status.mains:
-            main.wait(CREATING)
-        await self.report()
-        return old if old is not None and self.digest and old.digest == self.digest else None
-
-    async def _wait_for_network_driver(self) -> None:
-        """With GPUDirect RDMA, wait for the network card's driver: k8s-driver-manager does, and nvidia-peermem too.
-
-        Unless it is known to be the host's own, the one that came with the system does not count.
-        """
-        inits = self.pod["spec"].get("initContainers", [])
-        if variable(inits, RDMA_VARIABLE) == "true" and self.node.labels.get(NFD_NIC) == "true":
-            theirs = () if variable(inits, HOST_VARIABLE) == "true" else (INBOX,)
-            nic = self.node.nic
-            await self.node.until(lambda: nic.loaded is not None and nic.loaded.version not in theirs)
+        return old if old is not None and self._digest and old.digest == self._digest else None
 
     async def _pause_operands(self) -> None:
         """Pause what is placed by labels, and wait until it is off the node.
@@ -140,7 +101,7 @@ class DriverLife(LoaderLife):
         The real one does not await the pods of the label that its environment names, but what it does
         next takes it much longer than a DaemonSet needs to go.
         """
-        labels = {key: paused(value) for key in self.pausable if (value := self.node.labels.get(key, ""))}
+        labels = {key: paused(value) for key in self._pausable if (value := self.node.labels.get(key, ""))}
         self.node.draining = {key for key, value in labels.items() if is_paused(value)}
         await self._label({key: value for key, value in labels.items() if value != self.node.labels[key]})
         with contextlib.suppress(TimeoutError):
@@ -150,20 +111,54 @@ class DriverLife(LoaderLife):
     async def _resume_operands(self) -> None:
         """Also those that a driver-manager before us left paused."""
         labels = self.node.labels
-        await self._label({key: resumed(labels[key]) for key in self.pausable if is_paused(labels.get(key, ""))})
+        await self._label({key: resumed(labels[key]) for key in self._pausable if is_paused(labels.get(key, ""))})
         self.node.draining = set()
 
     async def _label(self, labels: dict[str, str]) -> None:
         if labels:
-            await self.node.online()
-            url_path, body = path("v1", "nodes", name=self.node.name), {"metadata": {"labels": labels}}
-            answer = await retry(lambda: self.api.patch(url_path, body))
-            self.node.update(answer)
+            await self.patch_node({"labels": labels})
 
+    @property
+    def _pausable(self) -> tuple[str, ...]:
+        """The node labels that this pod's k8s-driver-manager pauses."""
+        further = variable(self.pod["spec"].get("initContainers", []), EVICTION_LABEL_VARIABLE)
+        return (*OPERAND_LABELS, further) if further else OPERAND_LABELS
 
-def is_driver(pod: dict[str, Any]) -> bool:
-    """Return whether a pod is a driver pod."""
-    return any(each["name"] == CONTAINER for each in pod["spec"]["containers"])
+    # The driver's container.
+
+    async def _pull_image(self) -> None:
+        """Wait for an image that cannot be pulled."""
+        if self._has("image-pull"):
+            self.container.wait(IMAGE_PULL, f'Back-off pulling image "{self.container.image}": not found')
+            await self.report()
+            await self._until_fixed("image-pull")
+
+    async def _crash(self) -> None:
+        self.container.crash(CRASH_LOOP)
+        await self.report()
+        await self.pause(self.settings.crash_backoff_seconds)
+        self.container.run()
+        await self.report()
+
+    async def _install(self) -> None:
+        await self.pause(self.settings.driver_install_seconds)
+        self.stack.load(loaded_version(self.container.image), self._digest)
+
+    async def _remount(self, kept: Driver) -> None:
+        await self.pause(self.settings.driver_remount_seconds)
+        self.stack.load(kept.version, kept.digest)
+
+    @property
+    def _digest(self) -> str:
+        """The DRIVER_CONFIG_DIGEST that this pod was rendered with."""
+        return variable(self.pod["spec"]["containers"], DIGEST_VARIABLE)
+
+    def _has(self, fault: str) -> bool:
+        """Return whether the node is to have this fault now."""
+        return self.node.annotations.get(faults.DRIVER_FAULT) == fault
+
+    async def _until_fixed(self, fault: str) -> None:
+        await self.node.until(lambda: not self._has(fault))
 
 
 def is_paused(value: str) -> bool:
@@ -189,7 +184,7 @@ def variable(containers: list[dict[str, Any]], name: str) -> str:
     return next((str(each.get("value", "")) for each in variables if each["name"] == name), "")
 
 
-def loaded_version(image: str, branch_patch: str) -> str:
+def loaded_version(image: str) -> str:
     """Read the driver's version from its image's tag: ``<version>-<os>`` or ``<branch>-<kernel>-<os>``."""
     version = image.rpartition(":")[2].split("-")[0]
-    return version if "." in version else f"{version}.{branch_patch}"
+    return version if "." in version else f"{version}.{BRANCH_PATCH}"

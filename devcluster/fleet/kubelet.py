@@ -10,26 +10,17 @@ from typing import TYPE_CHECKING, Any
 from devcluster.boot.layout import SYSTEM_NODE
 from devcluster.client import ApiError, path
 from devcluster.fleet import faults, settings
-from devcluster.fleet.claims import ClaimLife, has_claims
-from devcluster.fleet.clients import (
-    DriverClientLife,
-    NetworkClientLife,
-    PluginLife,
-    is_driver_client,
-    is_network_client,
-    is_plugin,
-)
-from devcluster.fleet.driver import DriverLife, is_driver
+from devcluster.fleet.claims import ClaimLife
+from devcluster.fleet.clients import DOMAINS, GPUS, HOLDS, NETWORK_PLUGINS, ClientLife
+from devcluster.fleet.driver import DriverLife
 from devcluster.fleet.life import Life, Place, say_if_it_broke
-from devcluster.fleet.loader import LoaderLife
-from devcluster.fleet.networkdriver import NetworkDriverLife, is_network_driver
+from devcluster.fleet.networkdriver import NetworkDriverLife
 from devcluster.fleet.node import Node
-from devcluster.fleet.operands import MigManagerLife, ToolkitLife, is_mig_manager, is_toolkit
-from devcluster.fleet.slices import Slices
+from devcluster.fleet.operands import MigManagerLife, ToolkitLife
 from devcluster.watching import follow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Coroutine
 
     from devcluster.client import Api
     from devcluster.fleet.stack import DriverPod
@@ -50,17 +41,25 @@ SIMULATED = "kwok.x-k8s.io/node"
 """The annotation that KWOK puts its nodes under. The system node has it, too, and real pods."""
 
 
-KINDS: tuple[tuple[Callable[[Object], bool], type[Life]], ...] = (
-    (is_driver, DriverLife),
-    (is_network_driver, NetworkDriverLife),
-    (is_plugin, PluginLife),
-    (is_toolkit, ToolkitLife),
-    (is_mig_manager, MigManagerLife),
-    (is_network_client, NetworkClientLife),
-    (is_driver_client, DriverClientLife),
-    (has_claims, ClaimLife),
-)
-"""Which pods live which life; the first that fits. KWOK plays all others (`devcluster/boot/pod-stages.yaml`)."""
+LIVES: dict[str, type[Life]] = {
+    "nvidia-driver-ctr": DriverLife,
+    "mofed-container": NetworkDriverLife,
+    "nvidia-container-toolkit-ctr": ToolkitLife,
+    "nvidia-mig-manager": MigManagerLife,
+    **dict.fromkeys((GPUS, DOMAINS, *sorted(NETWORK_PLUGINS)), ClientLife),
+}
+"""Which pods live which life, by a main container's name. Other pods that hold a driver are annotated, and pods with
+claims have a life, too. KWOK plays all others (`devcluster/boot/pod-stages.yaml`)."""
+
+
+def kind_of(pod: Object) -> type[Life] | None:
+    """Return the life of a pod; None for one that KWOK plays."""
+    for container in pod["spec"]["containers"]:
+        if container["name"] in LIVES:
+            return LIVES[container["name"]]
+    if HOLDS in pod["metadata"].get("annotations", {}):
+        return ClientLife
+    return ClaimLife if pod["spec"].get("resourceClaims") else None
 
 
 class Fleet:
@@ -69,9 +68,8 @@ class Fleet:
     def __init__(self, api: Api, journal: Journal) -> None:
         self.api = api
         self.journal = journal
-        self.settings = settings.CurrentSettings()
+        self.settings = settings.Settings()
         self.nodes: dict[str, Node] = {}
-        self.slices: dict[str, Slices] = {}
         self.lives: dict[str, Life] = {}
         self.revisions: dict[str, dict[str, tuple[int, str]]] = {}
         """Revisions of all DaemonSets: owner's UID -> revision's UID -> number and hash."""
@@ -99,7 +97,7 @@ class Fleet:
         async for event in self._watch(path("v1", "configmaps", namespace=settings.NAMESPACE), selector):
             text = "" if event.kind == "DELETED" else event.object.get("data", {}).get(settings.KEY, "")
             try:
-                self.settings.now = settings.Settings.parse(text)
+                self.settings.take(text)
             except (TypeError, ValueError) as error:
                 log.error("the settings stay as they were: %s", error)  # noqa: TRY400 - no traceback for a typo
 
@@ -120,7 +118,6 @@ class Fleet:
         known = Node(name, node["metadata"]["uid"], self.journal)
         known.update(node)
         self.nodes[name] = known
-        self.slices[name] = Slices(self.api, known)
         for pod in self._early.pop(name, {}).values():
             self._see_pod(pod)
 
@@ -139,15 +136,10 @@ class Fleet:
         after = node.annotations
         if after.get(faults.REBOOT, "") not in {"", before.get(faults.REBOOT, "")}:
             self._spawn(self._reboot(node))
-        loaders = [life for life in self._lives_on(node) if isinstance(life, LoaderLife)]
-        for loader in loaders:
-            wish = loader.restart_annotation
-            if after.get(wish, "") not in {"", before.get(wish, "")}:
-                loader.restart_container()
-        if after.get(faults.TIME_JUMP) != before.get(faults.TIME_JUMP):
-            self.journal.write("times-jumped", node.name)
-            for loader in loaders:
-                self._spawn(loader.report())
+        if after.get(faults.RESTART_DRIVER_CONTAINER, "") not in {"", before.get(faults.RESTART_DRIVER_CONTAINER, "")}:
+            for life in self._lives_on(node):
+                if isinstance(life, DriverLife):
+                    life.restart_container()
         if was_silent and not node.silent:
             for life in self._lives_on(node):
                 self._reconcile(life)
@@ -157,8 +149,7 @@ class Fleet:
         node.power_off()
         for life in self._lives_on(node):
             life.reboot()
-        await asyncio.sleep(self.settings.now.vary(self.settings.now.reboot_seconds))
-        await self.slices[node.name].wipe_all()
+        await asyncio.sleep(self.settings.vary(self.settings.reboot_seconds))
         await self.api.patch(
             path("v1", "nodes", name=node.name, subresource="status"),
             {"status": {"nodeInfo": {"bootID": str(uuid.uuid4())}}},
@@ -185,8 +176,6 @@ class Fleet:
                 self._early.get(name, {}).pop(uid, None)
                 if uid in self.lives:
                     self.lives.pop(uid).vanish()
-                elif name in self.nodes:
-                    self.nodes[name].dismiss(uid)
             elif name in self.nodes:
                 self._see_pod(event.object)
             else:
@@ -214,23 +203,17 @@ class Fleet:
         if life is not None and life.gone:
             return
         if life is None:
-            life = self._life_of(pod)
-            if life is None:
-                self.nodes[pod["spec"]["nodeName"]].admit(pod)
+            kind = kind_of(pod)
+            if kind is None:
                 return
-            self.lives[uid] = life
+            node = self.nodes[pod["spec"]["nodeName"]]
+            life = self.lives[uid] = kind(Place(self.api, self.settings, node, self.is_current), pod)
             life.start()
         life.pod = pod
         if "deletionTimestamp" in pod["metadata"]:
             life.delete()
         else:
             self._reconcile(life)
-
-    def _life_of(self, pod: Object) -> Life | None:
-        node = self.nodes[pod["spec"]["nodeName"]]
-        place = Place(self.api, self.settings, node, self.slices[node.name], self.is_current)
-        kind = next((kind for fits, kind in KINDS if fits(pod)), None)
-        return None if kind is None else kind(place, pod)
 
     def _lives_on(self, node: Node) -> list[Life]:
         return [life for life in self.lives.values() if life.node is node]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,11 @@ from devcluster.client import ApiError, path, retry
 from devcluster.fleet.status import PodStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from devcluster.client import Api
     from devcluster.fleet.node import Node
-    from devcluster.fleet.settings import CurrentSettings, Settings
-    from devcluster.fleet.slices import Slices
+    from devcluster.fleet.settings import Settings
     from devcluster.fleet.stack import DriverPod
 
 Object = dict[str, Any]
@@ -32,10 +32,8 @@ class Place:
     """Where a pod lives: everything that it shares with others."""
 
     api: Api
-    settings: CurrentSettings
+    settings: Settings
     node: Node
-    slices: Slices
-    """The ResourceSlices of its node."""
     is_current: Callable[[DriverPod], bool]
     """Whether a driver pod is of its DaemonSet's newest revision."""
 
@@ -46,38 +44,26 @@ class Life:
     def __init__(self, place: Place, pod: Object) -> None:
         self.place = place
         self.api = place.api
+        self.settings = place.settings
         self.node = place.node
         self.pod = pod
+        self.uid: str = pod["metadata"]["uid"]
+        self.name: str = pod["metadata"]["name"]
+        self.namespace: str = pod["metadata"]["namespace"]
+        self.selected_by: dict[str, str] = pod["spec"].get("nodeSelector", {})
+        """The node labels that its template selects nodes by; a DaemonSet's pod goes when one of them changes."""
         self.status = PodStatus.of(pod)
         self.deleted = False
         self.gone = False
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def settings(self) -> Settings:
-        """The settings as they are now."""
-        return self.place.settings.now
-
-    @property
-    def uid(self) -> str:
-        """The pod's UID."""
-        return str(self.pod["metadata"]["uid"])
-
-    @property
-    def name(self) -> str:
-        """The pod's name."""
-        return str(self.pod["metadata"]["name"])
-
-    @property
-    def namespace(self) -> str:
-        """The pod's namespace."""
-        return str(self.pod["metadata"]["namespace"])
-
-    @property
     def owner(self) -> Object:
         """The owner's reference; empty for a pod without an owner."""
         owners: list[Object] = self.pod["metadata"].get("ownerReferences", [])
         return owners[0] if owners else {}
+
+    # What a kind of pod does.
 
     async def live(self) -> None:
         """Be a pod: everything from the first container to Ready."""
@@ -86,18 +72,56 @@ class Life:
     def on_deleted(self) -> None:
         """Do what the first sight of the deletion asks for."""
 
+    async def wind_down(self) -> None:
+        """Do what the containers do between the signal to stop and their end."""
+        await self.pause(self.settings.pod_stop_seconds)
+
     def on_gone(self) -> None:
         """Do what the end of the last container asks for."""
 
-    @property
-    def selected_by(self) -> Object:
-        """The node labels that its template selects nodes by; a DaemonSet's pod goes when one of them changes."""
-        selector: Object = self.pod["spec"].get("nodeSelector", {})
-        return selector
+    # Its steps.
+
+    async def pause(self, seconds: float) -> None:
+        """Let time pass, with the fleet's jitter."""
+        await asyncio.sleep(self.settings.vary(seconds))
+
+    async def report(self) -> None:
+        """Write the status, when the kubelet can; the UID keeps it off a namesake."""
+        await self.node.online()
+        body = {"metadata": {"uid": self.uid}, "status": self.status.render()}
+        try:
+            await retry(lambda: self.api.patch(self._path("status"), body))
+        except ApiError as error:
+            if error.code not in POD_IS_ANOTHER:
+                raise
+
+    async def accept(self) -> None:
+        """Take the pod in: a sandbox, and all containers waiting."""
+        await self.node.online()
+        self.status.begin()
+        await self.report()
+        await self.pause(self.settings.pod_start_seconds)
+
+    @contextlib.asynccontextmanager
+    async def initializing(self) -> AsyncIterator[None]:
+        """Run the init containers for as long as the body takes."""
+        self.status.run_inits()
+        await self.report()
+        yield
+        self.status.end_inits()
+        await self.report()
+
+    async def patch_node(self, metadata: Object, manager: str = "") -> None:
+        """Write labels or annotations of the node, as soon as its kubelet is heard, and see the answer at once."""
+        await self.node.online()
+        url_path = path("v1", "nodes", name=self.node.name) + (f"?fieldManager={manager}" if manager else "")
+        self.node.update(await retry(lambda: self.api.patch(url_path, {"metadata": metadata})))
+
+    # What happens to it.
 
     def start(self) -> None:
         """Begin to live."""
-        self.node.admit(self.pod)
+        self.node.admit(self.uid, self.selected_by)
         self.become(self.live())
 
     def become(self, life: Coroutine[Any, Any, None]) -> None:
@@ -140,35 +164,6 @@ class Life:
         """Report again that the pod is Ready: its kubelet was only silent."""
         self.status.touch_ready()
         await self.report()
-
-    async def pause(self, seconds: float) -> None:
-        """Let time pass, with the fleet's jitter."""
-        await asyncio.sleep(self.settings.vary(seconds))
-
-    async def report(self) -> None:
-        """Write the status, when the kubelet can; the UID keeps it off a namesake."""
-        await self.node.online()
-        body = {"metadata": {"uid": self.uid}, "status": self.shown()}
-        try:
-            await retry(lambda: self.api.patch(self._path("status"), body))
-        except ApiError as error:
-            if error.code not in POD_IS_ANOTHER:
-                raise
-
-    def shown(self) -> Object:
-        """Spell the status as the API is to see it."""
-        return self.status.render()
-
-    async def wind_down(self) -> None:
-        """Do what the containers do between the signal to stop and their end."""
-        await self.pause(self.settings.pod_stop_seconds)
-
-    async def accept(self) -> None:
-        """Take the pod in: a sandbox, and all containers waiting."""
-        await self.node.online()
-        self.status.begin()
-        await self.report()
-        await self.pause(self.settings.pod_start_seconds)
 
     async def _stop(self) -> None:
         """Turn not Ready first, then end, as a kubelet does."""

@@ -10,7 +10,7 @@ from devcluster.fleet import faults
 from devcluster.fleet.stack import Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from devcluster.journal import Journal
 
@@ -35,7 +35,7 @@ class Node:
     gpu: Stack = field(init=False)
     nic: Stack = field(init=False)
     pods: dict[str, frozenset[str]] = field(default_factory=dict)
-    """All pods by UID, with the keys of the labels that their templates select nodes by."""
+    """The pods by UID, with the keys of the labels that their templates select nodes by. KWOK's have no such labels."""
     draining: set[str] = field(default_factory=set)
     """Labels that k8s-driver-manager pauses now: pods that were placed by one of them go because of that."""
     down: bool = False
@@ -90,10 +90,6 @@ class Node:
         while not condition():
             await self._pulse.wait()
 
-    def fault(self, annotation: str) -> str:
-        """Return the fault that was asked for, or nothing."""
-        return self.annotations.get(annotation, "")
-
     @property
     def silent(self) -> bool:
         """Whether its kubelet cannot be heard: an outage or a reboot."""
@@ -103,9 +99,9 @@ class Node:
         """Wait until its kubelet can talk to the API server."""
         await self.until(lambda: not self.silent)
 
-    def admit(self, pod: Object) -> None:
-        """Let a pod come."""
-        self.pods[pod["metadata"]["uid"]] = frozenset(pod["spec"].get("nodeSelector", {}))
+    def admit(self, uid: str, selected_by: Iterable[str]) -> None:
+        """Let a pod come that was placed by these labels."""
+        self.pods[uid] = frozenset(selected_by)
 
     def dismiss(self, uid: str) -> None:
         """Let a pod go."""

@@ -9,15 +9,12 @@ as they were.
 
 from __future__ import annotations
 
-from typing import Any
-
-from devcluster.client import path, retry
 from devcluster.fleet.life import Life
 
-TOOLKIT, MIG_MANAGER = "nvidia-container-toolkit-ctr", "nvidia-mig-manager"
-"""The containers' names, which tell these pods from others. The second is its name as a field manager, too."""
-
 CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+
+MANAGER = "nvidia-mig-manager"
+"""The MIG manager's name as a field manager."""
 
 BROKEN = "broken"
 """A layout that fails when a part of it is applied."""
@@ -36,15 +33,10 @@ class OperandLife(Life):
     async def live(self) -> None:
         """Run the validation, which is content only with a driver pod that is Ready, then the main containers."""
         await self.accept()
-        for init in self.status.inits:
-            init.run()
-        await self.report()
-        await self.node.until(lambda: self.node.gpu.ready_driver is not None)
-        for init in self.status.inits:
-            init.end()
-        for main in self.status.mains:
-            main.run()
-            main.succeed_startup()
+        async with self.initializing():
+            await self.node.until(lambda: self.node.gpu.ready_driver is not None)
+        self.status.run()
+        self.status.succeed_startup()
         self.on_ready()
         await self.report()
 
@@ -53,15 +45,11 @@ class OperandLife(Life):
 
 
 class ToolkitLife(OperandLife):
-    """The toolkit installs its files when it starts."""
+    """The toolkit installs its files when it starts. They stay when it goes."""
 
     def on_ready(self) -> None:
         """Install."""
         self.node.gpu.install_toolkit(self.uid)
-
-    def on_gone(self) -> None:
-        """Write it into the journal; its files stay."""
-        self.node.gpu.write("toolkit-gone", pod=self.name, uid=self.uid)
 
 
 class MigManagerLife(OperandLife):
@@ -89,16 +77,4 @@ class MigManagerLife(OperandLife):
         await self._label({STATE: "failed" if layout == BROKEN else "success"})
 
     async def _label(self, labels: dict[str, str]) -> None:
-        await self.node.online()
-        url_path = f"{path('v1', 'nodes', name=self.node.name)}?fieldManager={MIG_MANAGER}"
-        self.node.update(await retry(lambda: self.api.patch(url_path, {"metadata": {"labels": labels}})))
-
-
-def is_toolkit(pod: dict[str, Any]) -> bool:
-    """Return whether a pod is a container toolkit's."""
-    return any(each["name"] == TOOLKIT for each in pod["spec"]["containers"])
-
-
-def is_mig_manager(pod: dict[str, Any]) -> bool:
-    """Return whether a pod is one of the MIG manager."""
-    return any(each["name"] == MIG_MANAGER for each in pod["spec"]["containers"])
+        await self.patch_node({"labels": labels}, MANAGER)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 NAMESPACE, CONFIG_MAP, KEY = "devcluster", "fleet", "settings"
@@ -12,9 +12,9 @@ URL = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
 """Where the settings are set while the fleet runs."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Settings:
-    """Seconds, unless said otherwise."""
+    """Seconds, unless said otherwise. Everything that lives on the fleet shares one of these."""
 
     driver_unload_seconds: float = 0.5
     """k8s-driver-manager evicts, unloads and unmounts; 5 to 60 s in reality."""
@@ -49,37 +49,22 @@ class Settings:
     one does so for at most this time (`claims.py`)."""
     mig_seconds: float = 1.5
     """The MIG manager pauses GPU clients, applies a layout and resumes them; half a minute to minutes in reality."""
-    slice_wipe_seconds: float = 5.0
-    """The kubelet wipes the slices of a driver that stays unregistered; 30 s in reality."""
     reboot_seconds: float = 1.0
     """A node goes down to its kubelet's first words."""
     crash_seconds: float = 0.2
     """A crashing container runs this long."""
     crash_backoff_seconds: float = 0.3
     """The pause before each restart; 10 s doubling to 5 min in reality."""
-    devices_per_node: int = 8
-    """How many GPUs a node has."""
-    product_name: str = "NVIDIA H100 80GB HBM3"
-    """What the GPUs are called in the ResourceSlice."""
-    branch_patch: str = "95.05"
-    """A precompiled driver's tag names only a branch; this completes the version that is loaded."""
 
-    @classmethod
-    def parse(cls, text: str) -> Settings:
-        """Read the ConfigMap's JSON; unknown names are refused, so that a typo is not a default."""
+    def take(self, text: str) -> None:
+        """Take over the ConfigMap's JSON; unknown names are refused, so that a typo is not a default."""
         given: dict[str, Any] = json.loads(text or "{}")
-        unknown = given.keys() - {each.name for each in fields(cls)}
-        if unknown:
+        defaults = {each.name: each.default for each in fields(self)}
+        if unknown := given.keys() - defaults.keys():
             raise ValueError(f"unknown settings: {', '.join(sorted(unknown))}")
-        return cls(**given)
+        for name, value in (defaults | given).items():
+            setattr(self, name, value)
 
     def vary(self, seconds: float) -> float:
         """Apply the jitter."""
         return seconds * random.uniform(1 - self.jitter, 1 + self.jitter)
-
-
-@dataclass(slots=True)
-class CurrentSettings:
-    """The settings as they are now; everything that lives on the fleet shares one of these."""
-
-    now: Settings = field(default_factory=Settings)

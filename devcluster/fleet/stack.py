@@ -40,13 +40,13 @@ class Held:
     """A running plugin and the driver that it started on."""
 
     load: int
-    version: str
     resource_driver: str
     """The DRA driver that it registers, such as gpu.nvidia.com; empty for what registers none."""
-    toolkit: int = 0
+    toolkit: int
     """The container toolkit's installation that it started after."""
-    mig: int = 0
+    mig: int
     """The MIG reconfiguration that it started after."""
+    version: str
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import itertools
 import time
 import uuid
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 Object = dict[str, Any]
@@ -15,9 +15,6 @@ CRASH_LOOP = "CrashLoopBackOff"
 IMAGE_PULL = "ImagePullBackOff"
 CREATING = "ContainerCreating"
 INITIALIZING = "PodInitializing"
-
-TIMES = frozenset({"startTime", "startedAt", "finishedAt", "lastTransitionTime"})
-"""The fields of a status that are times."""
 
 SIGTERM_EXIT = 143
 """128 and the signal's number, as a shell has it."""
@@ -29,19 +26,6 @@ _ADDRESSES = itertools.count(1)
 def now() -> str:
     """Spell this moment as the API does; it keeps no fractions of a second."""
     return datetime.fromtimestamp(int(time.time()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def later(shown: Any, seconds: float) -> Any:  # noqa: ANN401 - whatever a status has
-    """Move every time of a status."""
-    if isinstance(shown, dict):
-        moved = {key: later(value, seconds) for key, value in shown.items()}
-        times = {key: _moved(value, seconds) for key, value in shown.items() if key in TIMES and value}
-        return moved | times
-    return [later(each, seconds) for each in shown] if isinstance(shown, list) else shown
-
-
-def _moved(moment: str, seconds: float) -> str:
-    return (datetime.fromisoformat(moment) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(slots=True)
@@ -152,6 +136,26 @@ class PodStatus:
         reason = INITIALIZING if self.inits else CREATING
         for each in (*self.inits, *self.mains):
             each.wait(reason)
+
+    def run_inits(self) -> None:
+        """Start the init containers; one at a time in reality."""
+        for each in self.inits:
+            each.run()
+
+    def end_inits(self) -> None:
+        """Let the init containers complete."""
+        for each in self.inits:
+            each.end()
+
+    def run(self) -> None:
+        """Start the main containers."""
+        for each in self.mains:
+            each.run()
+
+    def succeed_startup(self) -> None:
+        """Let the main containers pass their probes."""
+        for each in self.mains:
+            each.succeed_startup()
 
     def lose_node(self) -> None:
         """Lose all containers with the node."""

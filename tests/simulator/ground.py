@@ -11,18 +11,16 @@ from typing import Any, Final
 
 from devcluster.access import Access
 from devcluster.client import Api, Object
+from devcluster.fleet.kubelet import kind_of
 from devcluster.fleet.life import Life, Place
 from devcluster.fleet.node import Node
-from devcluster.fleet.settings import CurrentSettings, Settings
-from devcluster.fleet.slices import Slices
+from devcluster.fleet.settings import Settings
 from devcluster.fleet.stack import DriverPod
 from devcluster.journal import JOURNAL, Entry, Journal
 from devcluster.truth import GPU, Truth
 
 NAME: Final = "gpu-0"
 OWNER: Final = "owner-uid"
-AT_ONCE: Final = Settings(**{each.name: 0.0 for each in fields(Settings) if each.name.endswith("_seconds")})  # type: ignore[arg-type]
-"""Nothing takes any time."""
 SPELLED: Final = [each for each in fields(Entry) if each.name not in {"t", "event", "node", "stack", "uid"}]
 
 
@@ -53,7 +51,7 @@ class Obliging(Api):
             if conditions["Ready"] == "True":
                 written = self.journal.read_text().splitlines(keepends=True)
                 self.ready.setdefault(body["metadata"]["uid"], [Entry.parse(line).event for line in written])
-        return {"preferredVersion": {"version": "v1"}, "metadata": {"name": "made"}}
+        return {}
 
     def change(self, metadata: Object) -> Object:
         """Merge something into the node, and return it as it is then."""
@@ -72,9 +70,8 @@ class Ground:
         self.node = Node(NAME, "node-uid", journal)
         self.newest = "new"
         """The hash of the newest revision of the driver's DaemonSet."""
-        self.settings = CurrentSettings(AT_ONCE)
-        slices = Slices(self.api, self.node)
-        self.place = Place(self.api, self.settings, self.node, slices, self._is_current)
+        self.settings = at_once()
+        self.place = Place(self.api, self.settings, self.node, self._is_current)
 
     def _is_current(self, driver: DriverPod) -> bool:
         return (driver.owner, driver.hash) == (OWNER, self.newest)
@@ -84,8 +81,10 @@ class Ground:
         self.node.update(self.api.change(metadata))
         await settle()
 
-    async def start(self, kind: type[Life], pod: Object) -> Life:
+    async def start(self, pod: Object) -> Life:
         """Let a pod come, and live until it waits for something."""
+        kind = kind_of(pod)
+        assert kind is not None
         life = kind(self.place, pod)
         life.start()
         await settle()
@@ -106,6 +105,11 @@ class Ground:
         return [_spelled(each) for each in self.truth(stack).entries[since:]]
 
 
+def at_once() -> Settings:
+    """Return settings with which nothing takes any time."""
+    return Settings(**{each.name: 0.0 for each in fields(Settings) if each.name.endswith("_seconds")})
+
+
 async def settle() -> None:
     """Let everyone go on until all wait for something that is not time."""
     for _ in range(100):
@@ -113,13 +117,14 @@ async def settle() -> None:
 
 
 def pod(name: str, *containers: str, init: str = "", **more: Any) -> Object:  # noqa: ANN401 - parts of a spec or metadata
-    """Make a pod; `more` are image, env, labels, annotations, and the labels that select its node."""
+    """Make a pod; `more` are image, env, labels, annotations, claims, and the labels that select its node."""
     env = [{"name": key, "value": value} for key, value in more.get("env", {}).items()]
     image = more.get("image", "image:1")
     spec = {
         "containers": [{"name": each, "image": image, "env": env} for each in containers],
         "initContainers": [{"name": init, "image": image}] if init else [],
         "nodeSelector": dict.fromkeys(more.get("selects", ()), "true"),
+        "resourceClaims": [{"name": "gpu"}] if more.get("claims") else [],
     }
     owner = {"kind": "DaemonSet", "name": more.get("owner", "plugin"), "uid": OWNER}
     metadata = {

@@ -5,26 +5,23 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from devcluster.client import Object
-from devcluster.fleet.claims import ClaimLife
-from devcluster.fleet.clients import DriverClientLife, NetworkClientLife, PluginLife
+from devcluster.fleet.clients import HOLDS
 from devcluster.fleet.driver import DriverLife
 from devcluster.fleet.faults import OUTAGE
 from devcluster.fleet.kubelet import Fleet
 from devcluster.fleet.life import Life
-from devcluster.fleet.networkdriver import NetworkDriverLife
 from devcluster.fleet.node import NFD_NIC
-from devcluster.fleet.operands import CONFIG, STATE, MigManagerLife, ToolkitLife
+from devcluster.fleet.operands import CONFIG, STATE
 from devcluster.fleet.stack import DriverPod
 from devcluster.journal import Journal
 from devcluster.truth import NETWORK, Truth
-from tests.simulator.ground import AT_ONCE, Ground, Obliging, pod, settle
+from tests.simulator.ground import Ground, Obliging, at_once, pod, settle
 
 OLD, NEW = "580.1.2", "580.2.3"
 STARTED: Final = ["driver-loaded", "driver-ready", "plugin-started", "plugin-ready"]
@@ -45,17 +42,17 @@ def plugin(name: str, **more: Any) -> Object:  # noqa: ANN401 - as `pod` has it
 
 async def loaded(ground: Ground, name: str, *how: str) -> Life:
     """Start a driver pod that turns Ready."""
-    return await ground.start(DriverLife, driver(name, *how))
+    return await ground.start(driver(name, *how))
 
 
 async def a_reload(ground: Ground) -> None:
     """Let a plugin outlive its driver: it is stale when it is deleted, and its successor is fresh."""
     first = await loaded(ground, "d1")
-    outlived = await ground.start(PluginLife, plugin("p1"))
+    outlived = await ground.start(plugin("p1"))
     await ground.end(first)
     await loaded(ground, "d2", NEW)
     await ground.end(outlived)
-    await ground.end(await ground.start(PluginLife, plugin("p2")))
+    await ground.end(await ground.start(plugin("p2")))
     who = "daemonset=plugin namespace=dra"
     assert ground.told() == [
         "driver-loaded version=580.1.2 load=1",
@@ -80,7 +77,7 @@ async def a_reload(ground: Ground) -> None:
 async def the_journal_first(ground: Ground) -> None:
     """Report Ready after the journal has it: a client may act on the report at once."""
     await loaded(ground, "d1")
-    await ground.start(PluginLife, plugin("p1"))
+    await ground.start(plugin("p1"))
     assert ground.api.ready["d1-uid"][-1] == "driver-ready"
     assert ground.api.ready["p1-uid"][-1] == "plugin-ready"
 
@@ -88,7 +85,7 @@ async def the_journal_first(ground: Ground) -> None:
 async def a_remount(ground: Ground) -> None:
     """Keep a driver with the same DRIVER_CONFIG_DIGEST, whatever the image: its root is mounted anew: a load."""
     first = await loaded(ground, "d1", OLD, "same")
-    held = await ground.start(PluginLife, plugin("p1"))
+    held = await ground.start(plugin("p1"))
     await ground.end(first)
     await loaded(ground, "d2", NEW, "same")
     assert ground.told(since=5) == [
@@ -105,7 +102,7 @@ async def a_remount(ground: Ground) -> None:
 async def a_driver_that_is_not_ready(ground: Ground) -> None:
     """Delete a plugin while a driver is loaded whose pod is not Ready: that is early."""
     await ground.end(await loaded(ground, "d1"))
-    held = await ground.start(PluginLife, plugin("p1"))
+    held = await ground.start(plugin("p1"))
     await ground.change(annotations={"devcluster/driver-fault": "unready"})
     await loaded(ground, "d2", NEW)
     await ground.end(held)
@@ -117,7 +114,7 @@ async def a_driver_that_is_not_ready(ground: Ground) -> None:
 async def a_driver_pod_that_is_deleted(ground: Ground) -> None:
     """Delete a driver pod: from the first sight of that on, no driver is Ready, and a deletion is early."""
     running = await loaded(ground, "d1")
-    held = await ground.start(PluginLife, plugin("p1"))
+    held = await ground.start(plugin("p1"))
     running.delete()
     held.delete()
     (early,) = ground.truth().early_restarts()
@@ -128,7 +125,7 @@ async def two_driver_pods(ground: Ground) -> None:
     """Delete a pod that has lost its owner: the other one, which is Ready, stays so."""
     orphan = await loaded(ground, "d1")
     await loaded(ground, "d2", NEW)
-    held = await ground.start(PluginLife, plugin("p1"))
+    held = await ground.start(plugin("p1"))
     await ground.end(orphan)
     await ground.end(held)
     assert ground.truth().early_restarts() == ()
@@ -137,8 +134,8 @@ async def two_driver_pods(ground: Ground) -> None:
 
 async def a_driver_of_an_old_revision(ground: Ground) -> None:
     """Delete a plugin whose node waits for another driver: that is early."""
-    await ground.start(DriverLife, driver("d1", OLD, "", "old"))
-    await ground.end(await ground.start(PluginLife, plugin("p1")))
+    await ground.start(driver("d1", OLD, "", "old"))
+    await ground.end(await ground.start(plugin("p1")))
     (early,) = ground.truth().early_restarts()
     assert (early.driver_ready, early.driver_current) == (True, False)
 
@@ -147,7 +144,7 @@ async def a_restart_in_place(ground: Ground) -> None:
     """Let a driver container exit: its driver is replaced, and the same pod is Ready again with another load."""
     running = await loaded(ground, "d1")
     assert isinstance(running, DriverLife)
-    held = await ground.start(PluginLife, plugin("p1"))
+    held = await ground.start(plugin("p1"))
     running.restart_container()
     await asyncio.sleep(0)
     assert ground.node.gpu.ready_driver is None
@@ -163,8 +160,8 @@ async def a_restart_in_place(ground: Ground) -> None:
 
 async def a_plugin_without_a_driver(ground: Ground) -> None:
     """Wait for a driver, and hold nothing: a deletion is needless. A holder that does not wait crashes until then."""
-    waits = await ground.start(PluginLife, plugin("p1"))
-    crashes = await ground.start(DriverClientLife, pod("x1", "exporter"))
+    waits = await ground.start(plugin("p1"))
+    crashes = await ground.start(pod("x1", "exporter", annotations={HOLDS: "driver"}))
     await ground.end(waits)
     assert ground.told() == [
         "plugin-deleted pod=p1 daemonset=plugin namespace=dra",
@@ -176,20 +173,10 @@ async def a_plugin_without_a_driver(ground: Ground) -> None:
     assert len(ground.truth().needless_restarts()) == 2
 
 
-async def a_plugin_that_crashes(ground: Ground) -> None:
-    """Crash, and hold nothing until the fault is gone."""
-    await loaded(ground, "d1")
-    await ground.change(annotations={"devcluster/plugin-fault": "crash-loop"})
-    await ground.start(PluginLife, plugin("p1"))
-    assert ground.told(since=2) == []
-    await ground.change(annotations={"devcluster/plugin-fault": ""})
-    assert ground.truth().standings()["gpu-0"].plugin_version == OLD
-
-
 async def an_unloaded_driver(ground: Ground) -> None:
     """Delete a plugin that holds what is unloaded: it is judged stale, and what is unloaded once is written once."""
     await ground.end(await loaded(ground, "d1"))
-    held = await ground.start(PluginLife, plugin("p1"))
+    held = await ground.start(plugin("p1"))
     ground.node.gpu.unload()
     ground.node.gpu.unload()
     await ground.end(held)
@@ -201,9 +188,9 @@ async def a_drain(ground: Ground) -> None:
     """Pause the label that a pod was placed by: the pod is drained. One that was placed by another label is not."""
     await ground.change(labels={DEPLOY: "true", "nvidia.com/gpu.deploy.dcgm": "false"})
     await ground.end(await loaded(ground, "d1"))
-    placed = await ground.start(PluginLife, plugin("p1", selects=[DEPLOY]))
-    other = await ground.start(PluginLife, plugin("p2", selects=["nvidia.com/gpu.deploy.dcgm"]))
-    await ground.start(DriverLife, driver("d2", NEW))
+    placed = await ground.start(plugin("p1", selects=[DEPLOY]))
+    other = await ground.start(plugin("p2", selects=["nvidia.com/gpu.deploy.dcgm"]))
+    await ground.start(driver("d2", NEW))
     assert ground.node.labels[DEPLOY] == "paused-for-driver-upgrade"
     assert ground.node.labels["nvidia.com/gpu.deploy.dcgm"] == "false"
     assert ground.truth().loaded_now() == {"gpu-0": OLD}
@@ -214,7 +201,7 @@ async def a_drain(ground: Ground) -> None:
         ["p1"],
         ["p2"],
     )
-    late = await ground.start(PluginLife, plugin("p3", selects=[DEPLOY]))
+    late = await ground.start(plugin("p3", selects=[DEPLOY]))
     await ground.end(late)
     assert [each.pod for each in ground.truth().restarts()] == ["p2", "p3"]
 
@@ -222,20 +209,19 @@ async def a_drain(ground: Ground) -> None:
 async def a_toolkit(ground: Ground) -> None:
     """Install the toolkit after a driver is Ready: each installation leaves the plugins of before it behind."""
     toolkit = pod("t1", "nvidia-container-toolkit-ctr", init="driver-validation")
-    await ground.start(ToolkitLife, toolkit)
+    await ground.start(toolkit)
     assert ground.told() == []
     await loaded(ground, "d1")
     assert ground.told()[-1] == "toolkit-ready toolkit=1"
-    held = await ground.start(PluginLife, plugin("p1"))
+    held = await ground.start(plugin("p1"))
     assert ground.truth().behind_now() == ()
-    again = await ground.start(ToolkitLife, toolkit)
+    again = await ground.start(toolkit)
     assert ground.truth().behind_now() == ("gpu-0",)
     await ground.end(again)
-    assert ground.told()[-1] == "toolkit-gone pod=t1"
     await ground.end(held)
     (restart,) = ground.truth().restarts()
     assert restart.stale
-    fresh = await ground.start(PluginLife, plugin("p2"))
+    fresh = await ground.start(plugin("p2"))
     assert ground.truth().behind_now() == ()
     await ground.end(fresh)
     assert [each.stale for each in ground.truth().restarts()] == [True, False]
@@ -245,22 +231,22 @@ async def a_mig_layout(ground: Ground) -> None:
     """Apply layouts when a driver is Ready: each leaves plugins of before it behind, one that is there does not."""
     manager = pod("m1", "nvidia-mig-manager", init="toolkit-validation")
     await ground.change(labels={CONFIG: "all-1g"})
-    first = await ground.start(MigManagerLife, manager)
+    first = await ground.start(manager)
     assert ground.told() == []
     await loaded(ground, "d1")
     assert (ground.told()[-1], ground.node.labels[STATE]) == ("mig-reconfigured mig=1", "success")
-    held = await ground.start(PluginLife, plugin("p1"))
+    held = await ground.start(plugin("p1"))
     await ground.change(labels={CONFIG: "all-2g"})
     assert (ground.told()[-1], ground.truth().behind_now()) == ("mig-reconfigured mig=2", ("gpu-0",))
     await ground.end(held)
-    second = await ground.start(PluginLife, plugin("p2"))
+    second = await ground.start(plugin("p2"))
     assert ([each.stale for each in ground.truth().restarts()], ground.truth().behind_now()) == ([True], ())
     await ground.end(first)
-    await ground.end(await ground.start(MigManagerLife, manager))
+    await ground.end(await ground.start(manager))
     assert (ground.truth().behind_now(), ground.node.labels[STATE]) == ((), "success")
     await ground.change(labels={CONFIG: "broken"})
     for divided in (3, 4):
-        await ground.end(await ground.start(MigManagerLife, manager))
+        await ground.end(await ground.start(manager))
         assert (ground.told()[-1], ground.node.labels[STATE]) == (f"mig-reconfigured mig={divided}", "failed")
     await ground.end(second)
     assert [each.stale for each in ground.truth().restarts()] == [True, True]
@@ -269,7 +255,7 @@ async def a_mig_layout(ground: Ground) -> None:
 async def a_reboot(ground: Ground) -> None:
     """Lose the drivers, and everybody's hold on them; the same pods load and start again."""
     await ground.change(labels={NFD_NIC: "true"})
-    running, held = await loaded(ground, "d1"), await ground.start(PluginLife, plugin("p1"))
+    running, held = await loaded(ground, "d1"), await ground.start(plugin("p1"))
     ground.node.power_off()
     for life in (running, held):
         life.reboot()
@@ -296,8 +282,8 @@ async def a_node_that_is_removed(ground: Ground) -> None:
     """Write nothing of what ends with a node; a pod that is gone by force before that was deleted."""
     await ground.change(labels={NFD_NIC: "true"})
     await loaded(ground, "d1")
-    forced, left = [await ground.start(PluginLife, plugin(name)) for name in ("p1", "p2")]
-    nic = await ground.start(NetworkClientLife, pod("n1", "kube-sriovdp"))
+    forced, left = [await ground.start(plugin(name)) for name in ("p1", "p2")]
+    nic = await ground.start(pod("n1", "kube-sriovdp"))
     forced.vanish()
     assert [line.split()[0] for line in ground.told()[-2:]] == ["plugin-deleted", "plugin-gone"]
     ground.node.remove()
@@ -346,7 +332,7 @@ async def an_outage(ground: Ground) -> None:
 async def a_deletion_that_is_seen_twice(ground: Ground) -> None:
     """Judge a deletion once, when it is first seen; the pod goes once."""
     await loaded(ground, "d1")
-    held = await ground.start(PluginLife, plugin("p1"))
+    held = await ground.start(plugin("p1"))
     held.delete()
     held.delete()
     await settle()
@@ -359,10 +345,9 @@ async def a_network_driver(ground: Ground) -> None:
     await ground.change(labels={NFD_NIC: "true"})
     await ground.change(labels={"any": "change"})
     image = "doca:doca3.2.0-25.10-ubuntu24.04-amd64"
-    running = await ground.start(NetworkDriverLife, pod("o1", "mofed-container", image=image))
-    held = await ground.start(NetworkClientLife, pod("n1", "kube-sriovdp", selects=["nic"]))
+    running = await ground.start(pod("o1", "mofed-container", image=image))
+    held = await ground.start(pod("n1", "kube-sriovdp"))
     await ground.end(running)
-    await ground.change(labels={"nic": "true"})
     await ground.end(held)
     who = "daemonset=plugin namespace=dra"
     assert ground.told(NETWORK) == [
@@ -379,12 +364,8 @@ async def a_network_driver(ground: Ground) -> None:
         f"plugin-gone pod=n1 {who}",
     ]
     assert ground.told() == []
-    late = await ground.start(NetworkClientLife, pod("n2", "kube-sriovdp", selects=["nic", NFD_NIC]))
-    await ground.change(labels={"nic": "false"})
-    await ground.end(late)
-    assert [each.pod for each in ground.truth(NETWORK).drains()] == ["n2"]
-    orphan = await ground.start(NetworkDriverLife, pod("o2", "mofed-container", image=image))
-    await ground.start(NetworkDriverLife, pod("o3", "mofed-container", image=image))
+    orphan = await ground.start(pod("o2", "mofed-container", image=image))
+    await ground.start(pod("o3", "mofed-container", image=image))
     await ground.end(orphan)
     assert ground.truth(NETWORK).loaded_now() == {"gpu-0": "doca3.2.0-25.10"}
 
@@ -392,23 +373,23 @@ async def a_network_driver(ground: Ground) -> None:
 async def a_claim(ground: Ground) -> None:
     """Prepare a claim with what the plugin holds; a stale plugin does so for a while, and then no more."""
     await ground.end(await loaded(ground, "d1"))
-    await ground.start(DriverClientLife, pod("x1", "exporter"))
-    stale = await ground.start(PluginLife, plugin("p1"))
+    await ground.start(pod("x1", "exporter", annotations={HOLDS: "driver"}))
+    stale = await ground.start(plugin("p1"))
     await loaded(ground, "d2", NEW)
-    refused = await ground.start(ClaimLife, pod("c1", "work"))
+    refused = await ground.start(pod("c1", "work", claims=True))
     assert "claim-prepared" not in " ".join(ground.told())
-    ground.settings.now = replace(ground.settings.now, stale_success_seconds=math.inf)
-    served = await ground.start(ClaimLife, pod("c2", "work"))
+    ground.settings.stale_success_seconds = math.inf
+    served = await ground.start(pod("c2", "work", claims=True))
     assert ground.truth().holding_old_files() == ("dra/c2",)
     await ground.end(served)
     assert ground.truth().holding_old_files() == ()
     refused.vanish()
     await ground.end(stale)
-    unserved = await ground.start(ClaimLife, pod("c4", "work"))
+    unserved = await ground.start(pod("c4", "work", claims=True))
     assert ground.truth().holding_old_files() == ()
     unserved.vanish()
-    await ground.start(PluginLife, plugin("p2"))
-    await ground.start(ClaimLife, pod("c3", "work"))
+    await ground.start(plugin("p2"))
+    await ground.start(pod("c3", "work", claims=True))
     assert ground.told()[-1] == "claim-prepared pod=c3 namespace=dra version=580.2.3 load=2"
     assert ground.truth().holding_old_files() == ()
 
@@ -423,7 +404,6 @@ STORIES: Final[tuple[Callable[[Ground], Awaitable[None]], ...]] = (
     a_driver_of_an_old_revision,
     a_restart_in_place,
     a_plugin_without_a_driver,
-    a_plugin_that_crashes,
     an_unloaded_driver,
     a_drain,
     a_toolkit,
@@ -475,7 +455,7 @@ def test_what_the_fleet_makes_of_what_it_sees(tmp_path: Path) -> None:
     async def see() -> None:
         with Journal(tmp_path / "truth.jsonl") as journal:
             fleet = Fleet(Obliging(tmp_path / "truth.jsonl"), journal)
-            fleet.settings.now = AT_ONCE
+            fleet.settings = at_once()
             for life in (driver("d1"), plugin("p1")):
                 life["spec"]["nodeName"] = "gpu-0"
                 fleet._early.setdefault("gpu-0", {})[life["metadata"]["uid"]] = life

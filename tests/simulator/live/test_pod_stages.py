@@ -12,31 +12,23 @@ from devcluster.access import ApiError
 from devcluster.boot.cluster import Cluster
 from devcluster.boot.components import POD_STAGES
 from devcluster.client import path
-from devcluster.fleet import clients, driver, operands
+from devcluster.fleet.clients import HOLDS
 from devcluster.fleet.faults import OUTAGE
-from devcluster.networkoperator.render import DRIVER_CONTAINER
+from devcluster.fleet.kubelet import LIVES
 from tests.pool import Pool
 
 NODE, NAME = "gpu-0", "plain"
 SECONDS: Final = 60.0
 PODS: Final = path("v1", "pods", namespace="default")
 STAGES: Final = tuple(yaml.safe_load_all(POD_STAGES.read_text(encoding="utf-8")))
-ALIVE: Final = {
-    driver.CONTAINER,
-    DRIVER_CONTAINER,
-    *clients.MAINS,
-    *clients.NETWORK_PLUGINS,
-    operands.TOOLKIT,
-    operands.MIG_MANAGER,
-}
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=[stage["metadata"]["name"] for stage in STAGES])
 def test_pods_with_a_life_of_their_own_are_passed_over(stage: dict[str, Any]) -> None:
     """By the names of their containers, by the annotation of what holds a driver, and by their claims."""
     passed = {each["key"]: set(each.get("values", [])) for each in stage["spec"]["selector"]["matchExpressions"]}
-    assert passed[".spec.containers.[].name"] == ALIVE
-    assert {f'.metadata.annotations["{clients.HOLDS}"]', ".spec.resourceClaims.[].name"} <= passed.keys()
+    assert passed[".spec.containers.[].name"] == set(LIVES)
+    assert {f'.metadata.annotations["{HOLDS}"]', ".spec.resourceClaims.[].name"} <= passed.keys()
 
 
 def test_a_pod_is_ready_and_then_gone(pool: Pool) -> None:
