@@ -19,10 +19,13 @@ Object = dict[str, Any]
 
 log = logging.getLogger(__name__)
 
+LEASE_SECONDS = 5
+"""The term of a leader; three renewals fit into it."""
+
 RETRY_SECONDS = 0.5
 """How often a candidate looks; 2 s in reality."""
 
-TAKEN, ABSENT = 409, 404
+ABSENT = 404
 
 
 class LeadershipLostError(Exception):
@@ -35,7 +38,6 @@ class Lease:
     def __init__(self, api: Api, name: str, settings: OperatorSettings) -> None:
         self.api = api
         self.identity = f"{settings.pod}_{uuid.uuid4()}"
-        self.seconds = settings.lease_seconds
         self._name = name
         self._namespace = settings.namespace
 
@@ -50,9 +52,9 @@ class Lease:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def keep(self) -> None:
-        """Renew until cancelled; three renewals fit into one term. Another holder ends us."""
+        """Renew until cancelled. Another holder ends us."""
         while True:
-            await asyncio.sleep(self.seconds / 3)
+            await asyncio.sleep(LEASE_SECONDS / 3)
             try:
                 lease = await self.api.get(self._path(self._name))
                 if lease["spec"].get("holderIdentity") != self.identity:
@@ -73,27 +75,24 @@ class Lease:
             log.warning("lease: %r", error)
 
     async def _try(self) -> bool:
-        """Take the Lease if it has no holder; lose the race quietly."""
+        """Take the Lease if it has no holder; who loses the race looks again."""
         try:
             lease = await self.api.get(self._path(self._name))
-            if not _is_free(lease["spec"]):
-                return False
-            transitions = lease["spec"].get("leaseTransitions", 0) + 1
-            lease["spec"] = self._spec(transitions)
-            await self.api.replace(self._path(self._name), lease)
         except ApiError as error:
-            if error.code == ABSENT:
-                await self.api.create(self._path(), {"metadata": {"name": self._name}, "spec": self._spec(0)})
-                return True
-            if error.code == TAKEN:
-                return False
-            raise
+            if error.code != ABSENT:
+                raise
+            await self.api.create(self._path(), {"metadata": {"name": self._name}, "spec": self._spec(0)})
+            return True
+        if not _is_free(lease["spec"]):
+            return False
+        lease["spec"] = self._spec(lease["spec"].get("leaseTransitions", 0) + 1)
+        await self.api.replace(self._path(self._name), lease)
         return True
 
     def _spec(self, transitions: int) -> Object:
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": max(1, round(self.seconds)),
+            "leaseDurationSeconds": LEASE_SECONDS,
             "acquireTime": _micro_time(),
             "renewTime": _micro_time(),
             "leaseTransitions": transitions,

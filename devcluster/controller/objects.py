@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from devcluster.client import ApiError, path
+from devcluster.client import ApiError
 
 Object = dict[str, Any]
 
@@ -19,18 +19,14 @@ A controller does not ask which; it looks again."""
 HASH = "controller-revision-hash"
 """What the DaemonSet controller labels pods and revisions with."""
 
-NFD_KERNEL = "feature.node.kubernetes.io/kernel-version.full"
-NFD_OS = "feature.node.kubernetes.io/system-os_release.ID"
-NFD_OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
+RENDERED = "nvidia.com/last-applied-hash"
+"""An operator updates a DaemonSet only where this annotation says that its rendering changed."""
 
-NODES = path("v1", "nodes")
-
+OS_TAG = "ubuntu22.04"
+"""How images name the system of every simulated node."""
 
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 """What lets a pod on the GPU nodes."""
-
-NODE_NAME = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
-"""The environment variable that names a pod's node."""
 
 
 def labels_of(thing: Object) -> dict[str, str]:
@@ -55,19 +51,9 @@ def is_owned_by(thing: Object, owner: Object) -> bool:
     return any(each["uid"] == owner["metadata"]["uid"] for each in thing["metadata"].get("ownerReferences", []))
 
 
-def lives(thing: Object) -> bool:
-    """Return whether an object is not being deleted."""
-    return "deletionTimestamp" not in thing["metadata"]
-
-
 def age(thing: Object) -> tuple[str, str]:
     """Sort the oldest first; of two of one second the first by name."""
     return thing["metadata"]["creationTimestamp"], name_of(thing)
-
-
-def by_number(name: str) -> tuple[int, str]:
-    """Sort gpu-2 before gpu-10."""
-    return len(name), name
 
 
 def digest(value: object) -> str:
@@ -80,8 +66,8 @@ def image_of(spec: Object) -> str:
     return f"{spec['repository']}/{spec['image']}:{spec['version']}"
 
 
-def owned_daemonset(owner: Object, metadata: Object, spec: Object, hash_key: str) -> Object:
-    """Spell a DaemonSet of one of an operator's own objects; an annotation says what it was rendered as."""
+def owned_by(owner: Object, daemonset: Object, namespace: str) -> Object:
+    """Complete a DaemonSet of one of an operator's own objects; an annotation says what it was rendered as."""
     reference = {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -90,5 +76,9 @@ def owned_daemonset(owner: Object, metadata: Object, spec: Object, hash_key: str
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    further = {"annotations": {hash_key: digest(spec)}, "ownerReferences": [reference]}
-    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata | further, "spec": spec}
+    further = {
+        "namespace": namespace,
+        "annotations": {RENDERED: digest(daemonset["spec"])},
+        "ownerReferences": [reference],
+    }
+    return daemonset | {"metadata": daemonset["metadata"] | further}

@@ -27,16 +27,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-async def operate(settings: OperatorSettings, lease_name: str, work: Work, stop: asyncio.Event) -> None:
-    """Lead until it is stopped; an operator that lingers continues after that."""
+def run(settings: OperatorSettings, lease_name: str, work: Work) -> None:
+    """Run an operator until SIGTERM."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    asyncio.run(_operate(settings, lease_name, work))
+
+
+async def _operate(settings: OperatorSettings, lease_name: str, work: Work) -> None:
+    """Lead until the signal to stop, and for as long as it lingers after that."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with Api(Access.from_service_account(Path(settings.service_account_dir), settings.server)) as api:
         lease = Lease(api, lease_name, settings)
-        leading = asyncio.create_task(_lead(lease, work(api)))
+        leading = asyncio.create_task(_lead(lease, api, work))
         told = asyncio.create_task(stop.wait())
         await asyncio.wait([leading, told], return_when=asyncio.FIRST_COMPLETED)
-        if settings.old_operator_lingers and not leading.done():
-            log.info("told to stop, lingering for %g s", settings.handover_seconds)
-            await asyncio.wait([leading], timeout=settings.handover_seconds)
+        await asyncio.wait([leading], timeout=settings.handover_seconds)
         leading.cancel()
         told.cancel()
         await asyncio.wait([leading, told])
@@ -45,41 +52,30 @@ async def operate(settings: OperatorSettings, lease_name: str, work: Work, stop:
             leading.result()
 
 
-async def _lead(lease: Lease, work: Coroutine[Any, Any, None]) -> None:
+async def _lead(lease: Lease, api: Api, work: Work) -> None:
     """Be elected, then work and renew; the first of these to fail ends the process."""
-    try:
-        await lease.acquire()
-    except asyncio.CancelledError:
-        work.close()
-        raise
+    await lease.acquire()
     log.info("leading as %s", lease.identity)
     async with asyncio.TaskGroup() as group:
         group.create_task(lease.keep())
-        group.create_task(work)
-
-
-def run(settings: OperatorSettings, lease_name: str, work: Work) -> None:
-    """Run an operator until SIGTERM."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-
-    async def until_told() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        await operate(settings, lease_name, work, stop)
-
-    asyncio.run(until_told())
+        group.create_task(work(api))
 
 
 class UpgradeError(Exception):
     """The upgrade controller ended although nothing told it to."""
 
 
-async def upgrade(settings: OperatorSettings, driver: str, *, modern: bool = False) -> None:
+async def upgrade(settings: OperatorSettings, driver: str, *, modern: bool) -> None:
     """Run the upgrade controller of one driver until cancelled; a modern one is as in GPU operator 26.7."""
     process = await asyncio.create_subprocess_exec(
-        *arguments(settings, driver, modern=modern), stdin=asyncio.subprocess.PIPE
+        settings.upgrade_program,
+        f"--server={settings.server}",
+        f"--account={settings.service_account_dir}",
+        f"--driver={driver}",
+        f"--namespace={settings.namespace}",
+        f"--requeue={settings.requeue_seconds}s",
+        *(["--modern"] if modern else []),
+        stdin=asyncio.subprocess.PIPE,
     )
     try:
         code = await process.wait()
@@ -88,16 +84,3 @@ async def upgrade(settings: OperatorSettings, driver: str, *, modern: bool = Fal
             process.kill()
             await process.wait()
     raise UpgradeError(f"the upgrade controller of {driver} ended with {code}")
-
-
-def arguments(settings: OperatorSettings, driver: str, *, modern: bool) -> list[str]:
-    """Return the command that upgrades a driver's nodes as the policies in the cluster ask."""
-    return [
-        settings.upgrade_program,
-        f"--server={settings.server}",
-        f"--account={settings.service_account_dir}",
-        f"--driver={driver}",
-        f"--namespace={settings.namespace}",
-        f"--requeue={settings.requeue_seconds}s",
-        *(["--modern"] if modern else []),
-    ]

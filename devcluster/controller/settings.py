@@ -10,11 +10,9 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SERVICE_ACCOUNT_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"
-
 
 class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Who it is, and `simulate` of its chart's values.yaml, which explains each and has the defaults."""
+    """Who it is, and `simulate` of its chart's values.yaml, which explains each."""
 
     pod: str
     namespace: str
@@ -24,11 +22,10 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     service_account_dir: str
     upgrade_program: str
     """The executable of the upgrade controller (`devcluster/tools/upgrade`)."""
-    requeue_seconds: float
-    status_seconds: float
-    old_operator_lingers: bool
-    handover_seconds: float
-    lease_seconds: float
+    requeue_seconds: float = 2.0
+    """The upgrade controller looks again after this long; 120 s in reality."""
+    handover_seconds: float = 0.0
+    """For so long it continues after the signal to stop, and keeps its Lease."""
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Self:
@@ -39,7 +36,7 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
             "namespace": env["OPERATOR_NAMESPACE"],
             "version": env["OPERATOR_VERSION"],
             "server": f"https://{host}:{port}",
-            "serviceAccountDir": env.get("DEVCLUSTER_SERVICE_ACCOUNT_DIR", SERVICE_ACCOUNT_DIR),
+            "serviceAccountDir": env["DEVCLUSTER_SERVICE_ACCOUNT_DIR"],
             "upgradeProgram": env["DEVCLUSTER_UPGRADE_PROGRAM"],
         }
-        return msgspec.convert(identity | json.loads(env["SIMULATE"]), cls)
+        return msgspec.convert(identity | json.loads(env.get("SIMULATE", "{}")), cls)

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from typing import TYPE_CHECKING
 
-from devcluster.controller.process import run, upgrade
-from devcluster.networkoperator.names import LEASE
-from devcluster.networkoperator.policy import PolicyController
-from devcluster.networkoperator.settings import Settings
-from devcluster.networkoperator.world import World
+from devcluster.controller.process import run
+from devcluster.controller.settings import OperatorSettings
+from devcluster.networkoperator.operator import NetworkOperator
 
-if TYPE_CHECKING:
-    from devcluster.client import Api
+LEASE = "12620820.mellanox.com"
+"""The real operator's LeaderElectionID."""
 
 
 def main() -> None:
     """Start."""
-    settings = Settings.from_environment(os.environ)
-
-    async def work(api: Api) -> None:
-        """Watch and reconcile."""
-        world = World(settings.namespace)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(world.follow(api))
-            await world.wait_for_sync()
-            group.create_task(PolicyController(api, world, settings).run())
-            group.create_task(upgrade(settings, "ofed"))
-
-    run(settings, LEASE, work)
+    settings = OperatorSettings.from_environment(os.environ)
+    run(settings, LEASE, lambda api: NetworkOperator(api, settings).run())
 
 
 if __name__ == "__main__":

@@ -4,12 +4,10 @@ It runs as the pod of its Deployment, with a ServiceAccount, under leader electi
 decide are pure functions over plain objects. What it shares with the network operator, the upgrade
 controller among it, is in `devcluster.controller`.
 
-    settings.py    its environment
-    names.py       labels, annotations and states, as the real one spells them
-    world.py       its own objects
-    nodes.py       pure: a node's labels, the NVIDIADriver that it belongs to, its pool
-    driverpod.py   pure: the driver's pod
-    render.py      pure: ClusterPolicy, NVIDIADriver and GPUCluster -> DaemonSets
-    status.py      is an object ready, as 26.3 and 26.7 answer that, and how its status is written
-    controllers.py the controllers of the three kinds
+    names.py      labels, annotations and states, as the real one spells them
+    nodes.py      pure: a node's labels, and the NVIDIADriver that it belongs to
+    render.py     pure: ClusterPolicy, NVIDIADriver and GPUCluster -> DaemonSets
+    driverpod.py  pure: the driver's pod
+    status.py     pure: is a DaemonSet ready, as 26.3 and 26.7 answer that
+    operator.py   carries out the three kinds
 """

@@ -68,22 +68,6 @@ def test_precompiled_with_another_kernel(boot: Boot) -> None:
     acts.refresh(lab, ["gpu-1"])
 
 
-def test_openshift_driver_toolkit(boot: Boot) -> None:
-    """No chart, no version, an image by its digest: judged by generation, revision and quiet time, and that is said."""
-    lab = boot(2)
-    system = NFD + "system-os_release."
-    rhcos = {"ID": "rhcos", "VERSION_ID": "4.18", "OSTREE_VERSION": "418.94.202509100653-0"}
-    for node in BOTH:
-        acts.set_labels(lab, node, {system + key: value for key, value in rhcos.items()})
-    openshift = {"openshift__enabled": True, **ALL_AT_ONCE}
-    lab.fleet(nodes=2, **openshift)
-    lab.operator(driver=NEW, **openshift)
-    lab.until(lambda: acts.upgraded(lab, 2), "both run the new driver", acts.PATIENCE)
-    done = acts.run(lab).assert_phase("Done", "Refreshed")
-    assert any("names no driver image" in warning for warning in done.story["warnings"])
-    lab.assert_clean(BOTH)
-
-
 def test_gpu_cluster(boot: Boot) -> None:
     """The operator's own plugin is drained with the driver by the driver manager: skipped, never touched."""
     lab = boot(2)

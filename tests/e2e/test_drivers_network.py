@@ -21,8 +21,6 @@ PLUGINS: Final = ("rdma-shared-dp-ds", "network-operator-sriov-device-plugin", O
 NIC: Final = "feature.node.kubernetes.io/pci-15b3.present"
 PARALLEL: Final[dict[str, Any]] = {"ofedDriver__upgradePolicy__maxParallelUpgrades": 0}
 SAFELY: Final[dict[str, Any]] = {"ofedDriver__upgradePolicy__safeLoad": True}
-MISSED: Final[dict[str, Any]] = {"simulate__waitLabelSeconds": 600}
-"""The operator does not notice a reload, as one that is down meanwhile: its plugins stay, and turn stale."""
 SECOND: Final = "network"
 """The second release of the chart, next to that of the GPU stack."""
 
@@ -93,7 +91,7 @@ def test_two_releases_on_the_same_nodes(boot: Boot) -> None:
     _own_plugin(lab)
     lab.until(lambda: _holding(lab) == len(PLUGINS) * len(BOTH), "three plugins run on each node", 120)
     lab.stale_fleet(nodes=2)
-    _operator(lab, NEW, **SAFELY, **MISSED)
+    _operator(lab, NEW, **SAFELY)
     own = {"namespace": "kube-system", "name": OWN}
     releases = [lab.start_post(), lab.start_post(release=SECOND, stack="network", driverClients=[own])]
     for release in releases:

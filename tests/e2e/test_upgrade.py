@@ -83,7 +83,7 @@ def test_drivers_that_are_rotated_twice(boot: Boot) -> None:
     Between the two everything looks done: drivers, plugins, labels and the policy.
     """
     lab = boot(2)
-    slow: dict[str, Any] = {"simulate__oldOperatorLingers": True, "simulate__handoverSeconds": 600, **ALL_AT_ONCE}
+    slow: dict[str, Any] = {"simulate__handoverSeconds": 600, **ALL_AT_ONCE}
     lab.fleet(nodes=2, **slow)
     lab.operator(chart=NEW_CHART, driver=NEW, **slow)
     hook = lab.start_post()
@@ -133,7 +133,7 @@ def test_a_bound_on_parallel_restarts(boot: Boot) -> None:
 
 
 def end_lingering(cluster: Cluster) -> None:
-    """End each operator that lingers after its pod was deleted (``simulate.oldOperatorLingers``)."""
+    """End each operator that lingers after its pod was deleted (``simulate.handoverSeconds``)."""
     pods = "/api/v1/namespaces/gpu-operator/pods"
     for pod in cluster.list(pods, labelSelector="app.kubernetes.io/component=gpu-operator"):
         if "deletionTimestamp" in pod["metadata"]:

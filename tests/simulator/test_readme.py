@@ -11,6 +11,8 @@ import yaml
 
 from devcluster.boot.components import NODE_GRACE_SECONDS, POD_STAGES
 from devcluster.boot.layout import CHECKOUT
+from devcluster.controller import operator
+from devcluster.controller.lease import LEASE_SECONDS
 from devcluster.fleet.driver import DRAIN_SECONDS
 from devcluster.fleet.settings import Settings
 from tests.simulator.test_journal import STORIES
@@ -30,17 +32,20 @@ def defaults() -> Iterator[tuple[str, float]]:
     for setting in fields(Settings):
         if isinstance(setting.default, float):
             yield f"`{setting.name}`", setting.default
-    for chart in ("gpu-operator", "network-operator"):
-        values = yaml.safe_load((CHECKOUT / "devcluster/charts" / chart / "values.yaml").read_text(encoding="utf-8"))
-        for name, value in values["simulate"].items():
-            if name.endswith("Seconds"):
-                yield f"{chart}: `simulate.{name}`", value
+    values = yaml.safe_load((CHECKOUT / "devcluster/charts/gpu-operator/values.yaml").read_text(encoding="utf-8"))
+    for name, value in values["simulate"].items():
+        if name.endswith("Seconds"):
+            yield f"gpu-operator: `simulate.{name}`", value
     for stage in yaml.safe_load_all(POD_STAGES.read_text(encoding="utf-8")):
         yield (
             f"`{POD_STAGES.name}`: `{stage['metadata']['name']}`",
             stage["spec"]["delay"]["durationMilliseconds"] / 1000,
         )
     yield "`DRAIN_SECONDS`", DRAIN_SECONDS
+    yield "`LOOK_AGAIN_SECONDS`", operator.LOOK_AGAIN_SECONDS
+    yield "`STATUS_SECONDS`", operator.STATUS_SECONDS
+    yield "`REPLACE_SECONDS`", operator.REPLACE_SECONDS
+    yield "`LEASE_SECONDS`", LEASE_SECONDS
     yield "`NODE_GRACE_SECONDS`", NODE_GRACE_SECONDS
 
 
