@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from devcluster.fleet.clients import RESOURCE_DRIVER
 from devcluster.fleet.life import Life
 from devcluster.fleet.status import CREATING
 
 if TYPE_CHECKING:
-    from devcluster.fleet.life import Place
     from devcluster.fleet.stack import Held
-
 
 RETRY_SECONDS = 1.0
 """How often the kubelet tries again to prepare a claim; with a growing pause in reality."""
@@ -40,9 +38,7 @@ EMPTY_EDITS = FAILED + (
 class ClaimLife(Life):
     """A pod with claims, whose files are those of the driver that the plugin held when it prepared them."""
 
-    def __init__(self, place: Place, pod: dict[str, Any]) -> None:
-        super().__init__(place, pod)
-        self._prepared = False
+    _prepared = False
 
     async def live(self) -> None:
         """Prepare the claims, unless that is done, then start at once."""
@@ -57,16 +53,10 @@ class ClaimLife(Life):
         await self.report()
 
     async def _prepare_claims(self) -> None:
-        for main in self.status.mains:
-            main.wait(CREATING)
-        await self.report()
-        said = ""
         while isinstance(answer := self._answer(), str):
-            if answer != said:
-                for main in self.status.mains:
-                    main.wait(CREATING, answer)
-                await self.report()
-                said = answer
+            for main in self.status.mains:
+                main.wait(CREATING, answer)
+            await self.report()
             await asyncio.sleep(RETRY_SECONDS)
         self._prepared = True
         facts = {"uid": self.uid, "pod": self.name, "namespace": self.namespace}
