@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -18,9 +16,6 @@ INITIALIZING = "PodInitializing"
 
 SIGTERM_EXIT = 143
 """128 and the signal's number, as a shell has it."""
-
-_ADDRESSES = itertools.count(1)
-"""Every pod gets another address, as from a CNI plugin."""
 
 
 def now() -> str:
@@ -37,9 +32,7 @@ class Container:
     state: Object = field(default_factory=dict)
     last_state: Object = field(default_factory=dict)
     ready: bool = False
-    started: bool = False
     restarts: int = 0
-    identity: str = ""
     has_run: bool = False
 
     @property
@@ -55,25 +48,24 @@ class Container:
     def wait(self, reason: str, message: str = "") -> None:
         """Not started, or not yet again."""
         self.state = {"waiting": {"reason": reason} | ({"message": message} if message else {})}
-        self.ready = self.started = False
+        self.ready = False
 
     def run(self) -> None:
         """Start now; a second start is a restart."""
         if self.has_run:
             self.restarts += 1
         self.has_run = True
-        self.identity = f"containerd://{uuid.uuid4().hex}{uuid.uuid4().hex}"
         self.state = {"running": {"startedAt": now()}}
-        self.ready = self.started = False
+        self.ready = False
 
     def succeed_startup(self) -> None:
         """Pass the startup probe; without a readiness probe that makes it ready."""
-        self.ready = self.started = True
+        self.ready = True
 
     def end(self, exit_code: int = 0) -> None:
         """Exit now. An init container that completed counts as ready, as in real statuses."""
         self.state = {"terminated": self._ending(exit_code, "Completed" if exit_code == 0 else "Error")}
-        self.ready, self.started = exit_code == 0, False
+        self.ready = exit_code == 0
 
     def crash(self, reason: str) -> None:
         """Exit with an error and wait for the next start."""
@@ -92,18 +84,16 @@ class Container:
         return {
             "name": self.name,
             "image": self.image,
-            "imageID": self.image if self.has_run else "",
+            "imageID": "",
             "ready": self.ready,
-            "started": self.started,
             "restartCount": self.restarts,
             "state": self.state,
             "lastState": self.last_state,
-        } | ({"containerID": self.identity} if self.identity else {})
+        }
 
     def _ending(self, exit_code: int, reason: str) -> Object:
         started = self.state.get("running", {}).get("startedAt", now())
-        ending = {"exitCode": exit_code, "reason": reason, "startedAt": started, "finishedAt": now()}
-        return ending | {"containerID": self.identity}
+        return {"exitCode": exit_code, "reason": reason, "startedAt": started, "finishedAt": now()}
 
 
 @dataclass(slots=True)
@@ -115,7 +105,6 @@ class PodStatus:
     scheduled: Object
     """The PodScheduled condition, which is the scheduler's."""
     start_time: str = field(default_factory=now)
-    address: str = ""
     stopping: bool = False
     _since: dict[str, tuple[bool, str]] = field(default_factory=dict)
     """Each condition's status and its last transition."""
@@ -132,7 +121,6 @@ class PodStatus:
 
     def begin(self) -> None:
         """Create the pod's sandbox: everything waits for its turn."""
-        self.address = self.address or _address()
         reason = INITIALIZING if self.inits else CREATING
         for each in (*self.inits, *self.mains):
             each.wait(reason)
@@ -195,7 +183,6 @@ class PodStatus:
             "phase": self.phase,
             "startTime": self.start_time,
             "conditions": [
-                self._condition("PodReadyToStartContainers", holds=bool(self.address)),
                 self._condition("Initialized", holds=initialized, why_not="ContainersNotInitialized"),
                 self._condition("Ready", holds=ready, why_not="ContainersNotReady"),
                 containers_ready,
@@ -203,19 +190,18 @@ class PodStatus:
             ],
             "initContainerStatuses": [each.render() for each in self.inits],
             "containerStatuses": [each.render() for each in self.mains],
-        } | ({"podIP": self.address, "podIPs": [{"ip": self.address}]} if self.address else {})
+        }
 
-    def _condition(self, kind: str, *, holds: bool, why_not: str = "") -> Object:
+    def _condition(self, kind: str, *, holds: bool, why_not: str) -> Object:
         before = self._since.get(kind)
         if before is None or before[0] != holds:
             self._since[kind] = (holds, now())
         condition = {
             "type": kind,
             "status": "True" if holds else "False",
-            "lastProbeTime": None,
             "lastTransitionTime": self._since[kind][1],
         }
-        return condition | ({"reason": why_not} if why_not and not holds else {})
+        return condition if holds else condition | {"reason": why_not}
 
 
 def _scheduled(pod: Object) -> Object:
@@ -225,8 +211,3 @@ def _scheduled(pod: Object) -> Object:
             condition: Object = each
             return condition
     return {"type": "PodScheduled", "status": "True", "lastTransitionTime": now()}
-
-
-def _address() -> str:
-    number = next(_ADDRESSES)
-    return f"10.{128 + (number >> 16) % 128}.{number >> 8 & 255}.{number & 255}"
