@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -17,6 +17,8 @@ from hook.format import printable
 from hook.kube.credentials import Credential, bearer, blaming, told
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hook.kube.kubeconfig import Cluster, Exec
 
 VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -42,49 +44,8 @@ class _Answer(msgspec.Struct, rename="camel"):
     status: _Status | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
-    """Plugin that is ready to run."""
-
-    settings: Exec
-    cluster: dict[str, Any] | None
-    """What it gets to know about the cluster."""
-
-    def __call__(self) -> Credential:
-        """Run it, and return the credential that it prints. Raises ValueError."""
-        with blaming(self.settings.command):
-            return _credential(self.settings, self._output())
-
-    def _output(self) -> bytes:
-        settings, interactive = self.settings, _interactive(self.settings.interactive_mode)
-        spec = {"interactive": interactive, **({"cluster": self.cluster} if self.cluster is not None else {})}
-        information = {"apiVersion": settings.api_version, "kind": "ExecCredential", "spec": spec}
-        variables = {each.name: each.value for each in settings.env}
-        variables[INFORMATION] = msgspec.json.encode(information).decode()
-        try:
-            done = subprocess.run(
-                [settings.command, *settings.args],
-                env={**os.environ, **variables},
-                stdin=None if interactive else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                # It may ask the user something.
-                stderr=None if interactive else subprocess.PIPE,
-                timeout=SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise ValueError(f"the plugin did not end within {SECONDS:.0f} s") from error
-        except OSError as error:
-            hint = printable(" ".join(settings.install_hint.split()))
-            raise ValueError(f"the plugin cannot be run: {told(error)}{f'; {hint}' if hint else ''}") from error
-        if done.returncode:
-            said = printable(" ".join((done.stderr or b"").decode("utf-8", "replace").split()))
-            raise ValueError(f"the plugin failed with exit code {done.returncode}{f': {said}' if said else ''}")
-        return done.stdout
-
-
-def prepared(settings: Exec, cluster: Cluster, authority: bytes) -> Plugin:
-    """Check the settings of a plugin, and return it. Raises ValueError."""
+def prepared(settings: Exec, cluster: Cluster, authority: bytes) -> Callable[[], Credential]:
+    """Check the settings of a plugin, and return a function that runs it. Raises ValueError."""
     with blaming("exec"):
         if not settings.command:
             raise ValueError("command is missing")
@@ -94,13 +55,47 @@ def prepared(settings: Exec, cluster: Cluster, authority: bytes) -> Plugin:
             raise ValueError(f"interactiveMode {settings.interactive_mode!r} is none of {', '.join(MODES[1:])}")
         if not all(each.name for each in settings.env):
             raise ValueError("a variable in env has no name")
-    plugin = Plugin(settings, _information(cluster, authority) if settings.provide_cluster_info else None)
+    known = _information(cluster, authority) if settings.provide_cluster_info else None
     with blaming(f"extension {EXTENSION}"):
         try:
-            msgspec.json.encode(plugin.cluster)
+            msgspec.json.encode(known)
         except (TypeError, RecursionError) as error:
             raise ValueError(f"it has no form in JSON: {error}") from error
-    return plugin
+    return partial(_run, settings, known)
+
+
+def _run(settings: Exec, cluster: dict[str, Any] | None) -> Credential:
+    """Run a plugin, and return the credential that it prints. Raises ValueError."""
+    with blaming(settings.command):
+        return _credential(settings, _output(settings, cluster))
+
+
+def _output(settings: Exec, cluster: dict[str, Any] | None) -> bytes:
+    interactive = _interactive(settings.interactive_mode)
+    spec = {"interactive": interactive, **({"cluster": cluster} if cluster is not None else {})}
+    information = {"apiVersion": settings.api_version, "kind": "ExecCredential", "spec": spec}
+    variables = {each.name: each.value for each in settings.env}
+    variables[INFORMATION] = msgspec.json.encode(information).decode()
+    try:
+        done = subprocess.run(
+            [settings.command, *settings.args],
+            env={**os.environ, **variables},
+            stdin=None if interactive else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            # It may ask the user something.
+            stderr=None if interactive else subprocess.PIPE,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(f"the plugin did not end within {SECONDS:.0f} s") from error
+    except OSError as error:
+        hint = printable(" ".join(settings.install_hint.split()))
+        raise ValueError(f"the plugin cannot be run: {told(error)}{f'; {hint}' if hint else ''}") from error
+    if done.returncode:
+        said = printable(" ".join((done.stderr or b"").decode("utf-8", "replace").split()))
+        raise ValueError(f"the plugin failed with exit code {done.returncode}{f': {said}' if said else ''}")
+    return done.stdout
 
 
 def _information(cluster: Cluster, authority: bytes) -> dict[str, Any]:
