@@ -100,6 +100,10 @@ class Ground:
         """Read the journal."""
         return Truth.read(self.folder, stack)
 
+    def restarts(self) -> dict[str, str]:
+        """Return how each plugin's pod that was restarted was judged."""
+        return {each.pod: "stale" if each.stale else "fresh" for each in self.truth().restarts()}
+
     def told(self, stack: str = GPU, since: int = 0) -> list[str]:
         """Spell the journal from this line on: each event with what it has."""
         return [_spelled(each) for each in self.truth(stack).entries[since:]]
