@@ -82,11 +82,14 @@ def disabled() -> Cluster:
 
 WITHOUT_GPU = fresh_install().change("policy", "status: {state: ready}")
 NOWHERE = without_nodes().drop("deployment").drop("revision").drop("daemonset", DRIVER)
+NOT_DEPLOYED_YET = cluster("a", "b").drop("driver-pod").drop("plugin-pod").change("policy", "status: {state: null}")
+NOT_DEPLOYED_YET.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}})
 SKIPPED = {
     "no plugin, whatever is expected": (without_plugin(), EXPECTING, Reason.NO_PLUGIN),
     "driver disabled": (disabled(), JOB, Reason.DRIVER_DISABLED),
     "driver disabled, no DaemonSet": (disabled().drop("daemonset", DRIVER), JOB, Reason.DRIVER_DISABLED),
     "no operator, node or pod": (NOWHERE, JOB, Reason.NO_ELIGIBLE_NODE),
+    "no driver and no plugin deployed yet": (Cluster(dict(NOT_DEPLOYED_YET.parts)), JOB, Reason.NO_ELIGIBLE_NODE),
     "plugins on nodes without a GPU": (WITHOUT_GPU, JOB, Reason.NO_ELIGIBLE_NODE),
 }
 
@@ -101,8 +104,6 @@ def test_a_run_with_nothing_to_protect_is_skipped(found: Cluster, settings: Sett
 UNREADABLE = without_plugin(obj("plugin-daemonset", "status: {desiredNumberScheduled: x}"))
 NO_FLEET = without_nodes().put("node", obj("node", "metadata: {labels: []}"))
 NOT_LABELLED_YET = fresh_install().put("node", obj("node", labelled(present=None, deploy_driver=None)))
-NOT_DEPLOYED_YET = cluster("a", "b").drop("driver-pod").drop("plugin-pod").change("policy", "status: {state: null}")
-NOT_DEPLOYED_YET.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}})
 UNKNOWN = {
     "an expected release, drivers disabled": (disabled(), EXPECTING, Reason.EXPECTATION_UNMET),
     "an expected release, no node": (without_nodes(), EXPECTING, Reason.EXPECTATION_UNMET),

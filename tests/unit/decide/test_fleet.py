@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hook.decide import fleet
-from hook.decide.fleet import find_plugins, is_prerequisite, loads_driver
+from hook.decide.fleet import find_plugins, loads_driver
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.objects import policies, read_daemonset
@@ -385,14 +385,6 @@ def test_a_daemonset_loads_the_driver_of_one_stack(name: str, patch: str, loads:
     """By its label. If the label was overridden, by its owner and its container."""
     daemonset = read_daemonset(obj(name, patch))
     assert [loads] * (loads is not None) == [stack for stack in STACKS.values() if loads_driver(daemonset, stack)]
-
-
-@pytest.mark.parametrize("name", ["toolkit/daemonset", "mig/daemonset"])
-def test_a_prerequisite_is_known_by_its_label(name: str) -> None:
-    """Of the GPU stack alone."""
-    daemonset = read_daemonset(obj(name))
-    assert (True, False) == (is_prerequisite(daemonset, GPU_OPERATOR), is_prerequisite(daemonset, NETWORK_OPERATOR))
-    assert not is_prerequisite(read_daemonset(obj("driver-daemonset")), GPU_OPERATOR)
 
 
 # Which driver pod is of the newest revision of a rendered DaemonSet.

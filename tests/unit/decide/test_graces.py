@@ -201,17 +201,6 @@ def test_a_node_that_lost_its_labels_and_all_its_pods_is_awaited() -> None:
     assert ["Verified"] == reasons(run.look(330).statuses), "it was removed"
 
 
-def test_a_silent_node_that_lost_its_labels_stays_excluded() -> None:
-    """Once it was eligible, it is known as long as something of it exists, whatever excludes it meanwhile."""
-    run = Run(with_exporter(cluster("a", "b")), Settings(driver_clients=(EXPORTER,)))
-    run.look()
-    without_labels(run).found.change("node", not_ready_since(3600), "b")
-    for seconds, expected in ((10, "NodeNotReadyBriefly"), (310, "NodeNotReady"), (311, "NodeNotReady")):
-        assert expected == reasons(run.look(seconds).statuses)[-1], seconds
-    run.found.drop("node", "b")
-    assert ["LabelsMissing"] * 2 == [reasons(run.look(seconds).statuses)[-1] for seconds in (320, 321)]
-
-
 def test_a_node_that_was_never_eligible_may_lose_its_labels() -> None:
     """Nor does a controller wait: it sees the node when it is back."""
     run = Run(cluster("a", "b").change("node", labelled("b", skip="true"), "b"))

@@ -68,6 +68,7 @@ def test_a_prerequisite_counts_on_request_alone() -> None:
     """Without it, its pod is not looked for. A restart of the MIG manager is no reconfiguration."""
     assert FRESH is _toolkit(None).drop("provider-pod").judge().reason
     assert FRESH is with_mig(cluster(), "pending", 900).judge().reason
+    assert FRESH is with_mig(_toolkit(), "pending", 900).judge(TOOLKIT).reason
     both = with_mig(_toolkit()).change("provider-pod", {"status": {"conditions": conditions(900)}}, "mig-gpu-0")
     assert FRESH is both.judge(Settings(refresh_after=("toolkit", "mig"))).reason
 

@@ -176,12 +176,6 @@ def test_where_one_pool_has_an_upgrade_policy_silence_is_the_default(
     assert expected_reasons == reasons(found.change("driver-pod", patches.OUTDATED).decide()[0].statuses)
 
 
-def test_one_label_shows_an_operator_that_labels_nodes_with_their_pool() -> None:
-    """From 26.7 on."""
-    found = pooled(A, B).change("policy", {"spec": {"driver": OFF}}).change("node", WITH_OWNER, A.nodes[0])
-    assert ["DriverOutdated"] * 2 == reasons(found.change("driver-pod", patches.OUTDATED).decide()[0].statuses)
-
-
 # The network operator.
 
 DRIVER = "mofed-ubuntu22.04-76944977f-ds"

@@ -125,17 +125,6 @@ def test_the_least_proven_pod_decides(given: list[Object], expected: Reason) -> 
     assert expected is cluster().only("plugin-pod", *given).judge().reason
 
 
-def test_sidecars_and_debug_containers_prove_nothing() -> None:
-    """One runs from before the driver, or crashes."""
-    driver, plugin = driver_pod(), plugin_pod()
-    driver["status"]["initContainerStatuses"].append(running("side", 300, restarts=3, ended_before=299))
-    plugin["status"]["initContainerStatuses"].append(running("side", -500))
-    for pod in (driver, plugin):
-        pod["spec"]["initContainers"].append({"name": "side", "restartPolicy": "Always"})
-    plugin["status"]["ephemeralContainerStatuses"] = [running("debugger", -5)]
-    assert Reason.VERIFIED is cluster().put("driver-pod", driver).put("plugin-pod", plugin).judge().reason
-
-
 def without_gpus() -> Cluster:
     """Return a cluster in ComputeDomain-only mode."""
     spec: Object = {"containers": [{"name": "compute-domains", "image": "dra:1"}]}
