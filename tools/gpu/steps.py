@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
 CLAIMS: Final = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 PLUGIN_PODS: Final = f"/api/v1/namespaces/{objects.DRA}/pods"
-DRIVER_POD: Final = f"/api/v1/namespaces/{objects.OPERATOR}/pods/{objects.DRIVERS}-0"
+DRIVER_POD: Final = f"/api/v1/namespaces/{objects.OPERATOR}/pods/{objects.DRIVER_POD}"
 POLICIES: Final = "/apis/nvidia.com/v1/clusterpolicies"
 DEFINITION: Final = CHECKOUT / "devcluster/charts/gpu-operator/crds/clusterpolicies.yaml"
 MOCK_VERSION, OTHER_MOCK_VERSION = "580.126.20", "580.105.08"
@@ -108,7 +108,7 @@ class Run:
         first = self._hook(report, "run", "--timeout", "90s")  # it waits 60 s for the operator to settle
         restarted = objects.Span(time.time(), time.time() + 1)
         self._plane.ask("DELETE", DRIVER_POD, {"gracePeriodSeconds": 0})
-        etcd.put(self._plane.state, [objects.driver_pod(self._root().version, restarted, restarts=1)])
+        etcd.put(self._plane.state, [objects.driver_pod(restarted, restarts=1)])
         time.sleep(2)  # the times of objects have no fractions of a second
         self._hook(report, "status")
         second = self._refresh(report)
