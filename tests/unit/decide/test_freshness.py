@@ -110,6 +110,12 @@ def test_fresh_only_with_a_proof(plugin: Object, driver: Object, expected: Fresh
     assert expected is evidence(plugin, driver).freshness
 
 
+def test_without_a_ready_time_the_plugin_is_explained_so() -> None:
+    """There is nothing to compare with."""
+    because = evidence(plugin_pod(waited=None), NEVER_READY).because
+    assert "its node's driver has no ready time to compare with" == because
+
+
 def _crashing(restarts: int, ended_before: float = -1, init: list[Object] | None = None) -> Object:
     return with_status(driver_pod(unloaded=-60, ended_before=ended_before, restarts=restarts), init)
 
