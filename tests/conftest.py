@@ -36,21 +36,20 @@ SHARING: Final = (
     "tests/certify/",
     "tests/client/test_real_server.py",
     "tests/client/test_taints.py",
-    "tests/deployers/",
     "tests/e2e/test_controller.py",
     "tests/e2e/test_faults.py",
     "tests/image/test_contents.py",
 )
 """Modules, or folders of modules, that each make one thing for all of their tests: mostly a cluster."""
 
-ON_A_CLUSTER: Final = (*SHARING, "tests/simulator/", "tests/e2e/", "tests/image/")
+ON_A_CLUSTER: Final = (*SHARING, "tests/deployers/", "tests/simulator/", "tests/e2e/", "tests/image/")
 """Where a test runs against programs that a busy machine may starve."""
 
 
 SAME_RENDERINGS: Final = ("tests/chart/", "tests/bundler/")
 """Modules whose tests look at the same renderings, which each process makes once."""
 
-ONE_PER_PARAMETER: Final = ("tests/deployers/", "tests/replay/test_replay.py")
+ONE_PER_PARAMETER: Final = ("tests/replay/test_replay.py",)
 """Here a module makes one for each of its parameters, which is all that stands in brackets. A test without is alone."""
 
 LONGEST_FIRST: Final = (

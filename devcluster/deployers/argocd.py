@@ -1,4 +1,4 @@
-"""Argo CD's application-controller and repo-server, and Applications as a platform team commits them.
+"""Argo CD's application-controller and repo-server.
 
 The controller's metrics port listens on all addresses; Argo CD has no setting for that. Everything else is on
 loopback.
@@ -16,9 +16,8 @@ import yaml
 
 from devcluster.boot.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.boot.ports import free_ports
-from devcluster.build import binaries
 from devcluster.client import path
-from devcluster.deployers.release import Object, Outcome, Release, apply, install_crds, settled
+from devcluster.deployers.outcome import Object, Outcome, apply, install_crds, settled
 from devcluster.deployers.sources import GitRepository
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 NAMESPACE = "argocd"
 APPLICATIONS = path("argoproj.io/v1alpha1", "applications", namespace=NAMESPACE)
 KINDS = ("applications", "appprojects", "applicationsets")
-PROCESSES = ("argocd-redis", "argocd-repo-server", "argocd-application-controller")
 
 RESYNC_SECONDS = 60
 """How often Argo CD looks at the repository by itself. Tests ask for it."""
@@ -42,9 +40,6 @@ FOLDERS = ("home", "gpg-keys", "gpg-source", "tls", "ssh", "plugins", "tmp")
 
 ENDED = {"Succeeded", "Failed", "Error"}
 
-RETRIES = 1
-"""Argo CD retries a failed automated sync five times by default, each with a whole run of the hook."""
-
 
 class ArgoCd:
     """Argo CD on one cluster, with one git repository."""
@@ -52,24 +47,24 @@ class ArgoCd:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.folder = cluster.state / "argocd"
-        self._program = binaries.ensure(["argocd"])["argocd"]
-        self._ports = free_ports(4)
-        self._password = secrets.token_hex(16)
         self.repository = GitRepository(self.folder / "repository")
+        self._program = cluster.binary("argocd")
+        self._password = secrets.token_hex(16)
+        self._start()
 
-    def start(self) -> None:
+    def _start(self) -> None:
         """Install the CRDs and the objects that Argo CD's own chart makes, and start the three processes."""
         install_crds(self.cluster, [self._program.parent], [path("argoproj.io/v1alpha1", kind) for kind in KINDS])
         apply(self.cluster, [_namespace(), *_configuration(), _project()])
-        redis, repo, repo_metrics, metrics = self._ports
-        self._launch(PROCESSES[0], "redis", f"--address=127.0.0.1:{redis}")
+        redis, repo, repo_metrics, metrics = free_ports(4)
+        self._launch("argocd-redis", "redis", f"--address=127.0.0.1:{redis}")
         log = ("--loglevel=info", "--logformat=text", f"--redis=127.0.0.1:{redis}")
         self._launch(
-            PROCESSES[1], "repo-server", *log, "--address=127.0.0.1", f"--port={repo}",
+            "argocd-repo-server", "repo-server", *log, "--address=127.0.0.1", f"--port={repo}",
             "--metrics-address=127.0.0.1", f"--metrics-port={repo_metrics}",
         )  # fmt: skip
         self._launch(
-            PROCESSES[2], "application-controller", *log, f"--kubeconfig={self._kubeconfig()}",
+            "argocd-application-controller", "application-controller", *log, f"--kubeconfig={self._kubeconfig()}",
             f"--namespace={NAMESPACE}", f"--repo-server=127.0.0.1:{repo}", f"--metrics-port={metrics}",
             f"--app-resync={RESYNC_SECONDS}", "--self-heal-timeout-seconds=2",
         )  # fmt: skip
@@ -122,8 +117,6 @@ class ArgoCd:
             file.write_text(yaml.safe_dump(config))
         return file
 
-    # What a platform team does.
-
     def refresh(self, *names: str) -> None:
         """Do what the button does: look at the repository now."""
         for name in names:
@@ -136,16 +129,9 @@ class ArgoCd:
         operation = {"initiatedBy": {"username": "platform"}, "sync": {}}
         self.cluster.patch(f"{APPLICATIONS}/{name}", {"operation": operation})
 
-    # What its user sees.
-
     def application(self, name: str) -> Object:
         """Read an Application."""
         return self.cluster.get(f"{APPLICATIONS}/{name}")
-
-    def operation(self, name: str) -> str:
-        """Return the phase and the message of the last operation, which is still Running while it is to be retried."""
-        state = _state(self.application(name))
-        return f"{state.get('phase')}: {state.get('message')}"
 
     def began(self, name: str) -> str:
         """When the last operation began; empty before the first."""
@@ -237,30 +223,5 @@ def _project() -> Object:
             "sourceRepos": ["*"],
             "destinations": [{"server": "*", "namespace": "*"}],
             "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
-        },
-    }
-
-
-def application(release: Release, repository: str, folder: str, **policy: object) -> Object:
-    """Describe a release whose chart and values stand in a git repository, synced automatically."""
-    return {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "Application",
-        "metadata": {"name": release.name, "namespace": NAMESPACE},
-        "spec": {
-            "project": "default",
-            "source": {
-                "repoURL": repository,
-                "targetRevision": "main",
-                "path": folder,
-                "helm": {"valueFiles": ["values.yaml", f"../../values/{release.name}.yaml"]},
-            },
-            "destination": {"server": "https://kubernetes.default.svc", "namespace": release.namespace},
-            "syncPolicy": {
-                "automated": {"prune": True, "selfHeal": True},
-                "syncOptions": ["CreateNamespace=true"],
-                "retry": {"limit": RETRIES, "backoff": {"duration": "2s"}},
-                **policy,
-            },
         },
     }

@@ -1,4 +1,4 @@
-"""Flux's source-controller and helm-controller, and HelmReleases as a platform team commits them."""
+"""Flux's source-controller, helm-controller and kustomize-controller."""
 
 from __future__ import annotations
 
@@ -11,46 +11,34 @@ from devcluster.boot.controlplane import ONE_PROCESSOR, SPARE_GARBAGE
 from devcluster.boot.ports import free_ports
 from devcluster.build import binaries
 from devcluster.client import path
-from devcluster.deployers.release import Object, Outcome, Release, install_crds, settled
-from devcluster.deployers.sources import ChartSources
+from devcluster.deployers.outcome import Object, Outcome, install_crds, settled
 
 if TYPE_CHECKING:
     from devcluster.boot.cluster import Cluster
 
 NAMESPACE = "flux-system"
-CONTROLLERS = ("source-controller", "helm-controller")
-KUSTOMIZE = "kustomize-controller"
+CONTROLLERS = ("source-controller", "helm-controller", "kustomize-controller")
 COLLECTIONS = (
     path("helm.toolkit.fluxcd.io/v2", "helmreleases"),
+    path("kustomize.toolkit.fluxcd.io/v1", "kustomizations"),
     *(path("source.toolkit.fluxcd.io/v1", kind) for kind in ("helmrepositories", "helmcharts", "ocirepositories")),
 )
 HELM_RELEASES = path("helm.toolkit.fluxcd.io/v2", "helmreleases", namespace=NAMESPACE)
 KUSTOMIZATIONS = path("kustomize.toolkit.fluxcd.io/v1", "kustomizations", namespace=NAMESPACE)
 
-INTERVAL = "10m"
-"""Nothing in a test waits for a periodic reconciliation."""
-
 
 class Flux:
-    """Flux on one cluster. Charts come from loopback sources: the operator's over HTTP, ours from a registry."""
+    """Flux on one cluster."""
 
-    def __init__(self, cluster: Cluster, sources: ChartSources | None = None, *, kustomize: bool = False) -> None:
-        self.cluster = cluster
-        self.sources = sources or ChartSources(cluster)
-        self._serve = sources is None
-        self._programs = binaries.ensure([*CONTROLLERS, KUSTOMIZE] if kustomize else CONTROLLERS)
-        self._storage, *ports = free_ports(1 + 2 * len(self._programs))
-        self._metrics, self._health = ports[::2], ports[1::2]
-
-    def start(self) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         """Install the CRDs, start everything, and return when the controllers are ready."""
-        collections = (*COLLECTIONS, KUSTOMIZATIONS) if KUSTOMIZE in self._programs else COLLECTIONS
-        install_crds(self.cluster, [program.parent for program in self._programs.values()], collections)
-        self.cluster.kubectl("create", "namespace", NAMESPACE)
-        if self._serve:
-            self.sources.start()
-        storage = f"127.0.0.1:{self._storage}"
-        data = self.cluster.state / "flux"
+        self.cluster = cluster
+        programs = binaries.ensure(CONTROLLERS)
+        port, *ports = free_ports(1 + 2 * len(programs))
+        install_crds(cluster, [program.parent for program in programs.values()], COLLECTIONS)
+        cluster.kubectl("create", "namespace", NAMESPACE)
+        storage = f"127.0.0.1:{port}"
+        data = cluster.state / "flux"
         (data / "tmp").mkdir(parents=True)
         more = {
             "source-controller": [
@@ -59,9 +47,9 @@ class Flux:
                 f"--storage-adv-addr={storage}",
             ],
             # Between two looks at what a release depends on; usual: 30 s.
-            **{name: ["--requeue-dependency=2s"] for name in ("helm-controller", KUSTOMIZE)},
+            **{name: ["--requeue-dependency=2s"] for name in CONTROLLERS[1:]},
         }
-        for (name, program), metrics, health in zip(self._programs.items(), self._metrics, self._health, strict=True):
+        for (name, program), metrics, health in zip(programs.items(), ports[::2], ports[1::2], strict=True):
             command = [
                 str(program),
                 "--enable-leader-election=false",
@@ -71,8 +59,8 @@ class Flux:
                 f"--metrics-addr=127.0.0.1:{metrics}",
                 f"--health-addr=127.0.0.1:{health}",
             ]
-            self.cluster.launch(name, command, self._environment())
-        self.cluster.wait_until("Flux is ready", lambda: all(_answers(port) for port in self._health))
+            cluster.launch(name, command, self._environment())
+        cluster.wait_until("Flux is ready", lambda: all(_answers(each) for each in ports[1::2]))
 
     def _environment(self) -> dict[str, str]:
         """Act as the administrator, with files below the state directory."""
@@ -87,23 +75,15 @@ class Flux:
             **ONE_PROCESSOR,
         }
 
-    # What a platform team does.
-
     def request(self, name: str, *keys: str) -> None:
         """Do what `flux reconcile helmrelease` does; `forceAt` is its --force, `resetAt` its --reset."""
         now = str(time.time_ns())
         annotations = {f"reconcile.fluxcd.io/{key}": now for key in ("requestedAt", *keys)}
         self.cluster.patch(f"{HELM_RELEASES}/{name}", {"metadata": {"annotations": annotations}})
 
-    # What its user sees.
-
     def settled(self, name: str) -> Outcome:
         """Wait until Flux has come to a verdict on what was asked last, and give it."""
         return settled(self.cluster, f"{HELM_RELEASES}/{name}", _verdict, _shown)
-
-    def release(self, name: str) -> Object:
-        """Read a HelmRelease."""
-        return self.cluster.get(f"{HELM_RELEASES}/{name}")
 
 
 def _answers(port: int) -> bool:
@@ -138,57 +118,3 @@ def _shown(release: Object) -> str:
         f"{each['type']}={each['status']} {each['reason']}: {each['message']}"
         for each in release.get("status", {}).get("conditions", [])
     )
-
-
-def helm_repository(name: str, url: str) -> Object:
-    """Describe a folder of packages behind HTTP."""
-    return {
-        "apiVersion": "source.toolkit.fluxcd.io/v1",
-        "kind": "HelmRepository",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {"interval": INTERVAL, "url": url},
-    }
-
-
-def oci_repository(name: str, url: str, tag: str) -> Object:
-    """Describe one chart in a registry without TLS."""
-    return {
-        "apiVersion": "source.toolkit.fluxcd.io/v1",
-        "kind": "OCIRepository",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {
-            "interval": INTERVAL,
-            "insecure": True,
-            "url": url,
-            "ref": {"tag": tag},
-            "layerSelector": {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "operation": "copy"},
-        },
-    }
-
-
-def helm_release(release: Release, source: Object, version: str) -> Object:
-    """Describe a release; without a releaseName, so that Flux calls it NAMESPACE-NAME.
-
-    What does not ask to be waited for is not: one node that is down would hold up everything else. Hooks are anyway.
-    """
-    waits: Object = {"disableWait": not release.wait}
-    kind, name = source["kind"], source["metadata"]["name"]
-    reference: Object = {"chartRef": {"kind": kind, "name": name}}
-    if kind == "HelmRepository":
-        spec = {"chart": release.chart.name, "version": version, "interval": INTERVAL}
-        reference = {"chart": {"spec": {**spec, "sourceRef": {"kind": kind, "name": name}}}}
-    return {
-        "apiVersion": "helm.toolkit.fluxcd.io/v2",
-        "kind": "HelmRelease",
-        "metadata": {"name": release.name, "namespace": NAMESPACE},
-        "spec": {
-            "interval": INTERVAL,
-            "targetNamespace": release.namespace,
-            "install": {"createNamespace": True, **waits},
-            "upgrade": waits,
-            "dependsOn": [{"name": need} for need in release.needs],
-            "timeout": f"{release.timeout}s",
-            "values": release.values,
-            **reference,
-        },
-    }

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import yaml
-
 from devcluster.boot.ports import free_ports
-from devcluster.build import binaries
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from devcluster.boot.cluster import Cluster
-
-NAMES = ("chart-repository", "chart-registry")
-"""What the two are called among the cluster's processes."""
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "platform team",
@@ -34,43 +27,29 @@ class ChartSources:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.folder = cluster.state / "chart-sources"
-        http, oci = free_ports(2)
-        self.repository = f"http://127.0.0.1:{http}"
-        self.registry = f"oci://127.0.0.1:{oci}/charts"
-        self._ports = (http, oci)
-
-    def start(self) -> None:
-        """Serve."""
-        packages, blobs = self.folder / "packages", self.folder / "blobs"
+        packages, blobs = cluster.state / "chart-packages", cluster.state / "chart-blobs"
         for folder in (packages, blobs):
-            folder.mkdir(parents=True, exist_ok=True)
-        (packages / "index.yaml").write_text("apiVersion: v1\nentries: {}\n")
-        http, oci = self._ports
-        self.cluster.launch(
-            NAMES[0],
-            [sys.executable, "-m", "http.server", str(http), "--bind", "127.0.0.1", "--directory", str(packages)],
-        )
-        crane = binaries.ensure(["crane"])["crane"]
-        self.cluster.launch(
-            NAMES[1], [str(crane), "registry", "serve", "--address", f"127.0.0.1:{oci}", "--disk", str(blobs)]
-        )
+            folder.mkdir()
+        http, oci = free_ports(2)
+        self.repository, self.registry = f"http://127.0.0.1:{http}", f"oci://127.0.0.1:{oci}/charts"
+        self._packages = packages
+        self._index()
+        server = (sys.executable, "-m", "http.server", str(http), "--bind", "127.0.0.1", "--directory", str(packages))
+        cluster.launch("chart-repository", server)
+        crane = str(cluster.binary("crane"))
+        registry = (crane, "registry", "serve", "--address", f"127.0.0.1:{oci}", "--disk", str(blobs))
+        cluster.launch("chart-registry", registry)
 
-    def publish(self, chart: Path, version: str = "", **values: object) -> str:
-        """Package a chart under a version, with other defaults, into both places; return the version."""
-        copy = self.folder / "work" / chart.name
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(chart, copy)
-        if values:
-            defaults = yaml.safe_load((copy / "values.yaml").read_text())
-            (copy / "values.yaml").write_text(yaml.safe_dump({**defaults, **values}))
-        declared = str(yaml.safe_load((copy / "Chart.yaml").read_text())["version"])
-        version = version or declared
-        packages = self.folder / "packages"
-        self.cluster.helm("package", str(copy), "--version", version, "--destination", str(packages))
-        self.cluster.helm("repo", "index", str(packages), "--url", self.repository)
-        self.cluster.helm("push", "--plain-http", str(packages / f"{chart.name}-{version}.tgz"), self.registry)
-        return version
+    def publish(self, chart: Path, version: str = "") -> None:
+        """Package a chart, under another version if one is given, into both places."""
+        flags = ("--version", version) if version else ()
+        said = self.cluster.helm("package", str(chart), *flags, "--destination", str(self._packages)).stdout
+        package = said.rpartition(": ")[2].strip()
+        self.cluster.helm("push", "--plain-http", package, self.registry)
+        self._index()
+
+    def _index(self) -> None:
+        self.cluster.helm("repo", "index", str(self._packages), "--url", self.repository)
 
 
 class GitRepository:

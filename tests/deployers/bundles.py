@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,26 +16,24 @@ import yaml
 from devcluster import commands
 from devcluster.boot.cluster import Cluster
 from devcluster.boot.layout import CHECKOUT
-from devcluster.build import binaries
-from devcluster.deployers.argocd import APPLICATIONS, ArgoCd
+from devcluster.deployers import helmfile
 from devcluster.deployers.argocd import NAMESPACE as NAMESPACE_OF_ARGO_CD
+from devcluster.deployers.argocd import ArgoCd
 from devcluster.deployers.flux import Flux
-from devcluster.deployers.helmfile import Helmfile
-from devcluster.deployers.release import Outcome, Values
+from devcluster.deployers.outcome import Outcome
 from devcluster.deployers.sources import ChartSources
 from tests.bundler.kit import KIT, asserted, component_ref
 from tests.bundler.program import run
-from tests.deployers.bench import OPERATOR_RELEASE, PLUGIN_RELEASE, QUICK_JOB, Wanted
+from tests.deployers.bench import QUICK_JOB
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, OPERATOR, PLUGIN, PLUGIN_NAMESPACE, RELEASE
 
-RELEASES: Final = (OPERATOR_RELEASE, RELEASE, PLUGIN_RELEASE)
+OPERATOR_RELEASE: Final = "gpu-operator"
+PLUGIN_RELEASE: Final = "nvidia-dra-driver-gpu"
 CHARTS: Final = {OPERATOR_RELEASE: OPERATOR, RELEASE: CHART, PLUGIN_RELEASE: PLUGIN}
-ANNOTATION: Final = "aicr.run/gpu-operator-chart-version"
 INSECURE: Final = '[{"op": "add", "path": "/spec/insecure", "value": true}]'
 PARENT: Final = "gpu-stack"
 """The Application that holds the others."""
 ENOUGH_SECONDS: Final = 300.0
-HELM_3: Final = 3
 RETRY_LIMIT: Final = re.compile(r"(\bretry:\s+limit:) \d+")
 
 
@@ -69,126 +68,94 @@ class Stack:
         return {"kind": "RecipeResult", "apiVersion": "aicr.run/v1", "componentRefs": [operator, *ours, plugin]}
 
 
-def write(
-    stack: Stack,
-    tool: str,
-    output: Path,
-    *flags: str,
-    charts: Mapping[str, str] | None = None,
-    post: Values | None = None,
-) -> None:
-    """Write a bundle, with values of ours; the charts come from where `charts` says, or are copied into it."""
-    work = output.parent / f"{output.name}-input"
-    work.mkdir(parents=True, exist_ok=True)
-    (work / "recipe.yaml").write_text(yaml.safe_dump(stack.recipe()))
-    ours = {**{key: QUICK_JOB[key] for key in ("image", "advanced")}, **(post or {})}
-    timeout = ours.pop("timeout", QUICK_JOB["timeout"])
-    (work / "post.yaml").write_text(yaml.safe_dump(ours))
-    places = {**{name: str(CHECKOUT / folder) for name, folder in CHARTS.items()}, **(charts or {})}
-    written = run(
-        "bundle", f"--recipe={work / 'recipe.yaml'}", f"--deployer={tool}", f"--output={output}",
-        f"--timeout={timeout}", f"--values={RELEASE}={work / 'post.yaml'}", "--force", f"--data={KIT}",
-        *(f"--chart={name}={place}" for name, place in places.items()), *flags,
-    )  # fmt: skip
-    assert written.code == 0, written.err
+class Places:
+    """A repository and a registry with the charts that bundles name."""
 
-
-def wrap(wanted: Wanted, version: str, folder: Path) -> Path:
-    """Write what is wanted as plain manifests, in a chart of some version around them; return the chart's folder.
-
-    Laid out as AICR's local format lays out what is installed after a component: the manifests, already rendered, are
-    the templates, and the values are those of the component that they belong to.
-    """
-    manifests, chart = folder / version / "manifests", folder / version / RELEASE
-    helm = binaries.ensure(["helm4"])["helm4"]
-    write(Stack(wanted.chart, wanted.driver), "manifests", manifests, f"--helm={helm}", post=wanted.post)
-    templates = chart / "templates"
-    templates.mkdir(parents=True)
-    (templates / "post.yaml").write_bytes((manifests / f"{RELEASE}.yaml").read_bytes())
-    (chart / "Chart.yaml").write_text(yaml.safe_dump({"apiVersion": "v2", "name": RELEASE, "version": version}))
-    (chart / "values.yaml").write_text(yaml.safe_dump(wanted.operator))
-    return chart
-
-
-class Charts:
-    """A repository and a registry with the charts that a bundle names."""
-
-    def __init__(self, cluster: Cluster, stacks: Sequence[Stack]) -> None:
-        self.sources = ChartSources(cluster)
-        self.sources.start()
-        self._published: set[str] = set()
+    def __init__(self, cluster: Cluster, operators: list[str]) -> None:
+        sources = ChartSources(cluster)
         for chart in (CHART, PLUGIN):
-            self.sources.publish(CHECKOUT / chart)
-        for stack in stacks:  # All of them now: Flux looks at a repository every ten minutes.
-            self.publish(stack)
-        self.over_http: dict[str, str] = dict.fromkeys(RELEASES, self.sources.repository)
+            sources.publish(CHECKOUT / chart)
+        for version in operators:  # All of them now: Flux looks at a repository every ten minutes.
+            sources.publish(CHECKOUT / OPERATOR, version)
+        self.repository: dict[str, str] = dict.fromkeys(CHARTS, sources.repository)
         # As in reality: the operator's chart from a repository, the two others from a registry.
-        self.usual = {**self.over_http, **dict.fromkeys((RELEASE, PLUGIN_RELEASE), self.sources.registry)}
-
-    def publish(self, stack: Stack) -> None:
-        """Have the operator's chart of that version."""
-        if stack.chart not in self._published:
-            self._published.add(stack.chart)
-            self.sources.publish(CHECKOUT / OPERATOR, stack.chart)
+        self.usual = {**self.repository, **dict.fromkeys((RELEASE, PLUGIN_RELEASE), sources.registry)}
 
 
-class ByScript:
-    """The bundle's own script, with Helm 3."""
+class Deployer(ABC):
+    """A deployment tool, and the folder of the bundle that it deploys."""
 
-    def __init__(self, cluster: Cluster, charts: Charts) -> None:
-        self.cluster, self.charts = cluster, charts
-        self.folder = cluster.state / "bundles" / "helm"
+    def __init__(self, cluster: Cluster, tool: str, folder: Path, charts: Mapping[str, str], *flags: str) -> None:
+        self.cluster, self.folder = cluster, folder
+        self.releases: tuple[str, ...] = ()
+        """The releases of the bundle, in their order."""
+        self._flags = (
+            f"--deployer={tool}", *(f"--chart={name}={place}" for name, place in charts.items()), *flags,
+        )  # fmt: skip
 
-    def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
-        """Name a registry, which has no TLS here."""
-        self.charts.publish(stack)
-        write(stack, "helm", self.folder, *flags, charts=self.charts.usual, post=post)
+    def write(self, stack: Stack, *flags: str, **post: object) -> None:
+        """Write the bundle of a stack, with these values of ours."""
+        work = self.cluster.state / "bundle-input"
+        work.mkdir(exist_ok=True)
+        (work / "recipe.yaml").write_text(yaml.safe_dump(stack.recipe()))
+        values = {**QUICK_JOB, **post}
+        (work / "post.yaml").write_text(yaml.safe_dump(values))
+        written = run(
+            "bundle", f"--recipe={work / 'recipe.yaml'}", f"--output={self.folder}", f"--timeout={values['timeout']}",
+            f"--values={RELEASE}={work / 'post.yaml'}", "--force", f"--data={KIT}", *self._flags, *flags,
+        )  # fmt: skip
+        assert written.code == 0, written.err
+        self.releases = stack.releases
+
+    @abstractmethod
+    def deploy(self) -> Outcome:
+        """Deploy the bundle in the tool's usual way."""
+
+    @abstractmethod
+    def again(self) -> Outcome:
+        """Deploy the same bundle again, in the way that the tool's documentation recommends after a failure."""
+
+
+class ByScript(Deployer):
+    """The bundle's own script, with one of the two Helms and a registry that has no TLS here."""
+
+    def __init__(self, cluster: Cluster, charts: Places, helm: str) -> None:
+        super().__init__(cluster, "helm", cluster.state / "bundle", charts.usual)
+        self._helm = cluster.binary(helm)
 
     def deploy(self) -> Outcome:
         """Run the script."""
-        helm = binaries.ensure(["helm3"])["helm3"]
-        environment = {**commands.environment(self.cluster.files), "HELM": str(helm)}
+        environment = {**commands.environment(self.cluster.files), "HELM": str(self._helm)}
         result = subprocess.run(
             ["sh", str(self.folder / "install.sh"), "--plain-http"], env=environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=ENOUGH_SECONDS, check=False,
         )  # fmt: skip
         return Outcome(succeeded=result.returncode == 0, said=result.stdout)
 
+    again = deploy
 
-class ByHelmfile:
-    """helmfile with Helm 3."""
 
-    def __init__(self, cluster: Cluster, charts: Charts) -> None:
-        self.cluster, self.charts = cluster, charts
-        self.folder = cluster.state / "bundles" / "helmfile"
+class ByHelmfile(Deployer):
+    """`helmfile apply`, and `helmfile sync` after a failed hook."""
 
-    def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
-        """Name a repository."""
-        self.charts.publish(stack)
-        write(stack, "helmfile", self.folder, *flags, charts=self.charts.over_http, post=post)
+    def __init__(self, cluster: Cluster, charts: Places) -> None:
+        super().__init__(cluster, "helmfile", cluster.state / "bundle", charts.repository)
 
     def deploy(self) -> Outcome:
-        """Apply what differs."""
-        helmfile = Helmfile(self.cluster, HELM_3)
-        # With nothing that the bundle's page does not ask for.
-        return helmfile.run("apply", file=self.folder / "helmfile.yaml", upgrade_dry_run=False)
+        """Upgrade what differs."""
+        return helmfile.run(self.cluster, self.folder / "helmfile.yaml", "apply")
+
+    def again(self) -> Outcome:
+        """Upgrade everything."""
+        return helmfile.run(self.cluster, self.folder / "helmfile.yaml", "sync")
 
 
-class ByFlux:
-    """Flux, with charts from a repository and from a registry."""
+class ByFlux(Deployer):
+    """HelmReleases, in a kustomization of a platform team."""
 
-    def __init__(self, cluster: Cluster, charts: Charts) -> None:
-        self.cluster, self.charts = cluster, charts
-        self.flux = Flux(cluster, charts.sources)
-        self.flux.start()
-        self.folder = cluster.state / "bundles" / "flux"
-        self._releases = RELEASES
-
-    def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
-        """Name repository and registry."""
-        self.charts.publish(stack)
-        self._releases = stack.releases
-        write(stack, "flux", self.folder, *flags, charts=self.charts.usual, post=post)
+    def __init__(self, cluster: Cluster, charts: Places) -> None:
+        super().__init__(cluster, "flux", cluster.state / "bundle", charts.usual)
+        self._flux = Flux(cluster)
 
     def deploy(self) -> Outcome:
         """Apply the bundle's kustomization, and wait for its releases in their order, up to one that fails.
@@ -196,74 +163,74 @@ class ByFlux:
         Our registry has no TLS, so a kustomization around it, as a platform team would write one, allows that.
         """
         patches = [
-            {"target": {"kind": "HelmRepository", "name": name}, "patch": INSECURE} for name in self._releases[1:]
+            {"target": {"kind": "HelmRepository", "name": name}, "patch": INSECURE} for name in self.releases[1:]
         ]
-        around = self.folder.parent / "flux-around"
+        around = self.cluster.state / "bundle-around"
         around.mkdir(exist_ok=True)
         kustomization = {"kind": "Kustomization", "resources": [f"../{self.folder.name}"], "patches": patches}
         (around / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
         self.cluster.kubectl("apply", "-k", str(around))
+        return self._through()
+
+    def again(self) -> Outcome:
+        """Do what `flux reconcile helmrelease --force` does."""
+        self._flux.request(self.releases[1], "forceAt")
+        return self._through()
+
+    def _through(self) -> Outcome:
         said = list[str]()
-        for name in self._releases:
-            outcome = self.flux.settled(name)
+        for name in self.releases:
+            outcome = self._flux.settled(name)
             said.append(outcome.said)
             if not outcome.succeeded:
                 break
         return Outcome(outcome.succeeded, "\n".join(said))
 
 
-class ByArgoCd:
-    """Argo CD: an Application that holds the others, or a chart of them."""
+class ByArgoCd(Deployer):
+    """An Application that holds the others, or a chart of them. A failed sync is not tried once more."""
 
-    def __init__(self, cluster: Cluster, charts: Charts | None) -> None:
-        self.argocd, self.charts = ArgoCd(cluster), charts
-        self.argocd.start()
-        self._name = "argocd" if charts else "argocd-helm"
-        self.folder = self.argocd.repository.folder / self._name
-        self._retries: int | None = None
-        self._releases = RELEASES
+    def __init__(self, cluster: Cluster, tool: str, charts: Mapping[str, str]) -> None:
+        self._argocd = ArgoCd(cluster)
+        git = self._argocd.repository
+        super().__init__(cluster, tool, git.folder / tool, charts, f"--git-url={git.url}", f"--git-path={tool}")
 
-    def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
-        """Name a repository; the parent chart's bundle has copies of the charts."""
-        if self.charts:
-            self.charts.publish(stack)
-        git = (f"--git-url={self.argocd.repository.url}", f"--git-path={self._name}")
-        charts = self.charts.over_http if self.charts else None
-        self._releases = stack.releases
-        write(stack, self._name, self.folder, *git, *flags, charts=charts, post=post)
-        self._retries = 0 if post else None
-        if post:
-            for file in (*self.folder.rglob("app*.yaml"), *self.folder.glob(f"templates/{RELEASE}.yaml")):
-                file.write_text(RETRY_LIMIT.sub(r"\1 0", file.read_text()))
+    def write(self, stack: Stack, *flags: str, **post: object) -> None:
+        """Write the bundle without retries, which would take minutes."""
+        super().write(stack, *flags, **post)
+        for file in (*self.folder.rglob("app*.yaml"), *self.folder.glob("templates/*.yaml")):
+            file.write_text(RETRY_LIMIT.sub(r"\1 0", file.read_text()))
 
     def deploy(self) -> Outcome:
         """Commit, and wait for the parent and its children, or for the parent's failure."""
-        if self._retries is not None:  # Before the commit, which may be synced before the parent is applied again.
-            self.argocd.cluster.patch(f"{APPLICATIONS}/{PARENT}", {"spec": {"syncPolicy": {"retry": {"limit": 0}}}})
-        revision = self.argocd.repository.commit("deploy")
-        kubectl, apply = self.argocd.cluster.kubectl, ("apply", "--server-side", "--force-conflicts", "-f")
+        revision = self._argocd.repository.commit("deploy")
+        kubectl, apply = self.cluster.kubectl, ("apply", "--server-side", "--force-conflicts", "-f")
         # What the bundle's page asks for.
         words = ("patch", "configmap", "argocd-cm", "-n", NAMESPACE_OF_ARGO_CD, "--type=merge")
         kubectl(*words, f"--patch-file={self.folder / 'argocd-cm.patch.yaml'}")
-        if self.charts:
-            kubectl(*apply, str(self.folder / "app-of-apps.yaml"))
-        else:
-            kubectl(*apply, "-", text=json.dumps(self._parent()))
-        self.argocd.refresh(PARENT)
-        parent = self.argocd.settled(PARENT, revision)
-        if not parent.succeeded:
-            ours = self.argocd.settled(self._releases[1], revision)
-            return Outcome(succeeded=False, said=f"{parent.said}\n{ours.said}")
-        self.argocd.refresh(*self._releases)
-        outcomes = [parent, *(self.argocd.settled(name, revision) for name in self._releases)]
+        parent = self.folder / "app-of-apps.yaml"
+        kubectl(*apply, "-", text=parent.read_text() if parent.exists() else json.dumps(self._parent()))
+        self._argocd.refresh(PARENT)
+        outcome = self._argocd.settled(PARENT, revision)
+        shown = self.releases if outcome.succeeded else self.releases[1:2]
+        self._argocd.refresh(*shown)
+        outcomes = [outcome, *(self._argocd.settled(name, revision) for name in shown)]
         return Outcome(all(each.succeeded for each in outcomes), "\n".join(each.said for each in outcomes))
+
+    def again(self) -> Outcome:
+        """Do what the Sync button does: for our Application, and then for the parent."""
+        outcome = self._synced(self.releases[1])
+        return self._synced(PARENT) if outcome.succeeded else outcome
+
+    def _synced(self, name: str) -> Outcome:
+        before = self._argocd.began(name)
+        self._argocd.sync(name)
+        return self._argocd.synced_again(name, since=before)
 
     def _parent(self) -> dict[str, Any]:
         """Describe an Application of one's own that names the bundle's chart."""
-        policy: dict[str, Any] = {"automated": {"prune": True}, "syncOptions": ["ServerSideApply=true"]}
-        if self._retries is not None:
-            policy["retry"] = {"limit": self._retries}
-        source = {"repoURL": self.argocd.repository.url, "path": self.folder.name, "targetRevision": "main"}
+        policy = {"automated": {"prune": True}, "syncOptions": ["ServerSideApply=true"], "retry": {"limit": 0}}
+        source = {"repoURL": self._argocd.repository.url, "path": self.folder.name, "targetRevision": "main"}
         where = {"server": "https://kubernetes.default.svc", "namespace": NAMESPACE_OF_ARGO_CD}
         return {
             "apiVersion": "argoproj.io/v1alpha1",
@@ -273,16 +240,19 @@ class ByArgoCd:
         }
 
 
-Carrier = ByScript | ByHelmfile | ByFlux | ByArgoCd
-
-
-def carrier_of(name: str, cluster: Cluster, stacks: Sequence[Stack]) -> Carrier:
-    """Start what a tool needs on an empty cluster; its name is that of `bundle --deployer`."""
-    if name == "argocd-helm":
-        return ByArgoCd(cluster, None)
-    kinds: dict[str, type[ByScript | ByHelmfile | ByFlux]] = {"helm": ByScript, "helmfile": ByHelmfile, "flux": ByFlux}
-    charts = Charts(cluster, stacks)
-    return kinds[name](cluster, charts) if name in kinds else ByArgoCd(cluster, charts)
+def deployer(tool: str, cluster: Cluster, operators: list[str]) -> Deployer:
+    """Start what a tool needs on an empty cluster, with these versions of the operator's chart."""
+    if tool == "argocd-helm":  # The parent chart has copies of the others.
+        return ByArgoCd(cluster, tool, {name: str(CHECKOUT / chart) for name, chart in CHARTS.items()})
+    charts = Places(cluster, operators)
+    kinds: dict[str, Callable[[], Deployer]] = {
+        "helm-3": lambda: ByScript(cluster, charts, "helm3"),
+        "helm-4": lambda: ByScript(cluster, charts, "helm4"),
+        "helmfile": lambda: ByHelmfile(cluster, charts),
+        "flux": lambda: ByFlux(cluster, charts),
+        "argocd": lambda: ByArgoCd(cluster, tool, charts.repository),
+    }
+    return kinds[tool]()
 
 
 def healthy(cluster: Cluster, seconds: int = 30) -> bool:
@@ -292,7 +262,6 @@ def healthy(cluster: Cluster, seconds: int = 30) -> bool:
     """
     file = cluster.state / "health-check.yaml"
     file.write_text(yaml.safe_dump_all(asserted()))
-    chainsaw = binaries.ensure(["chainsaw"])["chainsaw"]
-    command = [str(chainsaw), "assert", f"--file={file}", f"--timeout={seconds}s"]
+    command = [str(cluster.binary("chainsaw")), "assert", f"--file={file}", f"--timeout={seconds}s"]
     environment = commands.environment(cluster.files)
     return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0

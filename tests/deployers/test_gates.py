@@ -22,11 +22,12 @@ from devcluster import commands
 from devcluster.boot.layout import CHECKOUT
 from devcluster.build import binaries
 from devcluster.deployers import argocd as argo
-from devcluster.deployers.argocd import APPLICATIONS, RETRIES, ArgoCd, application
-from devcluster.deployers.flux import HELM_RELEASES, KUSTOMIZATIONS, Flux, helm_release, helm_repository, oci_repository
-from devcluster.deployers.release import Object, Release, apply
-from tests.deployers.bench import NODES, QUICK_JOB, Bench, booted
-from tests.deployers.story import NEXT, ONLY_CONTROLLER, SOON
+from devcluster.deployers import flux as fluxcd
+from devcluster.deployers.argocd import APPLICATIONS, ArgoCd
+from devcluster.deployers.flux import HELM_RELEASES, KUSTOMIZATIONS, Flux
+from devcluster.deployers.outcome import Object, apply
+from devcluster.deployers.sources import ChartSources
+from tests.deployers.bench import BROKEN, NODES, QUICK_JOB, SOON, Bench, booted
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, NEW, OLD, RELEASE
 from tests.promises import promised
 
@@ -35,7 +36,10 @@ GATES: Final = EXAMPLES / "gates"
 WRITTEN: Final = "580.126.20"
 """The driver version in the examples."""
 STATUS: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}-status"
-BROKEN: Final = "gpu-1"
+NEXT: Final = "580.142.10"
+ONLY_CONTROLLER: Final[Object] = {"controller": {"enabled": True}, "job": {"enabled": False}}
+RETRIES: Final = 1
+"""Argo CD retries a failed automated sync five times by default, each with a whole run of the hook."""
 HURRY: Final = ("advanced.operatorQuiet=3s", "advanced.unknownOperatorQuiet=5s", "timeout=60s")
 GATE, WORKLOADS, PARENT = "gpu-operator-post-gate", "workloads", "gpu-stack"
 
@@ -87,7 +91,7 @@ class Platform(Bench):
 @contextmanager
 def platform(folders: pytest.TempPathFactory, name: str) -> Iterator[Platform]:
     """Run a cluster whose fleet has the old driver."""
-    with booted(folders.mktemp("cluster"), f"test_gates-{name}") as cluster:
+    with booted(folders, f"test_gates-{name}") as cluster:
         lab = Platform(cluster)
         lab.fleet(nodes=len(NODES), **ALL_AT_ONCE)
         yield lab
@@ -155,14 +159,14 @@ class ByFlux:
     """Our HelmRelease, a later one, and a later Kustomization behind a gate, as in the examples."""
 
     def __init__(self, lab: Platform) -> None:
-        self.lab, self.flux = lab, Flux(lab.cluster, kustomize=True)
-        self.flux.start()
-        sources = self.flux.sources
-        self._chart_of = {RELEASE: CHECKOUT / CHART, WORKLOADS: _chart(lab.cluster.state / WORKLOADS)}
-        self._versions = {name: sources.publish(chart) for name, chart in self._chart_of.items()}
-        self._charts = helm_repository("charts", sources.repository)
-        self._clusters = oci_repository("clusters", self._pushed(), "v1")
-        del self._clusters["spec"]["layerSelector"]
+        self.lab, self.flux = lab, Flux(lab.cluster)
+        self._sources = ChartSources(lab.cluster)
+        for chart in (CHECKOUT / CHART, _chart(lab.cluster.state / WORKLOADS)):
+            self._sources.publish(chart)
+        charts = {"interval": "10m", "url": self._sources.repository}
+        self._charts = _object("source.toolkit.fluxcd.io/v1", "HelmRepository", "charts", charts)
+        clusters = {"interval": "10m", "insecure": True, "url": self._pushed(), "ref": {"tag": "v1"}}
+        self._clusters = _object("source.toolkit.fluxcd.io/v1", "OCIRepository", "clusters", clusters)
 
     def _pushed(self) -> str:
         """Push an artifact with the folders of both Kustomizations; return its address."""
@@ -174,7 +178,7 @@ class ByFlux:
             (folder / name / "configmap.yaml").write_text(yaml.safe_dump(manifest))
         with tarfile.open(layer, "w:gz") as archive:
             archive.add(folder, ".")
-        address = self.flux.sources.registry.removeprefix("oci://").replace("/charts", "/clusters")
+        address = self._sources.registry.removeprefix("oci://").replace("/charts", "/clusters")
         crane = binaries.ensure(["crane"])["crane"]
         words = [str(crane), "append", "--insecure", f"--new_layer={layer}", f"--new_tag={address}:v1"]
         subprocess.run(words, check=True, capture_output=True)
@@ -183,15 +187,11 @@ class ByFlux:
     def commit(self, driver: str, post: dict[str, Any]) -> None:
         """Commit all for a driver version."""
         values = {**QUICK_JOB, "expect": {"driverVersion": driver}, **post}
-        ours = Release(RELEASE, NAMESPACE, self._chart_of[RELEASE], values, wait=True)
-        later = Release(WORKLOADS, "default", self._chart_of[WORKLOADS], {"driver": driver})
+        ours = _helm_release(RELEASE, NAMESPACE, values)
+        later = _helm_release(WORKLOADS, "default", {"driver": driver})
         dependent = yaml.safe_load((GATES / "flux-helmrelease.yaml").read_text().replace(WRITTEN, driver))
-        objects = [self._charts, self._clusters, self.gate(driver), _kustomization()]
-        for each, patch in ((ours, {}), (later, dependent["spec"])):
-            made = helm_release(each, self._charts, self._versions[each.name])
-            made["spec"] |= {"releaseName": each.name, **patch}
-            objects.append(made)
-        apply(self.flux.cluster, objects)
+        later["spec"] |= dependent["spec"]
+        apply(self.flux.cluster, [self._charts, self._clusters, self.gate(driver), _kustomization(), ours, later])
 
     def gate(self, driver: str) -> Object:
         """Return the Kustomization that waits."""
@@ -209,17 +209,39 @@ class ByFlux:
         self.lab.until(lambda: all(self.open().values()), "all is Ready", 180)
 
 
+def _object(version: str, kind: str, name: str, spec: Object) -> Object:
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": fluxcd.NAMESPACE},
+        "spec": spec,
+    }
+
+
+def _helm_release(name: str, namespace: str, values: Object) -> Object:
+    """Return a HelmRelease of a chart of its name. Flux waits for its objects."""
+    chart = {"chart": name, "interval": "10m", "sourceRef": {"kind": "HelmRepository", "name": "charts"}}
+    spec = {
+        "interval": "10m",
+        "releaseName": name,
+        "targetNamespace": namespace,
+        "timeout": "5m",
+        "values": values,
+        "chart": {"spec": chart},
+    }
+    return _object("helm.toolkit.fluxcd.io/v2", "HelmRelease", name, spec)
+
+
 def _kustomization() -> Object:
     """Return the Kustomization behind the gate."""
-    return {
-        "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
-        "kind": "Kustomization",
-        "metadata": {"name": WORKLOADS, "namespace": "flux-system"},
-        "spec": {
-            "interval": "10m", "path": f"./{WORKLOADS}", "prune": True, "dependsOn": [{"name": GATE}],
-            "sourceRef": {"kind": "OCIRepository", "name": "clusters"},
-        },
-    }  # fmt: skip
+    spec = {
+        "interval": "10m",
+        "path": f"./{WORKLOADS}",
+        "prune": True,
+        "dependsOn": [{"name": GATE}],
+        "sourceRef": {"kind": "OCIRepository", "name": "clusters"},
+    }
+    return _object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", WORKLOADS, spec)
 
 
 def _ready(found: Object) -> bool:
@@ -278,7 +300,6 @@ class ByArgoCd:
 
     def __init__(self, lab: Platform) -> None:
         self.lab, self.argocd = lab, ArgoCd(lab.cluster)
-        self.argocd.start()
         for folder in (EXAMPLES / "argocd", GATES):
             patch = ("patch", "configmap", "argocd-cm", "-n", argo.NAMESPACE, "--type=merge")
             lab.cluster.kubectl(*patch, f"--patch-file={folder / 'argocd-cm.patch.yaml'}")
@@ -311,10 +332,21 @@ class ByArgoCd:
         self.argocd.refresh(PARENT)
 
     def _application(self, name: str, source: Object) -> Object:
-        made = application(Release(name, NAMESPACE, Path(name)), self._git.url, "")
-        del made["spec"]["source"]["helm"]
-        made["spec"]["source"] |= source
-        return made
+        return {
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "Application",
+            "metadata": {"name": name, "namespace": argo.NAMESPACE},
+            "spec": {
+                "project": "default",
+                "source": {"repoURL": self._git.url, "targetRevision": "main", **source},
+                "destination": {"server": "https://kubernetes.default.svc", "namespace": NAMESPACE},
+                "syncPolicy": {
+                    "automated": {"prune": True, "selfHeal": True},
+                    "syncOptions": ["CreateNamespace=true"],
+                    "retry": {"limit": RETRIES, "backoff": {"duration": "2s"}},
+                },
+            },
+        }
 
     def reached(self) -> str:
         """Return the driver version with which the second wave was applied last."""

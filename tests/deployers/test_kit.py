@@ -33,7 +33,7 @@ def test_kwok_lane(tmp_path_factory: pytest.TempPathFactory) -> None:
 
     The health check passes for each, and not before the first.
     """
-    with booted(tmp_path_factory.mktemp("cluster"), "test_kit") as cluster:
+    with booted(tmp_path_factory, "test_kit") as cluster:
         lab = Lab(cluster)
         cluster.patch(f"/api/v1/nodes/{SYSTEM_NODE}", {"spec": {"taints": [TAINT]}})
         assert not healthy(cluster, 1)

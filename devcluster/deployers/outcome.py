@@ -1,9 +1,9 @@
-"""What is to be deployed, and what the deployment tool says came of it; the same words for every tool."""
+"""What a deployment tool says came of a deployment, and how to wait for that."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from devcluster.access import ApiError
@@ -15,29 +15,11 @@ if TYPE_CHECKING:
     from devcluster.boot.cluster import Cluster
 
 Object = dict[str, Any]
-Values = dict[str, Any]
 
 NOT_FOUND = 404
 
 PATIENCE_SECONDS = 300.0
 """For a deployment tool to come to a verdict on a busy machine."""
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """One chart in one namespace, as a platform team writes it down."""
-
-    name: str
-    namespace: str
-    chart: Path
-    """Folder of the chart."""
-    values: Values = field(default_factory=dict)
-    needs: tuple[str, ...] = ()
-    """Names of the releases that come first."""
-    timeout: int = 300
-    """Seconds that the deployment tool gives it; most give five minutes where nothing is said."""
-    wait: bool = False
-    """Wait for the release's objects, Jobs included: what a Job that is no hook needs with Helm and helmfile."""
 
 
 @dataclass(frozen=True, slots=True)
