@@ -52,7 +52,6 @@ class DriverLife(LoaderLife):
 
     async def live(self) -> None:
         """Run the driver-manager, then the driver."""
-        await self._until_fixed("pending")
         await self.accept()
         async with self.initializing():
             kept = await self._run_driver_manager()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 DRIVER_FAULT = "devcluster/driver-fault"
-"""Node annotation: ``image-pull``, ``crash-loop``, ``pending`` (its kubelet does not take the pod) or ``unready`` (the
-driver is loaded, but its pod's probe does not pass), for as long as it is there. GPU drivers have these faults."""
+"""Node annotation of GPU drivers: ``image-pull``, ``crash-loop`` or ``unready`` (the driver is loaded, but its pod's
+probe does not pass), for as long as it is there."""
 REBOOT = "devcluster/reboot"
 """Node annotation: each new value reboots the node once."""
 RESTART_DRIVER_CONTAINER = "devcluster/restart-driver-container"

@@ -2,8 +2,8 @@
 
 Both wait for a Ready driver pod. The toolkit then installs its files anew. The MIG manager gives its node the layout
 that a label asks for, as NVIDIA's does (mig-parted ``pkg/mig/reconfigure``): it sets the state to ``pending``, pauses
-the operands that use GPUs, applies the layout, resumes the operands, and sets the state to ``success`` or ``failed``
-last. A layout that is there already is only confirmed. It does not pause the DRA plugin, which then knows the devices
+the operands that use GPUs, applies the layout, resumes the operands, and sets the state to ``success`` last. A layout
+that is there already is only confirmed. It does not pause the DRA plugin, which then knows the devices
 as they were.
 """
 
@@ -15,9 +15,6 @@ CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
 
 MANAGER = "nvidia-mig-manager"
 """The MIG manager's name as a field manager."""
-
-BROKEN = "broken"
-"""A layout that fails when a part of it is applied."""
 
 PAUSED = "paused-for-mig-change"
 CLIENTS = tuple(
@@ -72,9 +69,9 @@ class MigManagerLife(OperandLife):
             paused = {key: PAUSED for key in CLIENTS if self.node.labels.get(key, "false") != "false"}
             await self._label(paused)
             await self.pause(self.settings.mig_seconds)
-            self.node.gpu.apply_layout("" if layout == BROKEN else layout)
+            self.node.gpu.apply_layout(layout)
             await self._label(dict.fromkeys(paused, "true"))
-        await self._label({STATE: "failed" if layout == BROKEN else "success"})
+        await self._label({STATE: "success"})
 
     async def _label(self, labels: dict[str, str]) -> None:
         await self.patch_node({"labels": labels}, MANAGER)

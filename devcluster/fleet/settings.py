@@ -44,9 +44,6 @@ class Settings:
     """A pod is accepted to its first container starts."""
     pod_stop_seconds: float = 0.3
     """A deleted pod's Ready turns false to the pod is gone."""
-    stale_success_seconds: float = 300.0
-    """For so long after a reload, a stale plugin prepares claims with the old driver's files; then it fails. The real
-    one does so for at most this time (`claims.py`)."""
     mig_seconds: float = 1.5
     """The MIG manager pauses GPU clients, applies a layout and resumes them; half a minute to minutes in reality."""
     reboot_seconds: float = 1.0

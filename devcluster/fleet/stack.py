@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,8 +20,6 @@ class Driver:
     version: str
     digest: str
     """DRIVER_CONFIG_DIGEST of the pod that loaded it; an equal one makes the driver-manager reuse it."""
-    since: float = field(default_factory=time.monotonic, compare=False)
-    """When it was loaded, by the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
