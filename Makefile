@@ -29,7 +29,7 @@ SEED ?= 1
 # Tests start the program and the simulators a thousand times: compiling their sources each time takes as long as the rest.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-programs try bench soak test test-unit test-quick quick-programs model mutants test-cluster test-simulator test-deployers test-nightly test-image test-visit lint type format sizes chart binaries node-binaries deployers \
+.PHONY: help setup demo demo-programs try bench test test-unit test-quick quick-programs model mutants test-cluster test-simulator test-deployers test-nightly test-image test-visit lint type format sizes chart binaries node-binaries deployers \
 	image image-tools scan docs samples golden site test-site site-tools site-version lock release-chart clean
 
 ##@ Set up
@@ -192,13 +192,6 @@ test-image: binaries node-binaries ## Test the image on a real kubelet, or show 
 test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw-away cluster of KUBECONFIG=file (kind)
 	@$(PY) -m devcluster binaries kwok kubectl upgrade helm4
 	$(PY) -m pytest tests/image/test_visit.py $(FOREIGN)
-
-##@ Endurance
-# The same seed draws the same cycles again.
-soak: NODES ?= 200
-soak: CYCLES ?= 4
-soak: binaries ## Upgrade NODES=200 for CYCLES=4 with Jobs and 4 with a controller, with faults drawn from SEED=1
-	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED)
 
 ##@ Release
 # Options that keep a machine's own package index and paths out of the lock.

@@ -58,7 +58,7 @@ LONGEST_FIRST: Final = (
     "tests/deployers/",
     # Builds the image, for which others would wait.
     "tests/image/test_interruption.py::test_a_controller_that_hangs_and_is_deleted",
-    "tests/e2e/soak/test_soak.py",
+    "tests/e2e/test_soak.py",
     "tests/e2e/test_controller.py",
     "tests/e2e/test_faults.py",
     "tests/image/",
