@@ -41,7 +41,6 @@ PROGRAMS: Final = {
     "gpu-operator-post": "hook",
     "gpu-operator": "devcluster.operator",
     "network-operator": "devcluster.networkoperator",
-    "script-job": "devcluster.bench.shell",
 }
 """Last part of an image's repository -> what ``python -m`` runs. A pod of any other image stays Pending."""
 

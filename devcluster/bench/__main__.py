@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from devcluster.bench import costs, exposed, figures, reaction, upgrade
-from devcluster.boot.cluster import Cluster
+from devcluster.bench.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KINDS: Final[dict[str, Callable[[Cluster, int, Path], figures.Found]]] = {
+KINDS: Final[dict[str, Callable[[Path, int], figures.Found]]] = {
     "upgrade": upgrade.measure,
     "exposed": exposed.measure,
     "no-op": costs.nothing_to_do,
@@ -29,16 +29,18 @@ USUAL: Final = ("upgrade-100", "exposed-12", "no-op-5000", "controller-5000", "r
 
 
 def main() -> None:
-    """Measure what was asked for."""
+    """Measure what was asked for, each on clusters of its own."""
     parser = argparse.ArgumentParser(prog="python -m devcluster.bench", description=__doc__)
     parser.add_argument("name", nargs="*", type=_known, help=f"such as {', '.join(USUAL)}, or no-op-15000")
     parser.add_argument("--out", type=Path, default=figures.FILE, help="the CSV file")
     given = parser.parse_args()
     for name in given.name or USUAL:
         print(f"measuring {name}", file=sys.stderr, flush=True)  # noqa: T201 - progress on the terminal
-        found = figures.rows(name, _measure(name))
+        kind, _, nodes = name.rpartition("-")
+        with tempfile.TemporaryDirectory(prefix="gpu-operator-post-bench-") as folder:
+            found = figures.rows(name, KINDS[kind](Path(folder) / "cluster", int(nodes)))
         figures.write(given.out, found)
-        print("\n".join(figures.table(found, [name])), flush=True)  # noqa: T201 - this is the command's result
+        print("\n".join(table(found, [name])), flush=True)  # noqa: T201 - this is the command's result
 
 
 def _known(name: str) -> str:
@@ -46,15 +48,6 @@ def _known(name: str) -> str:
     if kind not in KINDS or not nodes.isdecimal():
         raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(f'{each}-NODES' for each in KINDS)}")
     return name
-
-
-def _measure(name: str) -> figures.Found:
-    """Measure on a cluster of its own."""
-    kind, _, nodes = name.rpartition("-")
-    with tempfile.TemporaryDirectory(prefix="gpu-operator-post-bench-") as name_of_folder:
-        folder = Path(name_of_folder)
-        with Cluster(folder / "cluster") as cluster:
-            return KINDS[kind](cluster, int(nodes), folder)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,8 @@ API server sends each to all clients that watch, and spends nothing on writing.
 
 from __future__ import annotations
 
-import itertools
-import threading
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from devcluster.bench.atrest import driver_pod, node
 from devcluster.boot import etcd
@@ -34,61 +32,37 @@ def unready() -> Iterator[Object]:
     return (driver_pod(number, ready=False) for number in range(UPGRADING))
 
 
-class Busy:
-    """Changes objects until it is stopped."""
+def keep_busy(state: State, nodes: int, seconds: range) -> tuple[int, float]:
+    """Change objects for so long; return how many changes that were, and by how much they came late at most.
 
-    def __init__(self, state: State, nodes: int) -> None:
-        self._state, self._nodes = state, nodes
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._until_it_fails, name="busy")
-        self._error: Exception | None = None
-        self.changes = 0
-        self.late_seconds = 0.0
-        """By how much the changes came later than planned."""
+    `seconds` are those since the fleet began to be busy.
+    """
+    began, changes, late = time.monotonic(), 0, 0.0
+    for planned, second in enumerate(seconds, start=1):
+        # One by one, as an API server writes them: objects of one transaction share a resourceVersion.
+        for changed in changed_in(nodes, second):
+            etcd.put(state, [changed])
+            changes += 1
+        left = began + planned - time.monotonic()
+        late = max(late, -left)
+        time.sleep(max(0.0, left))
+    return changes, late
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        """End, and fail where a fleet was not busy any more: then something else was measured."""
-        self._over.set()
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def _until_it_fails(self) -> None:
-        try:
-            self._change()
-        except Exception as error:  # noqa: BLE001 - the waiting thread raises it
-            self._error = error
-
-    def _change(self) -> None:
-        began = time.monotonic()
-        for second in itertools.count(1):
-            # One by one, as an API server writes them: objects of one transaction share a resourceVersion.
-            for changed in self._changed(second):
-                etcd.put(self._state, [changed])
-                self.changes += 1
-            left = began + second - time.monotonic()
-            self.late_seconds = max(self.late_seconds, -left)
-            if self._over.wait(max(0.0, left)):
-                return
-
-    def _changed(self, second: int) -> Iterator[Object]:
-        """Return what changes in one second."""
-        for count in _due(self._nodes / REPORT_SECONDS, second):
-            found = node(count % self._nodes)
-            found["status"]["conditions"][0]["lastHeartbeatTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            yield found
-        for count in _due(LABELS_A_SECOND, second):
-            found = node(-1 - count % self._nodes + self._nodes)
-            found["metadata"]["labels"]["nvidia.com/gfd.timestamp"] = str(second)
-            yield found
-        for count in _due(DRIVERS_A_SECOND, second):
-            found = driver_pod(count % UPGRADING, ready=False)
-            found["status"]["conditions"][0]["message"] = f"report {second}"
-            yield found
+def changed_in(nodes: int, second: int) -> Iterator[Object]:
+    """Return what changes in one second."""
+    for count in _due(nodes / REPORT_SECONDS, second):
+        found = node(count % nodes)
+        found["status"]["conditions"][0]["lastHeartbeatTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        yield found
+    for count in _due(LABELS_A_SECOND, second):
+        found = node(nodes - 1 - count % nodes)
+        found["metadata"]["labels"]["nvidia.com/gfd.timestamp"] = str(second)
+        yield found
+    for count in _due(DRIVERS_A_SECOND, second):
+        found = driver_pod(count % UPGRADING, ready=False)
+        found["status"]["conditions"][0]["message"] = f"report {second}"
+        yield found
 
 
 def _due(rate: float, second: int) -> range:

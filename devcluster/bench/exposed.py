@@ -62,13 +62,12 @@ class Situation:
     """What an administrator does then."""
 
 
-def measure(_cluster: Cluster, nodes: int, folder: Path) -> Found:
+def measure(folder: Path, nodes: int) -> Found:
     """Go through all situations, each on clusters of its own."""
     found: dict[str, dict[str, float]] = {}
     for situation in SITUATIONS:
         for title, values, peers in CONTENDERS:
-            name = f"{situation.name}-{title}".replace(" ", "-")
-            with Cluster(folder / name) as cluster:
+            with Cluster(folder) as cluster:
                 accounts = run(Scene(cluster, nodes, peers, REQUEUE_SECONDS, AT_ONCE), situation, values)
             for approach, figures in accounts.items():
                 found.setdefault(title if approach == OURS else approach, {}).update(figures)
@@ -78,13 +77,13 @@ def measure(_cluster: Cluster, nodes: int, folder: Path) -> Found:
 def run(scene: Scene, situation: Situation, values: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Let drivers reload with every approach at work, and return the seconds of each."""
     scene.prepare()
-    scene.wait({OURS: scene.ours({**CONTROLLER, **values})})
+    scene.wait([scene.ours({**CONTROLLER, **values})])
     scene.until(lambda: bool(scene.cluster.kubectl(*LEASE, check=False).stdout), "the controller leads")
     began = time.time()
     scripts: list[subprocess.Popen[str]] = []
     if situation.release is not None:
         situation.release(scene)
-        scripts = [scene.script(peer) for peer in scene.peers if peer.script]
+        scripts = scene.scripts()
     if situation.act is not None:
         _let_end(scripts)
         situation.act(scene)

@@ -7,7 +7,7 @@ the same for all approaches. The time from a loaded driver to its Ready pod coun
 
 from __future__ import annotations
 
-from math import ceil
+from statistics import median_low
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def account(truth: Truth, daemonset: str, since: float, until: float) -> dict[st
     stale = list(truth.stale_seconds(until, daemonset, since).values())
     return {
         STALE: round(sum(stale), 1),
-        "per node, median (s)": round(percentile(stale, 0.5), 2) if stale else 0.0,
+        "per node, median (s)": round(median_low(stale), 2),
         LEFT: len(truth.stale_now(daemonset)),
         EARLY: len(truth.early_restarts(daemonset, since)),
         FRESH: len(truth.needless_restarts(daemonset, since)),
@@ -48,8 +48,3 @@ def over(truth: Truth, daemonsets: Sequence[str], since: float) -> float:
         if end is not None and end >= since
     ]
     return max([since, *ready, *cured])
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return a value that was measured, by nearest rank."""
-    return sorted(values)[ceil(share * len(values)) - 1]

@@ -1,8 +1,8 @@
-"""What people use instead: NVIDIA's own eviction, and scripts as people write them, as hook Jobs with the real kubectl.
+"""What people use instead: NVIDIA's own eviction, and scripts as people write them, with the real kubectl.
 
-``$KUBECTL``, ``$NAMESPACE`` and ``$DAEMONSET`` come from the environment. Every script has the benefit of the doubt:
-its Job starts when the deployment tool returns, it sleeps only a second between two looks, and it ignores labels from
-before the upgrade where it can distinguish them.
+``$NAMESPACE``, ``$DAEMONSET`` and ``$SELECTOR`` come from the environment. Every script has the benefit of the doubt:
+it starts when the deployment tool returns and waits for no pod, sleeps only a second between two looks, and ignores
+labels from before the upgrade where it can distinguish them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LABELS: Final = Peer(
     "best label script",
     r"""
 states() {
-  "$KUBECTL" get nodes -l nvidia.com/gpu.present=true -o \
+  kubectl get nodes -l nvidia.com/gpu.present=true -o \
     'jsonpath={range .items[*]}{.metadata.name} {.metadata.labels.nvidia\.com/gpu-driver-upgrade-state}{"\n"}{end}'
 }
 # Until the upgrade begins, the labels say that all is done.
@@ -56,7 +56,7 @@ while :; do
       *=upgrade-done)
         case " $seen " in
           *" $node:begun "*)
-            "$KUBECTL" delete pod -n "$NAMESPACE" -l "$SELECTOR" --field-selector "spec.nodeName=$node" --wait=false
+            kubectl delete pod -n "$NAMESPACE" -l "$SELECTOR" --field-selector "spec.nodeName=$node" --wait=false
             seen="$seen $node:served" ;;
         esac ;;
       *) seen="$seen $node:begun" ;;
@@ -71,9 +71,9 @@ SHELL_JOB: Final = Peer(
     "shell-job",
     "shell Job",
     """
-"$KUBECTL" wait --for=jsonpath={.status.state}=ready clusterpolicies.nvidia.com/cluster-policy --timeout=24h
-"$KUBECTL" rollout restart "daemonset/$DAEMONSET" -n "$NAMESPACE"
-"$KUBECTL" rollout status "daemonset/$DAEMONSET" -n "$NAMESPACE" --timeout=24h
+kubectl wait --for=jsonpath={.status.state}=ready clusterpolicies.nvidia.com/cluster-policy --timeout=24h
+kubectl rollout restart "daemonset/$DAEMONSET" -n "$NAMESPACE"
+kubectl rollout status "daemonset/$DAEMONSET" -n "$NAMESPACE" --timeout=24h
 """,
 )
 PEERS: Final = (EVICTION, LABELS, SHELL_JOB)

@@ -14,6 +14,7 @@ from matplotlib import pyplot as plt
 
 from devcluster.bench import figures
 from devcluster.bench.ledger import STALE
+from devcluster.bench.tables import shown
 
 UPGRADE: Final = "upgrade-100"
 OURS_COLOR, OTHER_COLOR = "#0b6e4f", "#8a5a83"
@@ -29,7 +30,7 @@ def draw(source: Path, target: Path) -> None:
     figure, axes = plt.subplots(figsize=(9, 2.5), layout="constrained")
     colors = [OURS_COLOR if row.approach == figures.OURS else OTHER_COLOR for row in found]
     bars = axes.barh([row.approach for row in found], [float(row.value) for row in found], color=colors)
-    axes.bar_label(bars, [figures.shown(row.value) for row in found], padding=4)
+    axes.bar_label(bars, [shown(row.value) for row in found], padding=4)
     axes.invert_yaxis()
     axes.margins(x=0.1)
     axes.spines[["top", "right"]].set_visible(False)

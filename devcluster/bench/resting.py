@@ -1,62 +1,86 @@
-"""A fleet at rest in storage, and API servers that answer one client each: the scene of every measure of costs."""
+"""A fleet at rest in storage, and an API server whose only client is measured: the scene of every measure of costs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
 from typing import TYPE_CHECKING, Final
 
-from devcluster.bench import atrest, pod
-from devcluster.bench.servers import OwnServer
+from devcluster import patience
+from devcluster.access import Access
+from devcluster.bench import atrest
+from devcluster.bench.program import Program, mount
+from devcluster.bench.usage import Usage
 from devcluster.boot import etcd
+from devcluster.boot.components import Ports, api_server
+from devcluster.boot.controlplane import is_ready
 from devcluster.boot.layout import CHECKOUT
-from devcluster.settings import separated
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from devcluster.boot.cluster import Cluster
 
+SERVER: Final = "kube-apiserver"
 OTHERS: Final = ("kube-controller-manager", "kube-scheduler", "kwok", "pods")
-SHARED: Final = "kube-apiserver"
 DEFINITION: Final = CHECKOUT / "devcluster/charts/gpu-operator/crds/clusterpolicies.yaml"
 POLICIES: Final = "/apis/nvidia.com/v1/clusterpolicies"
+LOOK_SECONDS: Final = 2.0
+IDLE_SHARE: Final = 0.15
+"""Of one core. What a server without work spends, the look at it included, is less."""
+BUSY_SECONDS: Final = 120.0
+"""The longest that reading the fleet takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
+def create_policy(cluster: Cluster) -> str:
+    """Create the namespaces of a fleet, and the policy with its kind through the API; return the policy's UID."""
+    for namespace in (atrest.OPERATOR, atrest.DRA):
+        cluster.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    cluster.kubectl("apply", "-f", str(DEFINITION))
+    cluster.kubectl("wait", "--for=condition=Established", "crd/clusterpolicies.nvidia.com", "--timeout=60s")
+    served = ("get", "clusterpolicies")
+    cluster.wait_until("the kind is available", lambda: cluster.kubectl(*served, check=False).returncode == 0)
+    policy = atrest.policy()
+    created = cluster.create(POLICIES, policy)
+    cluster.patch(f"{POLICIES}/{policy['metadata']['name']}/status", {"status": policy["status"]})
+    return str(created["metadata"]["uid"])
+
+
+class RestingFleet:
     """A cluster whose objects change only where a measure changes them."""
 
-    cluster: Cluster
-    nodes: int
-    folder: Path
+    def __init__(self, cluster: Cluster, nodes: int) -> None:
+        """Boot it, put the fleet into storage, and leave only an API server that knows it."""
+        self.cluster = cluster
+        cluster.up(nodes=0, at_rest=True)
+        uid = create_policy(cluster)
+        self._mounted = mount(cluster)
+        self._server = Access.from_kubeconfig(cluster.kubeconfig).server
+        # Others would annotate, lease and taint thousands of nodes for minutes. A new API server has counted nothing.
+        cluster.end(*OTHERS, SERVER)
+        etcd.put(cluster.files, atrest.fleet(nodes, uid))
+        ports = Ports(_port(cluster.files.etcd.read_text()), 0, _port(self._server), 0)
+        cluster.launch(SERVER, [str(cluster.binary(SERVER)), *api_server(cluster.files, ports)])
+        cluster.wait_until("the API server is ready", lambda: is_ready(cluster.files, self._server))
+        self.await_idle()
 
-    def prepare(self) -> None:
-        """Boot, and put the fleet into storage."""
-        self.cluster.up(nodes=0, fleet=False, at_rest=True)
-        for namespace in (atrest.OPERATOR, atrest.DRA):
-            self.cluster.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        self.cluster.kubectl("apply", "-f", str(DEFINITION))
-        self.cluster.kubectl(
-            "wait", "--for=condition=Established", f"crd/{DEFINITION.stem}.nvidia.com", "--timeout=60s"
-        )
-        served = ["get", DEFINITION.stem]
-        self.cluster.wait_until("the kind exists", lambda: not self.cluster.kubectl(*served, check=False).returncode)
-        policy = self.cluster.create(POLICIES, atrest.POLICY)
-        self.cluster.patch(f"{POLICIES}/cluster-policy/status", {"status": atrest.POLICY_STATUS})
-        pod.mount(self.cluster, self.folder / "mount")
-        # The others would annotate, lease and taint thousands of nodes for minutes. The API server that all share
-        # would hold a second copy of the fleet in memory: 15,000 nodes take 10 GB.
-        self.cluster.end(*OTHERS, SHARED)
-        etcd.put(self.cluster.files, atrest.fleet(self.nodes, policy["metadata"]["uid"]))
+    def start(self, *arguments: str) -> Program:
+        """Start the program as in a pod; it ends with the cluster at the latest."""
+        program = Program(self._mounted, self._server, arguments)
+        self.cluster.adopt(program.process)
+        return program
 
-    def server(self, name: str) -> OwnServer:
-        """Start an API server of its own for one client."""
-        server = OwnServer(self.cluster, name)
-        server.start()
-        return server
+    def usage(self) -> Usage:
+        """Return what the API server has spent since its start; looking costs the same each time."""
+        return Usage.of(self.cluster.kubectl("get", "--raw", "/metrics").stdout)
 
-    def start(self, server: OwnServer, name: str, command: str, *arguments: str) -> pod.Running:
-        """Start the program as in a pod, with this API server."""
-        flags, settings = separated(arguments)
-        started = pod.program(command, f"--service-account-dir={self.folder / 'mount'}", *flags)
-        return pod.launch(started, self.folder / f"{name}.json", {**pod.environment(server.url), **settings})
+    def await_idle(self) -> None:
+        """Wait until the API server has no work: its caches are full, and its client has read everything."""
+
+        def idle() -> bool:
+            before = self.usage().cpu_seconds
+            time.sleep(LOOK_SECONDS)
+            return self.usage().cpu_seconds - before < IDLE_SHARE * LOOK_SECONDS
+
+        patience.until(idle, "the API server idles", BUSY_SECONDS)
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])

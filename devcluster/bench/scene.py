@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from devcluster import commands, patience
 from devcluster.bench.figures import OURS
 from devcluster.bench.peers import EVICTION_ENV, EVICTION_LABEL
-from devcluster.boot.layout import CHECKOUT
-from devcluster.build import binaries
 from devcluster.fleet.settings import KEY, URL
 from devcluster.patience import TooSlowError
-from devcluster.releases import DAEMONSET, IMAGE, OPERATOR, PLUGIN, POST, Release
+from devcluster.releases import DAEMONSET, IMAGE, OPERATOR, PLUGIN, POST
 from devcluster.truth import Truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from devcluster.bench.peers import Peer
@@ -37,7 +35,6 @@ SETTINGS: Final = {
 }
 """Settings of the simulated nodes."""
 SELECTOR: Final = "dra-driver-nvidia-gpu-component=kubelet-plugin"
-SCRIPT: Final = str(CHECKOUT / "devcluster/charts/script-job")
 FLEET_SECONDS: Final = 120.0
 """For a fleet to come up, and a second per node in addition."""
 A_NODE_SECONDS: Final = 25.0
@@ -67,7 +64,11 @@ class Scene:
             values = {"driverName": f"{peer.name}.example.com", **peer.plugin}
             self.cluster.helm(*PLUGIN._replace(namespace=peer.name).install(values))
         plugins = len(self.plugins) * self.nodes
-        self.until(lambda: self._count("plugin-ready") >= plugins, f"{plugins} plugins run")
+
+        def all_run() -> bool:
+            return sum(each.event == "plugin-ready" for each in self.truth.entries) >= plugins
+
+        self.until(all_run, f"{plugins} plugins run")
 
     def operator(self, driver: str, chart: str = OLD[1], *, auto: bool = True, precompiled: bool = False) -> None:
         """Install or upgrade the operator; this returns long before any driver reloads."""
@@ -84,30 +85,29 @@ class Scene:
         self.cluster.helm(*OPERATOR.install(values))
 
     def ours(self, values: Mapping[str, Any]) -> subprocess.Popen[str]:
-        """Install or upgrade our chart; the namespace keeps it off the others' plugins."""
+        """Start to install or upgrade our chart; the namespace keeps it off the others' plugins."""
         always = {"plugin.namespace": PLUGIN.namespace, "image.repository": IMAGE}
-        return self._start(OURS, POST, {**always, **values})
+        upgrade = POST.install({**always, **values}, "--wait", f"--timeout={self.minutes + 2}m")
+        return self._start(str(self.cluster.binary("helm4")), *upgrade)
 
-    def script(self, peer: Peer) -> subprocess.Popen[str]:
-        """Run a script as people do: as a Helm hook Job with kubectl."""
-        variables = {
-            "KUBECTL": str(binaries.ensure(["kubectl"])["kubectl"]),
-            "NAMESPACE": peer.name,
-            "DAEMONSET": DAEMONSET,
-            "SELECTOR": SELECTOR,
-        }
-        return self._start(peer.title, Release(peer.name, SCRIPT, peer.name), {"script": peer.script, "env": variables})
+    def scripts(self) -> list[subprocess.Popen[str]]:
+        """Start the scripts, as a pipeline does where Helm has returned."""
+        return [
+            self._start("sh", "-euc", peer.script, NAMESPACE=peer.name, DAEMONSET=DAEMONSET, SELECTOR=SELECTOR)
+            for peer in self.peers
+            if peer.script
+        ]
 
-    def wait(self, running: Mapping[str, subprocess.Popen[str]]) -> None:
-        """Wait for each approach; one that fails or hangs ends the measurement."""
+    def wait(self, running: Iterable[subprocess.Popen[str]]) -> None:
+        """Wait for approaches; one that fails or hangs ends the measurement."""
         deadline = time.monotonic() + self.minutes * 60
-        for title, process in running.items():
+        for process in running:
             try:
                 code = process.wait(timeout=max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired as error:
-                raise TooSlowError(f"{title} is still at work") from error
+                raise TooSlowError(f"still at work: {process.args!r}") from error
             if code != 0:
-                raise SystemExit(f"{title} ended with {code}: {self._log(title).read_text()}")
+                raise SystemExit(f"{process.args!r} ended with {code}:\n{self._log.read_text()}")
 
     @property
     def truth(self) -> Truth:
@@ -122,22 +122,17 @@ class Scene:
         """Return whether a driver of this version is Ready on every node."""
         return len(self.truth.running(version)) == self.nodes
 
-    def _count(self, event: str) -> int:
-        return sum(each.event == event for each in self.truth.entries)
+    @property
+    def _log(self) -> Path:
+        """What the approaches write."""
+        return self.cluster.files.log("bench")
 
-    def _start(self, title: str, release: Release, values: Mapping[str, Any]) -> subprocess.Popen[str]:
-        """Start Helm, which waits for the hook of a chart. Its output goes into a file: a full pipe would stop it."""
-        command = release.install(values, "--wait", f"--timeout={self.minutes + 2}m")
-        with self._log(title).open("w", encoding="utf-8") as log:
+    def _start(self, *command: str, **variables: str) -> subprocess.Popen[str]:
+        """Start a command with our kubectl. Its output goes into a file: a full pipe would stop it."""
+        environment = commands.environment(self.cluster.files) | variables
+        environment["PATH"] = f"{self.cluster.binary('kubectl').parent}:{environment['PATH']}"
+        with self._log.open("a", encoding="utf-8") as log:
             process = subprocess.Popen(
-                [str(self.cluster.binary("helm4")), *command],
-                env=commands.environment(self.cluster.files),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                text=True,
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, text=True
             )
         return self.cluster.adopt(process)
-
-    def _log(self, title: str) -> Path:
-        return self.cluster.files.log(f"bench-{title.replace(' ', '-')}")

@@ -41,6 +41,6 @@ class Usage:
                 requests -= round(sample.value)
         return cls(cpu, size, requests)
 
-    def minus(self, other: Usage) -> Usage:
-        """Return what this is more than another."""
-        return Usage(self.cpu_seconds - other.cpu_seconds, self.bytes - other.bytes, self.requests - other.requests)
+    def __sub__(self, before: Usage) -> Usage:
+        """Return what came since another moment."""
+        return Usage(self.cpu_seconds - before.cpu_seconds, self.bytes - before.bytes, self.requests - before.requests)

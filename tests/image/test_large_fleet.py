@@ -14,24 +14,20 @@ from typing import Final
 import pytest
 
 from devcluster.bench import atrest
+from devcluster.bench.resting import create_policy
 from devcluster.boot import etcd
-from devcluster.boot.layout import CHECKOUT
 from devcluster.kubelet import cgroups
-from tests.e2e.lab import OPERATOR
 from tests.fixtures.objects import Object, merged
 from tests.image.node import NodeLab
 
 NODES: Final = 1000
 STALE: Final = range(0, NODES, 100)
-LONG_BEFORE: Final = 60
-"""So many turns of the fleet's upgrade lie between the start of a stale plugin and the load of its driver."""
 LOOK_SECONDS: Final = 0.1
 LIMIT: Final = 128 * 2**20
 """The chart's default."""
 LEAST: Final = 20 * 2**20
 """Python alone takes more: less is a wrong reading."""
 PLUGIN_PODS: Final = f"/api/v1/namespaces/{atrest.DRA}/pods"
-POLICIES: Final = "/apis/nvidia.com/v1/clusterpolicies"
 
 
 @pytest.mark.large
@@ -40,9 +36,7 @@ def test_a_thousand_nodes_within_the_default_limit(boot: Callable[..., NodeLab])
     # It restarts what is stale while every node and pod changes, reads all of it again, and is done. The limit is the
     # chart's default; the kernel, not this test, watches over it.
     lab = boot(0, at_rest=True)
-    for namespace in (atrest.OPERATOR, atrest.DRA):
-        lab.cluster.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-    policy = _create_policy(lab)
+    policy = create_policy(lab.cluster)
     etcd.put(lab.cluster.files, _fleet(policy))
     hook = lab.start_post()
     pod = lab.next_judging()
@@ -88,28 +82,15 @@ def _replace(lab: NodeLab) -> None:
     etcd.put(lab.cluster.files, map(merged, fresh, new))
 
 
-def _create_policy(lab: NodeLab) -> str:
-    """Create kind and policy through the API, as they are not the API server's own; return the policy's UID."""
-    definition = CHECKOUT / OPERATOR / "crds" / "clusterpolicies.yaml"
-    lab.cluster.kubectl("apply", "-f", str(definition))
-    lab.cluster.kubectl("wait", "--for=condition=Established", "crd/clusterpolicies.nvidia.com", "--timeout=60s")
-    served = ("get", "clusterpolicies")
-    lab.until(lambda: lab.cluster.kubectl(*served, check=False).returncode == 0, "the kind is available")
-    policy = lab.cluster.create(POLICIES, atrest.POLICY)
-    lab.cluster.patch(f"{POLICIES}/cluster-policy/status", {"status": atrest.POLICY_STATUS})
-    return str(policy["metadata"]["uid"])
-
-
 def _name(number: int) -> str:
     return str(atrest.plugin_pod(number)["metadata"]["name"])
 
 
 def _fleet(policy: str) -> Iterator[Object]:
-    """Return every object of the fleet; a few plugins, and their init containers, started before their driver."""
-    started = {_name(number): atrest.plugin_pod(number - LONG_BEFORE)["status"] for number in STALE}
-    for each in atrest.fleet(NODES, policy):
-        name = each["metadata"]["name"]
-        yield {**each, "status": started[name]} if name in started else each
+    """Return every object of the fleet; a few plugins started on the driver before."""
+    yield from (atrest.plugin_pod(number, stale=True) for number in STALE)
+    stale = {_name(number) for number in STALE}
+    yield from (each for each in atrest.fleet(NODES, policy) if each["metadata"]["name"] not in stale)
 
 
 def _changed(policy: str) -> Iterator[Object]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.bench import figures
-from devcluster.bench.tables import PAGES, PLACE, rendered
+from devcluster.bench.tables import PAGES, PLACE, rendered, table
 
 
 def test_new_figures_replace_those_of_their_measurement(tmp_path: Path) -> None:
@@ -21,10 +21,10 @@ def test_new_figures_replace_those_of_their_measurement(tmp_path: Path) -> None:
         figures.write(file, figures.rows(measurement, found))
     written = figures.read(file)
     assert [row.value for row in written] == ["1.5", "27831", "4.5"]
-    *lines, _, source = figures.table(written, ["upgrade-9"])
+    *lines, _, source = table(written, ["upgrade-9"])
     assert lines == ["|  | stale |", "|---|---|", "| ours | 1.5 |", "| theirs | 27,831 |"]
     assert source.startswith(f"- `make bench BENCH=upgrade-9`, {written[0].date}, commit ")
-    assert "| no-op-5000 | 4.5 |" in figures.table(written, ["no-op-5000", "no-op-9"])[2:]
+    assert "| no-op-5000 | 4.5 |" in table(written, ["no-op-5000", "no-op-9"])[2:]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
