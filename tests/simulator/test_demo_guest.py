@@ -64,7 +64,8 @@ def test_a_cluster_with_gpus_or_an_operator_is_refused(theirs: Cluster, tmp_path
     before = _objects(theirs)
     refused = module("devcluster.demo", f"--kubeconfig={theirs.kubeconfig}", cwd=tmp_path)
     assert refused.returncode == 1
-    assert "is not touched, because it has the kind clusterpolicies.nvidia.com" in refused.stdout
+    assert "is not touched, because it has the kind clusterpolicies.nvidia.com" in refused.stderr
+    assert refused.stdout == ""
     assert _objects(theirs) == before
     theirs.kubectl("delete", "--filename", DEFINITIONS)
 
