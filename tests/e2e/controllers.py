@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -68,12 +69,12 @@ class ControllerLab(RestingLab):
         self.until(lambda: self.rendered(driver), "the DaemonSet asks for the driver", PATIENCE)
         super().rest(driver)
 
-    def start_controller(self, identity: str, *args: str) -> Controller:
+    def start_controller(self, identity: str, *args: str, kubeconfig: Path | None = None) -> Controller:
         """Start a controller from a shell."""
         (port,) = free_ports(1)
         started = self.start(
             "controller", f"--identity={identity}", f"--release-namespace={NAMESPACE}",
-            f"--listen=127.0.0.1:{port}", "controller.maxUnavailable=100%", *args,
+            f"--listen=127.0.0.1:{port}", "controller.maxUnavailable=100%", *args, kubeconfig=kubeconfig,
         )  # fmt: skip
         return Controller(started.process, started.log, identity, port)
 

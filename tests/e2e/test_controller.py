@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import time
+from pathlib import Path
 from typing import Any, Final
 
 from tests.e2e import acts
 from tests.e2e.acts import PATIENCE
 from tests.e2e.controllers import LEASE, LOST, STOPPED, Controller, ControllerLab
 from tests.e2e.lab import NAMESPACE, NEW, OLD
+from tests.e2e.relay import Relay
 from tests.promises import promised
 
 NODES: Final = 4
@@ -50,18 +52,19 @@ def test_patched_rebooted_restarted(lab: ControllerLab) -> None:
     one.assert_ends(STOPPED)
 
 
-def _stand_by(lab: ControllerLab, identity: str) -> Controller:
+def _stand_by(lab: ControllerLab, identity: str, kubeconfig: Path | None = None) -> Controller:
     """Start a controller besides the leader, and wait until it is ready."""
-    controller = lab.start_controller(identity)
+    controller = lab.start_controller(identity, kubeconfig=kubeconfig)
     lab.until(lambda: controller.asked("/readyz")[0] == 200, f"controller {identity} is a standby", PATIENCE)
     assert not lab.leader().startswith(identity)
     return controller
 
 
-def test_killed_then_asleep(lab: ControllerLab) -> None:
+def test_killed_asleep_cut_off(lab: ControllerLab) -> None:
     """A standby takes over from a leader that is killed between two restarts, and refreshes the rest.
 
-    One that wakes up after another one took its Lease over ends.
+    One that wakes up after another one took its Lease over ends. So does one that is cut off from the API server: the
+    next one restarts what became stale in the meantime.
     """
     one = lab.leading("maxParallelRestarts=1")
     two = _stand_by(lab, "two")
@@ -77,7 +80,8 @@ def test_killed_then_asleep(lab: ControllerLab) -> None:
     lab.assert_clean(lab.nodes)
     assert lab.leader().startswith("two")
 
-    three = _stand_by(lab, "three")
+    relay = Relay(lab.cluster)
+    three = _stand_by(lab, "three", relay.kubeconfig)
     two.signal(signal.SIGSTOP)
     lab.patch_driver(OLD)
     lab.until(lambda: lab.leader().startswith("three"), "another one leads", PATIENCE)
@@ -85,7 +89,16 @@ def test_killed_then_asleep(lab: ControllerLab) -> None:
     assert two.ended().code == LOST, two.said
     lab.await_refreshed(OLD)
     lab.assert_clean(sorted(lab.nodes * 2))
-    three.assert_ends(STOPPED)
+
+    relay.close()
+    lab.crash()
+    assert three.ended().code == LOST, three.said
+    lab.until(lambda: set(lab.truth.stale_now()) == set(lab.nodes), "every plugin is stale", PATIENCE)
+    four = lab.leading()
+    lab.until(lambda: len(lab.restarts()) == 3 * NODES, "every plugin was restarted once more", PATIENCE)
+    lab.await_refreshed(OLD)
+    lab.assert_clean(sorted(lab.nodes * 3))
+    four.assert_ends(STOPPED)
     assert lab.leader() == ""
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final
 
 from devcluster.boot.ports import free_ports
 from tests.e2e.acts import PATIENCE
 from tests.e2e.lab import OLD, PLUGIN_NAME, PLUGIN_NAMESPACE
+from tests.e2e.relay import Relay
 from tests.e2e.resting import PLUGIN, PLUGINS, RestingLab
 
 NODES: Final = 2
@@ -27,50 +25,10 @@ HOLD: Final[dict[str, Any]] = {"metadata": {"finalizers": ["example.com/hold"]}}
 LET_GO: Final[dict[str, Any]] = {"metadata": {"finalizers": []}}
 
 
-class Relay:
-    """A port that leads to another one of this machine, and can be closed with all its connections."""
-
-    def __init__(self, target: int) -> None:
-        self._target = target
-        (self.port,) = free_ports(1)
-        self.open()
-
-    def open(self) -> None:
-        """Listen."""
-        self._sockets = [socket.create_server(("127.0.0.1", self.port))]
-        threading.Thread(target=self._accept, args=self._sockets, daemon=True).start()
-
-    def close(self) -> None:
-        """Refuse connections from now on, as a host without a server does."""
-        for each in self._sockets:
-            with suppress(OSError):  # its other side is gone
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-    def _accept(self, listening: socket.socket) -> None:
-        with suppress(OSError):  # closed
-            while True:
-                ends = listening.accept()[0], socket.create_connection(("127.0.0.1", self._target))
-                self._sockets += ends
-                for pair in (ends, ends[::-1]):
-                    threading.Thread(target=_copy, args=pair, daemon=True).start()
-
-
-def _copy(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):  # either side is gone
-        while data := source.recv(1 << 16):
-            sink.sendall(data)
-        sink.shutdown(socket.SHUT_RDWR)
-
-
 def test_an_api_server_that_is_out_of_reach(lab: RestingLab) -> None:
     """It is so through the whole upgrade: nothing is restarted unseen, and each plugin once when it is back."""
-    config = lab.cluster.kubeconfig.read_text()
-    (port,) = set(re.findall(r"https://127\.0\.0\.1:(\d+)", config))
-    relay = Relay(int(port))
-    relayed = lab.cluster.state / "relayed.kubeconfig"
-    relayed.write_text(config.replace(f":{port}", f":{relay.port}"))
-    run = lab.waiting(kubeconfig=relayed)
+    relay = Relay(lab.cluster)
+    run = lab.waiting(kubeconfig=relay.kubeconfig)
     relay.close()
     lab.upgrade()
     lab.until(lambda: lab.driven(OLD), "all drivers are reloaded", PATIENCE)
