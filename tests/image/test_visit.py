@@ -88,7 +88,7 @@ def test_skips_fails_and_completes_and_a_lost_pod(visit: VisitLab) -> None:
 def _skip_and_time_out(lab: NodeLab) -> None:
     """Assert that a run without a plugin does nothing, and says why in every place.
 
-    Then a upgrade that does not finish exits 124, and the next run completes it.
+    Then an upgrade that does not finish exits 124, and the next run completes it.
     """
     done = lab.deploy()
     assert "NoPlugin" in done.output
