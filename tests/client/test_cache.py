@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -21,6 +22,7 @@ from hook.settings import Settings
 from tests.client.server import PATIENCE, Said, Server, refused, serving, until
 from tests.client.shown import Shown
 from tests.fixtures.cluster import Cluster, cluster
+from tests.fixtures.modes import with_toolkit
 from tests.fixtures.objects import Object, merged, obj, plugin_pod, raw
 
 RECORDED: Final = "data: {spec: {template: {metadata: {labels: {app: a}}, spec: {containers: [{name: a, image: b}]}}}}"
@@ -98,6 +100,28 @@ def test_a_change_names_its_node() -> None:
         moved = merged(plugin_pod("b"), {"spec": {"nodeName": "c"}})
         informer._apply("MODIFIED", raw(moved))
         assert cache.observe()[1] == {"b", "c"}
+
+
+def test_a_snapshot_sees_a_whole_change_or_none() -> None:
+    """While one is taken, no object changes: the next one would not name its node."""
+    with watching(cluster()) as (cache, _server, _shows):
+        (informer,) = [each for key, each in cache._informers.items() if cache._fields[key] == PLUGIN_PODS]
+        (pod,) = cache.snapshot().plugin_pods
+        gone = raw({"metadata": {"namespace": pod.namespace, "name": pod.name}})
+        deleting = threading.Thread(target=informer._apply, args=("DELETED", gone))
+        with cache._condition:
+            deleting.start()
+            deleting.join(0.1)
+            assert len(informer._views) == 1
+        deleting.join(PATIENCE)
+        assert cache.snapshot().plugin_pods == ()
+
+
+@pytest.mark.parametrize(("refresh_after", "count"), [((), 0), (("toolkit",), 1)])
+def test_a_prerequisite_is_watched_where_the_settings_name_it(refresh_after: tuple[str, ...], count: int) -> None:
+    """Nothing waits for another one."""
+    with watching(with_toolkit(cluster()), Settings(refresh_after=refresh_after)) as (cache, _server, _shows):
+        assert len(cache.snapshot().prerequisite_pods) == count
 
 
 def test_a_second_read_reads_everything() -> None:

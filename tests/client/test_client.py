@@ -126,7 +126,8 @@ def test_each_other_403_to_a_write_is_of_admission(message: str) -> None:
 )
 def test_retry_after_is_a_number_of_seconds(asked: str, seconds: float) -> None:
     """It is bounded, so that no header stops a run. Anything else is ignored."""
-    assert failing(Said(429, b"", {**PLAIN, "retry-after": asked})).retry_after == seconds
+    for status in (429, 404):  # Of an API server, and of a load balancer.
+        assert failing(Said(status, b"", {**PLAIN, "retry-after": asked})).retry_after == seconds, status
 
 
 def test_a_silent_server_is_given_up() -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pytest
@@ -36,6 +37,7 @@ from hook.run.controller import (
 from hook.run.loop import TICK_SECONDS
 from hook.run.report import ProgressReporter
 from hook.run.restarts import RestartResult
+from hook.run.taints import TaintKeeper
 from hook.run.telemetry import ControllerState, Telemetry
 from tests.client.runs import DONE, PLUGIN
 from tests.client.server import PATIENCE, Said, Server, until
@@ -130,6 +132,18 @@ def test_how_long_it_waits_for_a_change(
     assert rested == [seconds]
 
 
+def test_each_reconcile_is_shown_in_metrics(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the outage that it knows of, and the oldest device taint."""
+    leader = led[2]
+    monkeypatch.setattr(leader.loop, "rest", lambda _seconds: None)
+    monkeypatch.setattr(Cache, "out_of_sync", OutOfSync("pods", time.monotonic() - 5, "refused"))
+    monkeypatch.setattr(TaintKeeper, "oldest", LATER)
+    leader._reconcile(cluster().seen())
+    value = leader._telemetry.registry.get_sample_value
+    assert value("gpu_operator_post_oldest_device_taint_timestamp_seconds") == LATER.timestamp()
+    assert (value("gpu_operator_post_cache_out_of_sync_seconds") or 0) >= 5
+
+
 def test_a_leader_that_cannot_read_the_cluster_ends_with_its_lease(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while there is nothing to decide on. Each turn is progress for the liveness probe."""
     _server, lease, leader = led
@@ -198,7 +212,10 @@ def test_events_are_written_before_the_lease_is_released(monkeypatch: pytest.Mon
         for number in range(4):
             running._leading._reporter._progress.recorder.event(PLUGIN, "Restarted", "note", about=str(number))
         threading.Timer(0.05, stopping.set).start()
+        leader = partial(running._telemetry.registry.get_sample_value, "gpu_operator_post_leader")
+        assert leader() == 1
         running.stop()
+        assert leader() == 0
         assert server.count("PATCH /api/v1/namespaces/dra/events") == 4
         until(lambda: shown.holder == "", "the Lease is released")
 

@@ -127,7 +127,8 @@ def test_what_it_gets_to_know(provided: bool, tmp_path: Path, plugin: Plugin, au
     config = "{audience: x, since: 2026-01-01, none: null}"
     extensions = f"[{{name: other, extension: 1}}, {{name: client.authentication.k8s.io/exec, extension: {config}}}]"
     more = f", args: [a, 'b c'], env: [{{name: A, value: x}}, {{name: B}}], provideClusterInfo: {str(provided).lower()}"
-    trusting(tmp_path, authority, 1, user(more), f"tls-server-name: inside, extensions: {extensions}")
+    cluster = "tls-server-name: inside, proxy-url: 'http://127.0.0.1:2'"
+    trusting(tmp_path, authority, 1, user(more), f"{cluster}, extensions: {extensions}")
     found = plugin.information
     described = found["spec"].pop("cluster", None)
     assert found == {"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}}
@@ -140,6 +141,7 @@ def test_what_it_gets_to_know(provided: bool, tmp_path: Path, plugin: Plugin, au
     assert described == {
         "server": "https://127.0.0.1:1",
         "tls-server-name": "inside",
+        "proxy-url": "http://127.0.0.1:2",
         "config": {"audience": "x", "since": "2026-01-01", "none": None},
     }
 

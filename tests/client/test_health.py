@@ -66,6 +66,7 @@ def test_what_the_port_answers() -> None:
     with served(telemetry) as port:
         assert ask(port, "/readyz")[::2] == (503, "no Lease request was sent yet\n")
         assert ask(port, "/healthz")[::2] == (200, "standby\n")
+        assert ask(port, "/healthz")[1]["content-type"] == "text/plain; charset=utf-8"
         telemetry.leading(leading=True)
         telemetry.reconciled(state())
         assert ask(port, "/readyz?verbose")[::2] == (200, "leader\n")
@@ -116,12 +117,12 @@ def test_what_is_no_address_is_refused(listen: str) -> None:
         address(listen)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_without_a_host_it_listens_on_all_addresses(host: str, telemetry: Telemetry) -> None:
+@pytest.mark.parametrize(("listen", "host"), [(":0", "127.0.0.1"), (":0", "::1"), ("[::1]:0", "::1")])
+def test_it_listens_on_its_address_or_on_all_of_them(listen: str, host: str, telemetry: Telemetry) -> None:
     """Of both families."""
     if not socket.has_dualstack_ipv6() and host == "::1":
         pytest.skip("this machine has no IPv6")
-    with served(telemetry, ":0") as port:
+    with served(telemetry, listen) as port:
         assert ask(port, "/healthz", host=host)[0] == 200
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from hook.errors import SettingsError
 from hook.kube import client
-from tests.client.access import Authority, connected, kubeconfig, server_side, trusting
+from tests.client.access import Authority, connected, kubeconfig, server_side
 from tests.client.server import GRANTED, ONE, Heard, serving
 
 PLUGIN: Final = "exec: {command: gone, apiVersion: client.authentication.k8s.io/v1}"
@@ -40,7 +40,7 @@ FILES: Final[dict[str | bytes, str]] = {
     WHOLE.replace("127.0.0.1:1", "127.0.0.1:99999"): "server: it must have a host, and its port",
     WHOLE.replace("127.0.0.1:1", "a b"): "server: it must have a host",
     WHOLE.replace("127.0.0.1:1", "me:secret@127.0.0.1:1"): "server: it must have no user name",
-    WHOLE.replace("127.0.0.1:1", "127.0.0.1:1/?secret"): "server: it must have no user name",
+    WHOLE.replace("127.0.0.1:1", "127.0.0.1:1/?secret=://"): "server: it must have no user name",
 }
 CLUSTERS: Final = {
     "certificate-authority: gone": "certificate-authority: No such file or directory: FOLDER/gone",
@@ -176,9 +176,10 @@ def test_what_is_null_is_empty_and_a_server_may_have_a_path(tmp_path: Path) -> N
 
 
 def asked_as(folder: Path, authority: Authority, user: str) -> Heard:
-    """Send a request as a user, and return what the server heard."""
+    """Send a request as a user to a server whose authority the kubeconfig contains; return what the server heard."""
+    cluster = f"certificate-authority-data: {b64encode(authority.certificate.read_bytes()).decode()}"
     with serving(GRANTED, tls=server_side(authority.sign(), clients=authority)) as server:
-        trusting(folder, authority, server.port, user).send(*ONE)
+        connected(kubeconfig(folder, f"https://127.0.0.1:{server.port}", cluster, user)).send(*ONE)
     return server.heard[0]
 
 

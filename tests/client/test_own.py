@@ -1,4 +1,4 @@
-"""Whether the own Job starts another pod, which continues with what this one leaves."""
+"""The own Deployment, and whether the own Job starts another pod, which continues with what this one leaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, Final
 import pytest
 
 from hook.kube import own, retry
-from hook.kube.own import Job, job_again, own_job
+from hook.kube.events import ObjectReference
+from hook.kube.own import Job, job_again, own_deployment, own_job
 from tests.client.runs import JOB
 from tests.client.server import SILENT, Said, bounded, refused, serving, told
 from tests.fixtures.objects import merged
@@ -56,6 +57,13 @@ def test_whether_another_pod_follows(found: dict[str, Any], left: float, expecte
         known = own_job(server.api, "gpu-operator", "post", retry.Patience(0), 60)
     assert known is not None
     assert known.retries(left) is expected
+
+
+def test_the_own_deployment_is_what_events_are_about() -> None:
+    """With its UID: ``kubectl describe`` finds Events by it."""
+    with serving(told(**job())) as server:
+        found = own_deployment(server.api, "gpu-operator", "post")
+    assert found == ObjectReference("apps/v1", "Deployment", "gpu-operator", "post", "u")
 
 
 BEFORE: Final = Job(JOB, None, backoff_limit=3)

@@ -114,15 +114,15 @@ def test_no_restart_of_an_old_decision_begins(
 
 
 @pytest.mark.parametrize(
-    ("first", "lasting", "seconds"),
+    ("first", "lasting", "seconds", "words"),
     [
-        pytest.param(refused(429, "slow down", **{"retry-after": "20"}), False, 20.0, id="Retry-After"),
-        pytest.param(refused(403), True, DENIED_SECONDS, id="permission missing, in a controller"),
-        pytest.param(refused(401), True, DENIED_SECONDS, id="credentials refused, in a controller"),
+        pytest.param(refused(429, "slow down", **{"retry-after": "20"}), False, 20.0, "slow down", id="Retry-After"),
+        pytest.param(refused(403), True, DENIED_SECONDS, "permission missing", id="no permission, in a controller"),
+        pytest.param(refused(401), True, DENIED_SECONDS, "answered 401", id="credentials refused, in a controller"),
     ],
 )
-def test_what_follows_waits_as_long_as_the_first_answer_says(
-    first: Said, lasting: bool, seconds: float, clock: list[float], monkeypatch: pytest.MonkeyPatch
+def test_what_follows_waits_as_long_as_the_first_answer_says(  # noqa: PLR0913, PLR0917 - with fixtures
+    first: Said, lasting: bool, seconds: float, words: str, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next decisions, too, and no longer: after it, all is restarted. Nothing ends the controller."""
     monkeypatch.setattr(retry, "WRITE", retry.Patience(0, 0))
@@ -130,7 +130,7 @@ def test_what_follows_waits_as_long_as_the_first_answer_says(
     with serving(lambda _line: answers.pop() if answers else GRANTED) as server:
         restarter = Restarter(server.api, lasting=lasting)
         (result,) = restarter.act([A, B], 60)
-        assert (bool(result.trouble), result.note, result.refused, restarter.restarted) == (True, "", "", 0)
+        assert (words in result.trouble, result.note, result.refused, restarter.restarted) == (True, "", "", 0)
         asked = len(server.asked)
         clock[0] += seconds - 1
         assert (list(restarter.act([A, B], 60)), len(server.asked)) == ([], asked)

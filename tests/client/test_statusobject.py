@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -80,13 +81,16 @@ def decision(phase: Phase = Phase.WAIT, message: str = "m") -> Decision:
 
 def test_it_holds_the_state_as_text(scene: Scene) -> None:
     """A node counts once, with its least advanced plugin."""
-    (data,) = scene.show(decision(message="two\nlines"))
+    (data,) = scene.show(replace(decision(), statuses=()))
+    assert data["progress"] == "0/0", "none is excluded"
+    (data,) = scene.show(decision(message="two\nlines"), after=5)
     assert data.pop("updatedAt").endswith("Z")
     assert data == {
         "phase": "Progressing", "reason": "NodesPending", "message": r"two\x0alines",
         "progress": "2/4 (1 excluded)", "total": "5", "verified": "2", "stale": "1", "failed": "1", "excluded": "1",
         "driverVersion": "580.126.20", "operatorChartVersion": "26.3.4", "observedGeneration": "2",
     }  # fmt: skip
+    assert scene.written[0][1]["metadata"] == {"name": "it-status", "namespace": "ns"}
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,7 @@ def test_table_and_json_are_bounded() -> None:
     """The count is of all pods; a large fleet gets no endless table and no endless line of JSON."""
     lines = as_lines(Affected((POD,)))
     assert "1 pod may hold files of an old driver" in lines[0]
+    assert [line.split()[0] for line in lines[1:]] == ["POD", "team/train"]
     assert as_json(Affected((POD,)))["pods"] == [
         {"namespace": "team", "name": "train", "uid": "train-uid", "node": "gpu-0", "startedAt": stamp(5),
          "claims": ["train-gpu"]}

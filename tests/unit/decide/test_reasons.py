@@ -57,12 +57,12 @@ def test_every_explanation_is_complete() -> None:
         assert meaning.endswith("."), meaning
         assert "kubectl" not in meaning, f"a command without its precondition: {meaning}"
     # A remedy can be pasted. Unknown names are in capitals, and a name is never taken for a placeholder.
-    for subject, expected in (
-        ("ns/pod", "kubectl -n ns describe pod pod"),
-        ("", "kubectl -n NAMESPACE describe pod NAME"),
-        ("{node}/{odd", "kubectl -n {node} describe pod {odd"),
+    for about, expected in (
+        (("gpu-0", "ns/pod"), "kubectl -n ns describe pod pod"),
+        ((), "kubectl -n NAMESPACE describe pod NAME"),
+        (("gpu-0", "{node}/{odd"), "kubectl -n {node} describe pod {odd"),
     ):
-        assert remedy(Reason.DRIVER_FAILING, GPU_OPERATOR, "gpu-0", subject).endswith(expected), subject
+        assert remedy(Reason.DRIVER_FAILING, GPU_OPERATOR, *about).endswith(expected), about
     assert ("Code", Explanation("It is done."), frozenset()) == row("Code", "It is done."), "only the meaning is needed"
     assert Reason.REFRESHED.explanation.meaning == remedy(Reason.REFRESHED, GPU_OPERATOR, "gpu-0", "ns/pod"), (
         "no work is left"

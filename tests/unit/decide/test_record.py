@@ -219,6 +219,7 @@ def test_the_controller_asks_again_after_a_refusal() -> None:
     assert (NodeState.FAILED, Reason.RESTART_REFUSED, ()) == (status.state, status.reason, held.actions)
     run.act(60, refused="nor on a Saturday")
     assert ["RestartRefused"] == reasons(run.look(179).statuses)
+    run.memory = run.memory.troubled(run.look(180).actions[0], moment(180), "no answer")  # This is no try.
     run.act(180)
     assert [3] == [record.tries for record in run.memory.records.values()]
     assert ["PluginRestarting"] == reasons(run.look(181).statuses)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -13,6 +14,7 @@ import pytest
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.kube.events import ObjectReference
+from hook.kube.informer import OutOfSync
 from hook.objects.stacks import GPU_OPERATOR, STACKS
 from hook.run import report
 from hook.run.report import TERMINATION_LIMIT, ProgressReporter, advice, next_step, termination_message
@@ -78,6 +80,25 @@ def test_a_summary_has_the_progress(caplog: pytest.LogCaptureFixture, monkeypatc
     assert caplog.messages[-1] == summary
 
 
+def test_an_outage_is_logged_once_and_its_end(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so is the next one."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    reporter = ProgressReporter(Recorder(), None)
+    expected: list[str] = []
+    with caplog.at_level(logging.INFO):
+        for began in (1000.0, 2000.0):
+            lost = OutOfSync("pods", began, "refused")
+            for after, found in ((30, lost), (60, lost), (90, None), (120, None)):
+                now[0] = began + after
+                reporter.report_sync(found)
+            expected += ["cannot read pods for 30 s: refused; nothing is restarted until it can be read again"]
+            expected += ["the cluster can be read again, after 90 s"]
+    assert [record.message for record in caplog.records] == expected
+
+
 def test_a_failed_node_that_holds_up_others_is_reported_meanwhile(caplog: pytest.LogCaptureFixture) -> None:
     """In the log of a run that waits, and in status: the upgrade continues only when an administrator has acted."""
     found = cluster("a", "b").change("driver-pod", patches.OUTDATED)
@@ -137,10 +158,11 @@ def failed(node: str) -> NodeStatus:
 def test_the_advice_at_the_end() -> None:
     """Of each reason, and a warning although all is done. Where there is room for one advice it is about the cause."""
     words = "excluded, with an outdated driver: b. To fix, after x: kubectl -n gpu-operator delete pod driver-b"
-    done = Decision(Phase.DONE, Reason.NOTHING_STALE, "done", warnings=(words,))
+    excluded = replace(OUTDATED, state=NodeState.EXCLUDED, node="b")
+    done = Decision(Phase.DONE, Reason.NOTHING_STALE, "done", warnings=(words,), statuses=(VERIFIED, excluded))
     assert f"WARNING {words}" in report.ending(done, [])
     message = json.loads(termination_message(done, 0, 0, GPU_OPERATOR))
-    assert ([words], "") == (message["warnings"], message["next"])
+    assert ([words], "", ["b"]) == (message["warnings"], message["next"], [each["node"] for each in message["nodes"]])
     over = Decision(Phase.FAIL, Reason.UPGRADE_FAILED, "a and b", statuses=(failed("a"), failed("b")))
     for stack in STACKS.values():
         (advised,) = advice(over, stack)
