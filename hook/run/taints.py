@@ -105,11 +105,12 @@ class TaintKeeper:
         """
         if self._rules is None:
             return
+        end = time.monotonic() + (REMOVE_SECONDS if stopped else max(REMOVE_SECONDS, left / 2))
         again = job_again(self._api, job) if job is not None else None
         if again is not None and again.retries(left):
             log.info("the device taint rules stay for the next pod of the Job")
         else:
-            self.remove(REMOVE_SECONDS if stopped else max(REMOVE_SECONDS, left / 2))
+            self.remove(end - time.monotonic())
 
     def remove(self, seconds: float) -> None:
         """Delete all rules of this process, within some seconds."""

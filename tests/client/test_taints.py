@@ -16,7 +16,7 @@ from hook.kube import taints as kube
 from hook.kube.client import Api
 from hook.kube.events import ObjectReference
 from hook.kube.informer import OutOfSync
-from hook.kube.own import Job
+from hook.kube.own import Job, job_again
 from hook.kube.resources import CLUSTER_ROLES, DEVICE_TAINT_RULES, JOBS, Resource
 from hook.kube.taints import Release, TaintRules, find_rules
 from hook.run import taints
@@ -318,6 +318,22 @@ def test_the_rules_of_a_run_stay_for_another_pod_of_its_job(
     job = Job(ObjectReference("batch/v1", "Job", NAMESPACE, name, ""), None) if name else None
     keeper.end(job, 9000, stopped=stopped)
     assert len(_rules(api)) == left
+
+
+def test_the_look_at_the_job_takes_no_time_of_the_kubelet(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server may be slow after a signal. Then the rules stay, but the process ends in time."""
+    keeper = _keeper(api)
+    _reconcile(keeper, _some_stale("a"))
+    late = [0.0]
+
+    def slowly(api: Api, job: Job) -> Job | None:
+        late[0] += PATIENCE
+        return job_again(api, job)
+
+    monkeypatch.setattr(taints, "job_again", slowly)
+    monkeypatch.setattr(taints, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + late[0]))
+    keeper.end(Job(ObjectReference("batch/v1", "Job", NAMESPACE, LAST, ""), None), 9000, stopped=True)
+    assert _pools(api) == ["a"]
 
 
 def test_the_end_outlasts_an_api_server_that_restarts(api: Api) -> None:
