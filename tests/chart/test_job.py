@@ -11,9 +11,11 @@ import yaml
 from hook.cli import EXIT_USAGE
 from hook.kube.election import RELEASE_SECONDS
 from hook.kube.events import STOP_SECONDS
+from hook.kube.taints import WRITE_SECONDS
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED
 from hook.run.restarts import JOIN_SECONDS
 from hook.run.statusobject import TIMEOUT_SECONDS
+from hook.run.taints import REMOVE_SECONDS
 from tests.chart.rendering import CHART, HOOK_ANNOTATIONS, Helm, Values
 
 PLAIN: Final[Values] = {"hook.enabled": False}
@@ -104,9 +106,10 @@ def test_kubernetes_stops_the_job_when_its_timeout_is_over(helm: Helm, timeout: 
 
 
 def test_what_may_wait_after_a_signal_fits_into_the_grace_period(helm: Helm) -> None:
-    """Pending calls, two writes of the status object, two queues of Events and the Lease, each until its limit."""
-    limits = JOIN_SECONDS, 2 * TIMEOUT_SECONDS, 2 * STOP_SECONDS, RELEASE_SECONDS
-    assert sum(limits) < helm.render().job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    """Pending calls, the status object, Events, the Lease or the last deletions of rules, each until its limit."""
+    grace = helm.render().job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert JOIN_SECONDS + 2 * TIMEOUT_SECONDS + 2 * STOP_SECONDS + RELEASE_SECONDS < grace
+    assert JOIN_SECONDS + REMOVE_SECONDS + WRITE_SECONDS + TIMEOUT_SECONDS + STOP_SECONDS < grace
 
 
 def test_final_exits_fail_the_job_at_once_and_evictions_do_not_count(helm: Helm) -> None:
