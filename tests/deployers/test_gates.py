@@ -267,22 +267,7 @@ def test_gates_of_flux(tmp_path_factory: pytest.TempPathFactory) -> None:
         flux.await_open()
         lab.assert_done(NEW)
 
-        # Without a hook, the HelmReleases are Ready at once. Only the Kustomization waits for the controller.
-        lab.upgrade(OLD, broken=True)
-        flux.commit(OLD, ONLY_CONTROLLER)
-        lab.until(lambda: flux.open() == {**closed, RELEASE: True, WORKLOADS: True}, "the HelmReleases are Ready", 180)
-        lab.repair()
-        flux.await_open()
-        lab.assert_done(OLD)
-
-        # The next one changes nothing in our release. Only the gate of the Kustomization knows the version.
-        lab.upgrade(NEW, broken=True)
-        apply(flux.flux.cluster, [flux.gate(NEW)])
-        lab.until(lambda: lab.data()["driverVersion"] == NEW, "the controller has seen the upgrade")
-        assert not flux.open()[GATE]
-        lab.repair()
-        lab.until(lambda: flux.open()[GATE], "the gate is open", 120)
-        lab.assert_done(NEW)
+        _follow_the_controller(lab, flux, closed)
 
         # A failure, and the same release again.
         lab.upgrade(NEXT, broken=True)
@@ -293,6 +278,26 @@ def test_gates_of_flux(tmp_path_factory: pytest.TempPathFactory) -> None:
         flux.flux.request(RELEASE, "forceAt")
         flux.await_open()
         lab.assert_done(NEXT)
+
+
+def _follow_the_controller(lab: Platform, flux: ByFlux, closed: dict[str, bool]) -> None:
+    """Upgrade without a hook, with a change of our release and without one."""
+    # Without a hook, the HelmReleases are Ready at once. Only the Kustomization waits for the controller.
+    lab.upgrade(OLD, broken=True)
+    flux.commit(OLD, ONLY_CONTROLLER)
+    lab.until(lambda: flux.open() == {**closed, RELEASE: True, WORKLOADS: True}, "the HelmReleases are Ready", 180)
+    lab.repair()
+    flux.await_open()
+    lab.assert_done(OLD)
+
+    # The next one changes nothing in our release. Only the gate of the Kustomization knows the version.
+    lab.upgrade(NEW, broken=True)
+    apply(flux.flux.cluster, [flux.gate(NEW)])
+    lab.until(lambda: lab.data()["driverVersion"] == NEW, "the controller has seen the upgrade")
+    assert not flux.open()[GATE]
+    lab.repair()
+    lab.until(lambda: flux.open()[GATE], "the gate is open", 120)
+    lab.assert_done(NEW)
 
 
 class ByArgoCd:
@@ -399,20 +404,24 @@ def test_gates_of_argo_cd(tmp_path_factory: pytest.TempPathFactory) -> None:
         argocd.await_reached(OLD)
         lab.assert_done(OLD)
 
-        # The controller alone: its Application follows the fleet, and does not wait for itself.
-        written = lab.data()["updatedAt"]
-        argocd.commit(OLD, ONLY_CONTROLLER)
-        lab.until(lambda: lab.data()["updatedAt"] > written, "the controller writes", 120)
-        lab.until(lambda: argocd.state(RELEASE) == ("Succeeded", "Healthy"), "the fleet is well", 120)
-        lab.upgrade(NEW, broken=True)
-        lab.await_run(NEW)
-        argocd.commit(NEW, ONLY_CONTROLLER)
-        lab.until(lambda: argocd.state(RELEASE) == ("Succeeded", "Progressing"), "only the health is missing", 120)
-        assert argocd.reached() == OLD
-        lab.repair()
-        argocd.await_reached(NEW)
-        lab.assert_done(NEW)
-        lab.until(lambda: argocd.state(RELEASE)[1] == "Healthy", "our Application is healthy")
-        lab.cluster.patch(STATUS, {"data": {"phase": "Failed"}})
-        lab.until(lambda: argocd.state(RELEASE)[1] == "Degraded", "a failure of the controller shows")
-        lab.until(lambda: argocd.state(RELEASE)[1] == "Healthy", "what the controller writes next shows")
+        _follow_the_controller_alone(lab, argocd)
+
+
+def _follow_the_controller_alone(lab: Platform, argocd: ByArgoCd) -> None:
+    """Let our Application follow the fleet. It does not wait for itself."""
+    written = lab.data()["updatedAt"]
+    argocd.commit(OLD, ONLY_CONTROLLER)
+    lab.until(lambda: lab.data()["updatedAt"] > written, "the controller writes", 120)
+    lab.until(lambda: argocd.state(RELEASE) == ("Succeeded", "Healthy"), "the fleet is well", 120)
+    lab.upgrade(NEW, broken=True)
+    lab.await_run(NEW)
+    argocd.commit(NEW, ONLY_CONTROLLER)
+    lab.until(lambda: argocd.state(RELEASE) == ("Succeeded", "Progressing"), "only the health is missing", 120)
+    assert argocd.reached() == OLD
+    lab.repair()
+    argocd.await_reached(NEW)
+    lab.assert_done(NEW)
+    lab.until(lambda: argocd.state(RELEASE)[1] == "Healthy", "our Application is healthy")
+    lab.cluster.patch(STATUS, {"data": {"phase": "Failed"}})
+    lab.until(lambda: argocd.state(RELEASE)[1] == "Degraded", "a failure of the controller shows")
+    lab.until(lambda: argocd.state(RELEASE)[1] == "Healthy", "what the controller writes next shows")
