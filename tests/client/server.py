@@ -106,20 +106,41 @@ def serving(
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[Server]:
     """Answer every request by `answer`, or what it returns for method and path; one with a body as `wrote` returns."""
-    # An answer that promises a body and gives none stays open until the end.
     asked: list[str] = []
     heard: list[Heard] = []
     over = threading.Event()
+
+    def respond(request: BaseHTTPRequestHandler, body: bytes) -> Said:
+        line = f"{request.command} {request.path}"
+        asked.append(line)
+        heard.append(Heard(request.headers, request.client_address[1], subject_of(request.connection)))
+        if wrote is not None and body:
+            return wrote(line, body)
+        return answer(line) if callable(answer) else answer
+
+    server = Listening(_handler(respond, over), tls)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
+    thread.start()
+    try:
+        port = int(server.server_address[1])
+        yield Server(Api(Connection(f"http://127.0.0.1:{port}")), port, asked, heard)
+    finally:
+        over.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _handler(
+    respond: Callable[[BaseHTTPRequestHandler, bytes], Said], over: threading.Event
+) -> type[BaseHTTPRequestHandler]:
+    """Send what `respond` says. An answer that promises a body and gives none stays open until it is `over`."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def _answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", "0")))
-            line = f"{self.command} {self.path}"
-            asked.append(line)
-            heard.append(Heard(self.headers, self.client_address[1], subject_of(self.connection)))
-            said = wrote(line, body) if wrote is not None and body else answer(line) if callable(answer) else answer
+            said = respond(self, self.rfile.read(int(self.headers.get("content-length", "0"))))
             self.close_connection = True
             if said.status:
                 self.send_response_only(said.status)
@@ -138,17 +159,7 @@ def serving(
         def log_message(self, *_: object) -> None:
             """Keep quiet."""
 
-    server = Listening(Handler, tls)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
-    thread.start()
-    try:
-        port = int(server.server_address[1])
-        yield Server(Api(Connection(f"http://127.0.0.1:{port}")), port, asked, heard)
-    finally:
-        over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return Handler
 
 
 class Listening(ThreadingHTTPServer):
