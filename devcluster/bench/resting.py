@@ -11,8 +11,8 @@ from devcluster.bench import atrest
 from devcluster.bench.program import Program, mount
 from devcluster.bench.usage import Usage
 from devcluster.boot import etcd
+from devcluster.boot.apiserver import is_ready
 from devcluster.boot.components import Ports, api_server
-from devcluster.boot.controlplane import is_ready
 from devcluster.boot.layout import CHECKOUT
 
 if TYPE_CHECKING:

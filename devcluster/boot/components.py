@@ -41,6 +41,8 @@ AUDIT_POLICY = {
 }
 """Writes of ServiceAccounts that are not the control plane's own: what tests ask about."""
 
+NO_AUDIT = {**AUDIT_POLICY, "rules": [{"level": "None"}]}
+
 REAL_NODE_ACCESS = ("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction")
 """What a real kubelet may do is its own node's business. Simulated nodes are not held to that: the authorizer would
 follow every pod of a large fleet for nothing."""

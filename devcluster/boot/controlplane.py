@@ -7,14 +7,12 @@ starts at once and only the last answer is waited for.
 from __future__ import annotations
 
 import os
-import ssl
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devcluster.boot import certificates, components
+from devcluster.boot.apiserver import await_ready
 from devcluster.boot.ports import free_ports
 from devcluster.kubelet import node as kubelets
 from devcluster.kubelet.names import SERVICE_ADDRESS
@@ -80,10 +78,8 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, children: Chi
 
     launch("etcd", *components.etcd(state, ports))
     launch("kube-apiserver", *components.api_server(state, ports, real_node=shape.real_node is not None))
-    certificate = state.certificate
-    children.wait_until("the API server has made its certificate", lambda: certificates.is_written(certificate))
+    await_ready(state, ports.server, children)
     _write_kubeconfigs(state, ports.server, tokens)
-    children.wait_until("the API server is ready", lambda: is_ready(state, ports.server))
     # Only now: each of these gives up after seconds where the API server does not answer, or refuses them because
     # it has not written its own RBAC rules yet.
     launch("kube-controller-manager", *components.controller_manager(state, lease, at_rest=shape.at_rest))
@@ -116,13 +112,3 @@ def _write_kubeconfigs(state: State, server: str, tokens: Mapping[certificates.U
     for file, user in {**users, state.kubeconfig: certificates.ADMIN}.items():
         text = certificates.kubeconfig(server, authority, user, tokens[user])
         certificates.write_private(file, text)
-
-
-def is_ready(state: State, server: str) -> bool:
-    """Return whether all of the API server's own checks pass."""
-    tls = ssl.create_default_context(cafile=str(state.certificate))
-    try:
-        with urllib.request.urlopen(f"{server}/readyz", timeout=2, context=tls):  # noqa: S310 - https, ours
-            return True
-    except OSError:  # refused, or 500 while a check fails
-        return False

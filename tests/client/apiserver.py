@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from devcluster.boot import certificates, components
-from devcluster.boot.controlplane import is_ready
+from devcluster.boot.apiserver import await_ready
 from devcluster.boot.layout import State
 from devcluster.boot.ports import free_ports
-from devcluster.boot.processes import start
+from devcluster.boot.processes import Children
 from devcluster.build import binaries
 from hook.errors import ApiError
 from hook.kube import tls
@@ -21,11 +21,10 @@ from hook.kube.client import Api
 from hook.kube.connection import Connection
 from hook.kube.credentials import Credential, bearer
 from hook.kube.resources import Resource
-from tests.client.server import until
+from tests.client.server import PATIENCE, until
 
 ETCD: Final = "etcd"
 SERVER: Final = "kube-apiserver"
-QUIET: Final = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "None"}]}
 ADMISSION: Final = "--disable-admission-plugins=ServiceAccount"
 """No controller creates ServiceAccounts here, and pods need none."""
 
@@ -50,19 +49,18 @@ class ApiServer:
 def booted(folder: Path) -> Iterator[ApiServer]:
     """Boot an API server, and end it at once after the block."""
     state, ports = State(folder), components.Ports(*free_ports(4))
-    tokens = certificates.write_server_files(state, QUIET)
+    tokens = certificates.write_server_files(state, components.NO_AUDIT)
     programs = binaries.ensure([ETCD, SERVER])
     arguments = {ETCD: components.etcd(state, ports), SERVER: [*components.api_server(state, ports), ADMISSION]}
     environment = {**os.environ, "GOMAXPROCS": "1"}
-
-    with contextlib.ExitStack() as running:
+    children = Children(state)
+    try:
         for name in (ETCD, SERVER):
-            process = start(state, name, [str(programs[name]), *arguments[name]], environment)
-            running.callback(process.wait)
-            running.callback(process.kill)
-        until(lambda: certificates.is_written(state.certificate), "the API server has made its certificate")
-        until(lambda: is_ready(state, ports.server), "the API server is ready")
+            children.start(name, [str(programs[name]), *arguments[name]], environment)
+        await_ready(state, ports.server, children, PATIENCE)
         yield ApiServer(ports.server, state.certificate.read_bytes(), tokens[certificates.ADMIN])
+    finally:
+        children.end(ETCD, SERVER, grace=0)
 
 
 def create(api: Api, resource: Resource, name: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON

@@ -12,18 +12,21 @@ import yaml
 from devcluster import patience
 from devcluster.access import Access, ApiError, decode
 from devcluster.boot import certificates, components
+from devcluster.boot.apiserver import await_ready
 from devcluster.boot.layout import State
 from devcluster.boot.ports import free_ports
-from devcluster.boot.processes import start
+from devcluster.boot.processes import Children
 
 if TYPE_CHECKING:
-    import subprocess
     from pathlib import Path
 
     from devcluster.access import Object
 
+ETCD: Final = "etcd"
+SERVER: Final = "kube-apiserver"
 START_SECONDS: Final = 60.0
 REQUEST_SECONDS: Final = 20.0
+END_SECONDS: Final = 20.0
 MERGE: Final = "application/merge-patch+json"
 
 
@@ -34,7 +37,7 @@ class Plane:
         self.state = State(folder)
         self._programs = programs
         self._ports = components.Ports(*free_ports(4))
-        self.running: list[subprocess.Popen[bytes]] = []
+        self._children = Children(self.state)
 
     @property
     def kubeconfig(self) -> Path:
@@ -43,17 +46,19 @@ class Plane:
 
     def boot(self) -> None:
         """Start both, and wait until the API server is ready."""
-        policy = {**components.AUDIT_POLICY, "rules": [{"level": "None"}]}
-        tokens = certificates.write_server_files(self.state, policy)
+        tokens = certificates.write_server_files(self.state, components.NO_AUDIT)
         self.state.etcd.write_text(f"http://127.0.0.1:{self._ports.etcd}")
-        self._launch("etcd", components.etcd(self.state, self._ports))
-        self._launch("kube-apiserver", components.api_server(self.state, self._ports))
+        self._launch(ETCD, components.etcd(self.state, self._ports))
+        self._launch(SERVER, components.api_server(self.state, self._ports))
+        await_ready(self.state, self._ports.server, self._children, START_SECONDS)
         certificate, admin = self.state.certificate, certificates.ADMIN
-        made = "the API server has made its certificate"
-        patience.until(lambda: certificates.is_written(certificate), made, START_SECONDS)
         config = certificates.kubeconfig(self._ports.server, certificate.read_bytes(), admin, tokens[admin])
         certificates.write_private(self.kubeconfig, config)
-        patience.until(lambda: self._answers("/readyz"), "the API server is ready", START_SECONDS)
+
+    def end(self) -> None:
+        """End both, the API server first, which otherwise waits for etcd."""
+        for name in (SERVER, ETCD):
+            self._children.end(name, grace=END_SECONDS)
 
     def ask(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Object:
         """Send one request and return the object of the answer; a refusal raises `ApiError`."""
@@ -83,7 +88,7 @@ class Plane:
         return list(self.ask("GET", path)["items"])
 
     def _launch(self, name: str, arguments: list[str]) -> None:
-        self.running.append(start(self.state, name, [str(self._programs / name), *arguments]))
+        self._children.start(name, [str(self._programs / name), *arguments])
 
     def _answers(self, path: str) -> bool:
         try:

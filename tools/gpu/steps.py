@@ -191,9 +191,7 @@ class Run:
     def close(self) -> None:
         """End what runs and take the roots away."""
         self._stop()
-        for process in reversed(self._plane.running):
-            process.terminate()
-            process.wait(20)
+        self._plane.end()
         self._mounted.close()
 
     def _start(self, report: Report, pod: str | None) -> Plugin:
